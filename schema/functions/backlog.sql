@@ -1,0 +1,5 @@
+-- How many jobs of a queue could run now and do not: the ready ones.
+create or replace function @schema@.backlog(queue text) returns bigint
+language sql stable security definer
+set search_path = @schema@, pg_temp
+as $$ select count(*) from job_ready where job_ready.queue = $1 $$;

@@ -1,0 +1,11 @@
+-- Completes one job in the caller's transaction, with its own writes or not at all. Returns false
+-- when its token no longer holds: the caller must roll back.
+create or replace function @schema@.complete_one(
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb)
+returns boolean
+language sql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+    select settle(its_incarnation, jsonb_build_array(jsonb_build_object(
+        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result))) <> '{}'
+$$;

@@ -1,0 +1,28 @@
+-- Puts an assigned job back among the ready ones. One that was running in a process that died has
+-- spent an attempt; one that five processes died with is failed as poison.
+create or replace function @schema@.give_back(this job, died boolean) returns void
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+as $$
+declare
+    poison constant integer := 5;
+begin
+    if died then
+        this.deaths := this.deaths + 1;
+        this.attempt := this.attempt + (this.started_at is not null)::integer;
+    end if;
+    if this.deaths >= poison then
+        this.state := 'failed';
+        this.finished_at := clock_timestamp();
+        this.error := format('poison: %s worker processes died while they held this job', this.deaths);
+    else
+        this.state := 'ready';
+        this.lane := current_lane();
+        this.assignment := null;
+        this.node_id := null;
+        this.incarnation := null;
+        this.assigned_at := null;
+        this.started_at := null;
+    end if;
+    insert into job values (this.*);
+end $$;

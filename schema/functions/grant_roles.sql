@@ -1,0 +1,41 @@
+-- Gives each role what it needs and nobody else anything. The roles are made if the migrating role
+-- may make roles; otherwise those that the administrator made are used.
+create or replace function @schema@.grant_roles() returns void
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+as $$
+declare
+    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'backlog'];
+    working   constant text[] := array['enqueue', 'enqueue_many', 'backlog', 'next_job', 'complete', 'settle',
+        'complete_one', 'started', 'release', 'rescue', 'register_node', 'publish', 'heartbeat', 'leave',
+        'rotate', 'ensure_history'];
+    its_role text;
+    signature regprocedure;
+begin
+    foreach its_role in array array['@schema@_enqueue', '@schema@_worker', '@schema@_read'] loop
+        if to_regrole(its_role) is null then
+            begin
+                execute format('create role %I nologin', its_role);
+            exception when insufficient_privilege or duplicate_object or unique_violation then
+                continue when to_regrole(its_role) is null;
+            end;
+        end if;
+        execute format('grant usage on schema @schema@ to %I', its_role);
+        -- Every client compares the version of the schema with its own.
+        execute format('grant select on migration to %I', its_role);
+        if its_role <> '@schema@_enqueue' then
+            execute format('grant select on all tables in schema @schema@ to %I', its_role);
+        end if;
+    end loop;
+    for signature in select oid from pg_proc where pronamespace = '@schema@'::regnamespace loop
+        execute format('revoke all on function %s from public', signature);
+        if to_regrole('@schema@_enqueue') is not null
+           and (select proname from pg_proc where oid = signature) = any (enqueuing) then
+            execute format('grant execute on function %s to @schema@_enqueue', signature);
+        end if;
+        if to_regrole('@schema@_worker') is not null
+           and (select proname from pg_proc where oid = signature) = any (working) then
+            execute format('grant execute on function %s to @schema@_worker', signature);
+        end if;
+    end loop;
+end $$;

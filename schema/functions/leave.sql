@@ -1,0 +1,17 @@
+-- Marks a node as draining or stopped; a stopped one gives back whatever it still
+-- holds. While no node is alive nobody sleeps, so no enqueue sends a NOTIFY in vain.
+create or replace function @schema@.leave(its_incarnation integer, its_state text) returns integer
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+begin
+    update node_info set state = its_state
+     where incarnation = its_incarnation and state in ('alive', 'draining');
+    if not exists (select from node_info where state = 'alive') then
+        perform setval('asleep', 0);
+    end if;
+    if its_state = 'stopped' then
+        return release(its_incarnation, '{}', false, true);
+    end if;
+    return 0;
+end $$;

@@ -1,0 +1,11 @@
+-- Seconds until the next waiting job is due: at most 0 when one is due now, null when none waits or only for ever.
+create or replace function @schema@.next_due(since timestamptz) returns double precision
+language sql volatile
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+as $$
+    select case when isfinite(not_before) then extract(epoch from not_before - clock_timestamp())::double precision end
+      from job_waiting
+     where waiting_for = 'time' and not_before >= coalesce(since, '-infinity')
+     order by not_before limit 1
+$$;

@@ -1,0 +1,14 @@
+-- The nodes, with what only the moment of asking tells: who is silent for longer than its lease,
+-- though nobody has declared it dead yet, and how many jobs each holds.
+drop view if exists @schema@.node_status;
+create view @schema@.node_status as
+select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarnation, node.started_at,
+       node.heartbeat_at,
+       case when node.state in ('alive', 'draining') and node.heartbeat_at < clock_timestamp() - node.lease
+            then 'dead' else node.state end as state,
+       node.load, node.capacity, coalesce(held.jobs, 0) as jobs, node.queues, node.work_types,
+       extract(epoch from node.lease)::double precision as lease, node.version
+  from @schema@.node_info as node
+  left join (select incarnation, count(*) as jobs from @schema@.job_assigned group by incarnation) as held
+    on held.incarnation = node.incarnation;
+comment on view @schema@.node_status is 'The nodes as they are now.';

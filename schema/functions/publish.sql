@@ -1,0 +1,18 @@
+-- Publishes the policies of work types and readies the jobs that waited for one of them.
+create or replace function @schema@.publish(work_types jsonb) returns integer
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+begin
+    insert into work_type as known (work_type, queue, priority, weight, policy)
+    select each.work_type, each.queue, each.priority, each.weight, coalesce(each.policy, '{}')
+      from jsonb_to_recordset(work_types) as each (
+               work_type text, queue text, priority smallint, weight integer, policy jsonb)
+     order by each.work_type
+    on conflict (work_type) do update
+       set queue = excluded.queue, priority = excluded.priority, weight = excluded.weight,
+           policy = excluded.policy, published_at = clock_timestamp()
+     where (known.queue, known.priority, known.weight, known.policy)
+           is distinct from (excluded.queue, excluded.priority, excluded.weight, excluded.policy);
+    return ready_known();
+end $$;

@@ -1,0 +1,33 @@
+-- Gives back jobs of a node's assignments: of those named, of all but those named, or only the jobs
+-- named by number. died says that the process that held them is dead. Returns how many.
+create or replace function @schema@.release(
+    its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null)
+returns integer
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+declare
+    this     job;
+    released integer := 0;
+    groups   text[] := '{}';
+begin
+    for this in
+        delete from job_assigned
+         where incarnation = its_incarnation and (assignment = any (assignments)) <> all_but
+           and (ids is null or job_id = any (ids))
+        returning *
+    loop
+        perform give_back(this, died);
+        released := released + 1;
+        groups := groups || this."group";
+    end loop;
+    -- A job of the group that ranks before a released one may have been parked because of it.
+    groups := array_remove(groups, null);
+    if groups <> '{}' then
+        perform free_groups(groups);
+    end if;
+    if released > 0 then
+        perform wake();
+    end if;
+    return released;
+end $$;

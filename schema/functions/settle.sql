@@ -1,0 +1,51 @@
+-- Writes how jobs ended that did not just return: an array of objects with job_id, lane, assignment,
+-- outcome ('done', 'retry', 'snooze', 'failed', 'cancelled'), and where they apply delay (seconds), error,
+-- result. Only a job whose token still holds is touched. Returns the numbers of those.
+create or replace function @schema@.settle(its_incarnation integer, outcomes jsonb) returns bigint[]
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    said    record;
+    this    job;
+    settled bigint[] := '{}';
+    groups  text[] := '{}';
+begin
+    for said in
+        select * from jsonb_to_recordset(outcomes) as each (
+            job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb)
+    loop
+        delete from job_assigned where job_id = said.job_id and assignment = said.assignment
+           and incarnation = its_incarnation returning * into this;
+        continue when not found;
+        this.error := coalesce(said.error, this.error);
+        this.waiting_for := null;
+        if said.outcome <> 'snooze' then
+            this.attempt := this.attempt + 1;
+        end if;
+        if said.outcome in ('retry', 'snooze') then
+            this.state := 'waiting';
+            this.waiting_for := 'time';
+            this.not_before := clock_timestamp() + make_interval(secs => said.delay);
+            this.assignment := null;
+            this.node_id := null;
+            this.incarnation := null;
+            this.assigned_at := null;
+            this.started_at := null;
+        else
+            this.state := said.outcome::job_state;
+            this.finished_at := clock_timestamp();
+            this.result := said.result;
+        end if;
+        insert into job values (this.*);
+        settled := settled || this.job_id;
+        groups := groups || this."group";
+    end loop;
+    groups := array_remove(groups, null);
+    if groups <> '{}' then
+        perform free_groups(groups);
+    end if;
+    return settled;
+end $$;

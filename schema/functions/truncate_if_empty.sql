@@ -1,0 +1,18 @@
+-- Truncates one lane if nobody holds it and it is empty under the lock.
+create or replace function @schema@.truncate_if_empty(leaf text) returns boolean
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    is_empty boolean;
+begin
+    execute format('lock table %I in access exclusive mode nowait', leaf);
+    execute format('select not exists (select from %I)', leaf) into is_empty;
+    if is_empty then
+        execute format('truncate %I', leaf);
+    end if;
+    return is_empty;
+exception when lock_not_available then
+    return false;
+end $$;
