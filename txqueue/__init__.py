@@ -1,0 +1,30 @@
+"""txqueue: a distributed work queue on PostgreSQL for Twisted.
+
+Enqueue work inside your own database transaction; run it on every host with ``twistd txqueue``.
+"""
+
+from txqueue.client.queue import WorkQueue
+from txqueue.errors import TxqueueError
+from txqueue.job import Job, State
+from txqueue.outcome import Discard, Fail, Snooze
+from txqueue.retry import Retry
+from txqueue.store.transaction import Transaction, enqueue
+from txqueue.work import Priority, Runtime, WorkItem
+from txqueue.worker.running import RunningJob
+
+__all__ = [
+    "Discard",
+    "Fail",
+    "Job",
+    "Priority",
+    "Retry",
+    "RunningJob",
+    "Runtime",
+    "Snooze",
+    "State",
+    "Transaction",
+    "TxqueueError",
+    "WorkItem",
+    "WorkQueue",
+    "enqueue",
+]

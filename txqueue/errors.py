@@ -1,0 +1,77 @@
+"""Every error txqueue raises: each says what is wrong, why, and how to mend it."""
+
+__all__ = [
+    "ConfigurationError",
+    "DatabaseUnavailable",
+    "EmbeddedUnavailable",
+    "InvalidWork",
+    "JobFailed",
+    "JobNotFound",
+    "Refused",
+    "SchemaMismatch",
+    "TokenLost",
+    "TxqueueError",
+    "UnknownWorkType",
+    "WaitTimeout",
+]
+
+
+class TxqueueError(Exception):
+    """Base of all errors of this package.
+
+    Args:
+        what: One line that says what went wrong and why.
+        remedy: One line that says how to mend it.
+    """
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what, remedy)
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}" if self.remedy else self.what
+
+
+class ConfigurationError(TxqueueError):
+    """An option, environment variable or configuration file is wrong."""
+
+
+class DatabaseUnavailable(TxqueueError):
+    """The database does not answer, refuses the connection, or dropped it."""
+
+
+class SchemaMismatch(TxqueueError):
+    """The schema in the database is missing, older or newer than this version needs."""
+
+
+class EmbeddedUnavailable(TxqueueError):
+    """The embedded PostgreSQL server cannot be started here."""
+
+
+class InvalidWork(TxqueueError):
+    """A work item class, its policy or one of its instances is not valid."""
+
+
+class UnknownWorkType(TxqueueError):
+    """No work item class of that name is known in this process."""
+
+
+class Refused(TxqueueError):
+    """The database refused a job; nothing of the call was written."""
+
+
+class JobNotFound(TxqueueError):
+    """No job has that number, or its history is past retention."""
+
+
+class JobFailed(TxqueueError):
+    """The awaited job ended as failed or cancelled."""
+
+
+class WaitTimeout(TxqueueError):
+    """The awaited job did not end in time; it is not affected."""
+
+
+class TokenLost(TxqueueError):
+    """The job has been assigned elsewhere since; its transaction is rolled back."""

@@ -1,0 +1,194 @@
+"""Between work items and JSON: strict both ways, so that what is enqueued is what runs."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, get_args
+from uuid import UUID
+
+import attrs
+from cattrs import BaseValidationError, StructureHandlerNotFoundError, transform_error
+from cattrs.preconf.json import make_converter
+
+from txqueue.errors import InvalidWork
+from txqueue.work import WorkItem, is_work_type
+
+__all__ = ["decode", "decoder", "encode", "encode_result", "option_json"]
+
+_converter = make_converter(forbid_extra_keys=True, detailed_validation=False)
+_explaining = make_converter(forbid_extra_keys=True)
+
+
+def _strictly(kind: type, *accepted: type) -> Callable[[Any, Any], Any]:
+    def structure(value: Any, _: Any) -> Any:
+        if type(value) in accepted:
+            return value
+        raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+
+    return structure
+
+
+def _from_text(value: Any, kind: Any) -> Any:
+    if type(value) is str:
+        return kind(value)
+    raise TypeError(f"expected text, got {type(value).__name__}")
+
+
+for _each in (_converter, _explaining):
+    _each.register_structure_hook(int, _strictly(int, int))
+    _each.register_structure_hook(str, _strictly(str, str))
+    _each.register_structure_hook(bool, _strictly(bool, bool))
+    _each.register_structure_hook(float, _strictly(float, float, int))
+    for _kind in (UUID, Decimal):
+        _each.register_unstructure_hook(_kind, str)
+        _each.register_structure_hook(_kind, _from_text)
+
+
+_codecs: dict[type[WorkItem], tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {}
+
+
+def _is_work(work: object) -> bool:
+    return isinstance(work, WorkItem) and is_work_type(type(work))
+
+
+def _codec(cls: type[WorkItem]) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
+    if cls not in _codecs:
+        _codecs[cls] = _made_codec(cls)
+    return _codecs[cls]
+
+
+def _made_codec(cls: type[WorkItem]) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
+    if not attrs.has(cls):
+        raise InvalidWork(
+            f"{cls.__qualname__} is not an attrs class", "decorate it with attrs.define"
+        )
+    try:
+        return _converter.get_unstructure_hook(cls), _converter.get_structure_hook(cls)
+    except StructureHandlerNotFoundError as error:
+        raise InvalidWork(
+            f"{cls.__qualname__} has a field that JSON cannot carry, of type {error.type_!r}",
+            "declare plain data, dates, UUIDs, Decimals, enums or attrs classes",
+        ) from None
+
+
+def encode(work: WorkItem) -> dict[str, Any]:
+    """Turn a work item into its payload, checked against the types of its fields.
+
+    Args:
+        work: An instance of an attrs subclass of `WorkItem`.
+
+    Returns:
+        A dictionary that JSON can carry.
+
+    Raises:
+        InvalidWork: When it is not a work item or a field does not fit its type.
+    """
+    cls = type(work)
+    if not _is_work(work):
+        raise InvalidWork(
+            f"a {cls.__qualname__} is not a work item", "pass an instance of a WorkItem subclass"
+        )
+    unstructure, structure = _codec(cls)
+    try:
+        payload: dict[str, Any] = unstructure(work)
+        structure(payload, cls)
+    except Exception as error:
+        raise InvalidWork(
+            f"the fields of {cls.__qualname__} do not fit: {_reason(cls, work, error)}",
+            "pass values of the declared types",
+        ) from None
+    return payload
+
+
+def _reason(cls: type[WorkItem], work: Any, error: Exception) -> str:
+    """Say which field is wrong, without the value: a payload may be secret."""
+    try:
+        _explaining.structure(_plain(cls, work) if isinstance(work, cls) else work, cls)
+    except BaseValidationError as group:
+        return "; ".join(transform_error(group))
+    except InvalidWork as misfit:
+        return misfit.what
+    except Exception:
+        return f"expected an object with its fields, got {type(work).__name__}"
+    return f"{type(error).__name__} in a field"
+
+
+def _plain(cls: type[WorkItem], work: WorkItem) -> dict[str, Any]:
+    """Make the payload field by field, so that an error says which."""
+    plain = {}
+    kind: Any = cls
+    for field in attrs.fields(attrs.resolve_types(kind)):
+        value = getattr(work, field.name)
+        try:
+            plain[field.name] = _explaining.unstructure(value, unstructure_as=field.type)
+        except Exception:
+            wanted = field.type if get_args(field.type) else field.type.__name__
+            what = f"invalid value for type, expected {wanted} @ $.{field.name}"
+            raise InvalidWork(what) from None
+    return plain
+
+
+def decoder(cls: type[WorkItem]) -> Callable[[Any, Any], Any]:
+    """Return the function(payload, cls) that makes a work item of a payload; it raises freely."""
+    return _codec(cls)[1]
+
+
+def decode(cls: type[WorkItem], payload: Any) -> WorkItem:
+    """Make a work item of a payload.
+
+    Raises:
+        InvalidWork: When the payload does not fit the class, saying which field.
+    """
+    try:
+        work: WorkItem = decoder(cls)(payload, cls)
+    except InvalidWork:
+        raise
+    except Exception as error:
+        raise InvalidWork(
+            f"the payload does not fit {cls.work_type}: {_reason(cls, payload, error)}",
+            "enqueue the fields that the class declares",
+        ) from None
+    return work
+
+
+def encode_result(value: Any) -> str:
+    """Turn a handler's result into JSON text.
+
+    Raises:
+        InvalidWork: When JSON cannot carry it.
+    """
+    try:
+        plain = _converter.unstructure(value)
+        return _checked(json.dumps(plain, allow_nan=False, ensure_ascii=False))
+    except Exception as error:
+        raise InvalidWork(
+            f"the result is not JSON: {error}", "return plain data or an attrs object"
+        ) from None
+
+
+def option_json(value: object) -> object:
+    """Turn an option of enqueue into what JSON carries: moments as ISO 8601 with an offset.
+
+    Raises:
+        InvalidWork: When a datetime is naive.
+    """
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InvalidWork(
+                f"{value.isoformat()} has no time zone",
+                "use datetime.now(timezone.utc) or the like",
+            )
+        return value.isoformat()
+    return value
+
+
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def _checked(text: str) -> str:
+    text.encode()  # Lone surrogates cannot be stored either; this raises.
+    if _NUL.search(text):
+        raise ValueError("PostgreSQL cannot store a NUL character")
+    return text

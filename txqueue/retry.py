@@ -1,0 +1,71 @@
+"""When a failed job runs again."""
+
+import math
+from typing import Any, Final
+
+import attrs
+from attrs import field, frozen
+from attrs.validators import ge, gt, instance_of, le
+
+__all__ = ["MOST_ATTEMPTS", "Retry"]
+
+MOST_ATTEMPTS: Final = 32_767
+"""What the database's smallint can count."""
+
+
+def _finite(_: object, attribute: "attrs.Attribute[float]", value: float) -> None:
+    if not math.isfinite(value):
+        raise ValueError(f"'{attribute.name}' must be a finite number: {value}")
+
+
+def _exceptions(_: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    if not isinstance(value, tuple) or not all(map(_is_exception, value)):
+        raise TypeError(f"'{attribute.name}' must be a tuple of exception classes: {value!r}")
+
+
+def _is_exception(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
+@frozen
+class Retry:
+    """Exponential backoff with jitter.
+
+    Attributes:
+        attempts: How many runs a job gets in all, at most 32,767; 1 means no retry.
+        first: Seconds before the second attempt.
+        factor: By what each further delay is longer than the one before.
+        longest: Seconds that no delay exceeds.
+        jitter: Fraction of a delay, 0 to 1, by which it is varied either way, so that jobs that
+            failed together do not come back together.
+        fatal: Exception classes that end the job at once.
+    """
+
+    attempts: int = field(default=10, validator=[instance_of(int), ge(1), le(MOST_ATTEMPTS)])
+    first: float = field(default=1.0, validator=[ge(0), _finite])
+    factor: float = field(default=2.0, validator=[ge(1), _finite])
+    longest: float = field(default=3600.0, validator=[gt(0), _finite])
+    jitter: float = field(default=0.2, validator=[ge(0), le(1)])
+    fatal: tuple[type[BaseException], ...] = field(default=(), validator=_exceptions)
+
+    def delay(self, failures: int, chance: float) -> float:
+        """Say how long to wait after a failed attempt.
+
+        Args:
+            failures: Attempts that have failed so far, the last one included; from 1.
+            chance: A random number in [0, 1) that decides the jitter.
+
+        Returns:
+            Seconds.
+        """
+        # Past this power every float would overflow; longest caps it anyway.
+        power = min(failures - 1, 500)
+        try:
+            base = min(self.first * self.factor**power, self.longest)
+        except OverflowError:
+            base = self.longest if self.first else 0.0
+        return min(base * (1 + self.jitter * (2 * chance - 1)), self.longest)
+
+    def is_spent(self, failures: int) -> bool:
+        """Tell whether no attempt is left after so many failed ones."""
+        return failures >= self.attempts

@@ -1,0 +1,118 @@
+"""Where a setting comes from: flag, environment, configuration file, libpq."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from txqueue.errors import ConfigurationError
+
+__all__ = ["Settings"]
+
+PREFIX = "TXQUEUE_"
+
+
+class Settings:
+    """Looks settings up: a flag goes before ``TXQUEUE_*``, that before the configuration file.
+
+    Args:
+        flags: What the command line gave; None for what it did not.
+        environ: The environment.
+        folder: Where ``txqueue.toml`` or ``pyproject.toml`` is looked for.
+
+    Raises:
+        ConfigurationError: When the configuration file cannot be read.
+    """
+
+    def __init__(self, flags: Mapping[str, Any], environ: Mapping[str, str], folder: Path) -> None:
+        self._flags = flags
+        self._environ = environ
+        self._file = _from_file(folder)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a setting's value, as text if it comes from the environment."""
+        if self._flags.get(name) is not None:
+            return self._flags[name]
+        if (value := self._environ.get(PREFIX + name.upper())) is not None:
+            return value
+        return self._file.get(name, default)
+
+    def whole(self, name: str, default: int, least: int = 1) -> int:
+        """Return a setting that is a whole number.
+
+        Raises:
+            ConfigurationError: When it is not one, or too small.
+        """
+        return int(self._number(name, default, least, int))
+
+    def seconds(self, name: str, default: float, least: float = 0.5) -> float:
+        """Return a setting that is a number of seconds.
+
+        Raises:
+            ConfigurationError: When it is not one, or too small.
+        """
+        return self._number(name, default, least, float)
+
+    def names(self, name: str, default: list[str]) -> list[str]:
+        """Return a setting that is a list, or names joined by commas.
+
+        Raises:
+            ConfigurationError: When it is neither.
+        """
+        value = self.get(name, default)
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+            raise ConfigurationError(f"{name} is {value!r}, not names", "give a list of texts")
+        return [part.strip() for part in parts if part.strip()]
+
+    def dsn(self) -> str:
+        """Return the DSN; an empty one lets libpq look at its own ``PG*`` variables."""
+        return str(self.get("dsn", ""))
+
+    def _number(
+        self, name: str, default: float, least: float, kind: type[int] | type[float]
+    ) -> float:
+        value = self.get(name, default)
+        try:
+            number = kind(value)
+            if isinstance(value, bool) or not math.isfinite(number) or number != float(value):
+                raise ValueError
+        except (TypeError, ValueError, OverflowError):
+            raise ConfigurationError(
+                f"{name} is {value!r}, not a number", f"give a number, such as {default}"
+            ) from None
+        if number < least:
+            raise ConfigurationError(f"{name} is {number}, below {least}", f"give {least} or more")
+        return number
+
+
+def _from_file(folder: Path) -> Mapping[str, Any]:
+    own, shared = folder / "txqueue.toml", folder / "pyproject.toml"
+    if own.is_file():
+        return _read(own)
+    if shared.is_file():
+        return _section(_read(shared))
+    return {}
+
+
+def _section(shared: Mapping[str, Any]) -> Mapping[str, Any]:
+    tool = shared.get("tool", {})
+    section = tool.get("txqueue", {}) if isinstance(tool, dict) else None
+    if not isinstance(section, dict):
+        raise ConfigurationError(
+            "[tool.txqueue] of pyproject.toml is no table",
+            "write [tool.txqueue] above its settings",
+        )
+    return section
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"{path.name} cannot be read: {error}", "mend or remove it"
+        ) from None

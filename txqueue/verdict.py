@@ -1,0 +1,82 @@
+"""What becomes of a job whose handler raised: a pure decision."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from attrs import frozen
+
+from txqueue.errors import InvalidWork, UnknownWorkType
+from txqueue.outcome import Discard, Fail, Snooze
+from txqueue.retry import Retry
+
+__all__ = ["Verdict", "judge"]
+
+# AMP and people both want short ones; the end of a traceback says most.
+LONGEST_ERROR = 8000
+
+
+@frozen
+class Verdict:
+    """How an attempt ended.
+
+    Attributes:
+        outcome: ``retry``, ``snooze``, ``failed`` or ``cancelled``, as ``settle()`` takes it.
+        delay: Seconds until the next run, where there is one.
+        error: What is kept with the job.
+    """
+
+    outcome: str
+    delay: float | None = None
+    error: str | None = None
+
+    def as_json(self, job_id: int, assignment: int) -> dict[str, Any]:
+        """Return what ``settle()`` takes."""
+        told = {"delay": self.delay, "error": self.error}
+        return {
+            "job_id": job_id,
+            "assignment": assignment,
+            "outcome": self.outcome,
+            **{key: value for key, value in told.items() if value is not None},
+        }
+
+
+def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> Verdict:
+    """Decide what becomes of a job.
+
+    Args:
+        error: What its handler raised.
+        retry: The policy of its type.
+        failures: Attempts spent before this one.
+        chance: A random number in [0, 1) for the jitter.
+
+    Returns:
+        The verdict.
+    """
+    match error:
+        case Snooze():
+            return Verdict("snooze", delay=max(0.0, error.delay))
+        case Discard():
+            return Verdict("cancelled", error=_stored(error.reason) or None)
+        case Fail():
+            return Verdict("failed", error=_stored(error.reason) or "failed by its handler")
+        case InvalidWork() | UnknownWorkType():
+            return Verdict("failed", error=_stored(str(error)))
+    said = described(error)
+    if isinstance(error, retry.fatal) or retry.is_spent(failures + 1):
+        return Verdict("failed", error=said)
+    return Verdict("retry", delay=retry.delay(failures + 1, chance), error=said)
+
+
+def described(error: BaseException) -> str:
+    """Return an exception's line followed by its traceback, shortened from the front."""
+    summary = "".join(traceback.format_exception_only(error)).strip()
+    whole = "".join(traceback.format_exception(error)).strip()
+    kept = whole if len(whole) <= LONGEST_ERROR else "[...] " + whole[-LONGEST_ERROR:]
+    return _stored(f"{summary[:1000]}\n\n{kept}")
+
+
+def _stored(text: str) -> str:
+    """Make text that PostgreSQL can store: no NUL, no lone surrogate."""
+    return text.replace("\x00", "�").encode("utf-8", "replace").decode()

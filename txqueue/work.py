@@ -1,0 +1,206 @@
+"""Work items: the data of one kind of work, its policy and its handler."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from enum import Enum, IntEnum
+from typing import Any, ClassVar
+
+from txqueue.errors import InvalidWork, UnknownWorkType
+from txqueue.retry import Retry
+
+__all__ = ["Priority", "Runtime", "WorkItem", "find_work_type", "is_work_type", "known_work_types"]
+
+
+class Priority(IntEnum):
+    """Named steps of the priorities 0 to 9."""
+
+    LOW = 2
+    NORMAL = 4
+    HIGH = 7
+
+
+class Runtime(Enum):
+    """How a handler runs."""
+
+    TWISTED = "twisted"
+    """A coroutine that awaits Deferreds, or a function that may return a Deferred."""
+    ASYNCIO = "asyncio"
+    """A coroutine that awaits asyncio futures."""
+    THREAD = "thread"
+    """A plain function, run in a thread of the worker's pool."""
+
+
+_POLICY = frozenset({"queue", "priority", "weight", "retry", "timeout", "runtime", "work_type"})
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
+_registry: dict[str, type[WorkItem]] = {}
+
+
+class WorkItem:
+    """Base of all work items; subclass it with ``attrs.define``.
+
+    The fields are the payload. The class attributes are its policy; each may be overridden at
+    enqueue. A ``group`` property gives the key of which at most one job runs at a time.
+
+    Attributes:
+        work_type: The name stored with each job; the class's qualified name unless given.
+        queue: The queue its jobs go to.
+        priority: 0 to 9, larger goes first.
+        weight: What a running job takes of a worker's capacity; at least 1.
+        retry: When a failed attempt is tried again.
+        timeout: Seconds one attempt may take, or None.
+        runtime: How ``perform`` runs.
+
+    Raises:
+        InvalidWork: At class definition, when the policy is not valid.
+    """
+
+    __slots__ = ()
+
+    work_type: ClassVar[str]
+    queue: ClassVar[str] = "default"
+    priority: ClassVar[int] = Priority.NORMAL
+    weight: ClassVar[int] = 1
+    retry: ClassVar[Retry] = Retry()
+    timeout: ClassVar[float | None] = None
+    runtime: ClassVar[Runtime] = Runtime.TWISTED
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "work_type" not in cls.__dict__:
+            cls.work_type = f"{cls.__module__}.{cls.__qualname__}".replace("<locals>", "locals")
+        _check_policy(cls)
+        _register(cls)
+
+    @property
+    def group(self) -> str | None:
+        """The key of which at most one job runs at a time; None for no limit."""
+        return None
+
+    def perform(self, job: Any) -> Any:
+        """Do the work; subclasses define it, as the runtime says.
+
+        Args:
+            job: The `RunningJob`: its number, attempt, and `transaction()`.
+
+        Returns:
+            The job's result, kept as JSON; None for none.
+        """
+        raise NotImplementedError
+
+
+def _check_policy(cls: type[WorkItem]) -> None:
+    for complaint, remedy in _complaints(cls):
+        raise InvalidWork(f"{cls.__qualname__}: {complaint}", remedy)
+
+
+def _complaints(cls: type[WorkItem]) -> list[tuple[str, str]]:
+    rules = [
+        (
+            _is_text(cls.work_type) and _NAME.fullmatch(cls.work_type),
+            f"work_type {cls.work_type!r} is not a name",
+            "use letters, digits and . _ : -, at most 200",
+        ),
+        (
+            _is_text(cls.queue) and 0 < len(cls.queue) <= 200,
+            f"queue {cls.queue!r} is not a name",
+            "use a string of 1 to 200 characters",
+        ),
+        (
+            _is_whole(cls.priority) and 0 <= cls.priority <= 9,
+            f"priority {cls.priority!r} is not within 0 to 9",
+            "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9",
+        ),
+        (
+            _is_whole(cls.weight) and cls.weight >= 1,
+            f"weight {cls.weight!r} is below 1 or not whole",
+            "use 1 for an ordinary job, more for a heavy one",
+        ),
+        (isinstance(cls.retry, Retry), f"retry {cls.retry!r} is not a Retry", "use Retry(...)"),
+        (
+            cls.timeout is None or _is_positive(cls.timeout),
+            f"timeout {cls.timeout!r} is not above 0",
+            "give seconds, or None for no limit",
+        ),
+        (
+            isinstance(cls.runtime, Runtime),
+            f"runtime {cls.runtime!r} is not a Runtime",
+            "use Runtime.TWISTED",
+        ),
+        (
+            not _hidden_policy(cls),
+            f"the field {', '.join(_hidden_policy(cls))} hides the policy of that name",
+            "rename the field",
+        ),
+        (
+            cls.runtime is not Runtime.ASYNCIO or inspect.iscoroutinefunction(cls.perform),
+            "an asyncio handler must be a coroutine",
+            "write async def perform(self, job)",
+        ),
+        (
+            cls.runtime is not Runtime.THREAD or not inspect.iscoroutinefunction(cls.perform),
+            "a handler that runs in a thread must be a plain function",
+            "write def perform(self, job)",
+        ),
+    ]
+    return [(complaint, remedy) for holds, complaint, remedy in rules if not holds]
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and value > 0
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _hidden_policy(cls: type) -> list[str]:
+    annotated = inspect.get_annotations(cls)
+    return sorted(
+        name for name, kind in annotated.items() if name in _POLICY and "ClassVar" not in str(kind)
+    )
+
+
+def _register(cls: type[WorkItem]) -> None:
+    known = _registry.get(cls.work_type)
+    # attrs makes a second class of the same name when it adds slots; that one replaces the first.
+    if known is not None and (known.__module__, known.__qualname__) != (
+        cls.__module__,
+        cls.__qualname__,
+    ):
+        raise InvalidWork(
+            f"work_type {cls.work_type!r} is taken by {known.__module__}.{known.__qualname__}",
+            f"give {cls.__module__}.{cls.__qualname__} a work_type of its own",
+        )
+    _registry[cls.work_type] = cls
+
+
+def find_work_type(work_type: str) -> type[WorkItem]:
+    """Return the class of a work type.
+
+    Raises:
+        UnknownWorkType: When no class of that name was defined or imported here.
+    """
+    try:
+        return _registry[work_type]
+    except KeyError:
+        known = ", ".join(sorted(_registry)) or "none"
+        raise UnknownWorkType(
+            f"work type {work_type!r} is not known here (known: {known[:500]})",
+            "import the module that defines it, for a node with --app",
+        ) from None
+
+
+def is_work_type(cls: type[WorkItem]) -> bool:
+    """Tell whether this class is the one registered under its name."""
+    return _registry.get(cls.work_type) is cls
+
+
+def known_work_types() -> list[type[WorkItem]]:
+    """Return all classes known here, sorted by name."""
+    return [_registry[name] for name in sorted(_registry)]
