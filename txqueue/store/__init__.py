@@ -1,0 +1,1 @@
+"""The storage floor: the only place that runs SQL and knows the driver."""

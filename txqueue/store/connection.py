@@ -1,0 +1,115 @@
+"""One asynchronous connection: one query at a time, replaced when it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from txpostgres import txpostgres
+
+from txqueue.errors import DatabaseUnavailable
+from txqueue.store.failures import translated
+
+__all__ = ["Connection"]
+
+CONNECT_TIMEOUT = 10.0
+
+
+class Connection:
+    """A connection to PostgreSQL, in autocommit unless the caller opens a transaction.
+
+    Args:
+        reactor: Watches the socket and times the connection attempt.
+        application_name: Shown in ``pg_stat_activity``.
+        patience: Seconds after which a statement without an answer is held for lost, with its
+            connection; None to wait for ever.
+    """
+
+    def __init__(self, reactor: Any, application_name: str, patience: float | None = None) -> None:
+        self._reactor = reactor
+        self._patience = patience
+        self._application_name = application_name
+        self._driver = txpostgres.Connection(reactor)
+        self._is_broken = False
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the next query would fail for want of a working connection."""
+        driver = self._driver.pollable()
+        return self._is_broken or driver is None or bool(driver.closed)
+
+    async def open(self, dsn: str) -> Connection:
+        """Connect.
+
+        Raises:
+            DatabaseUnavailable: When the server refuses or does not answer in time.
+        """
+        try:
+            with translated():
+                opening = self._driver.connect(dsn, application_name=self._application_name)
+                await opening.addTimeout(CONNECT_TIMEOUT, self._reactor)
+        except (TimeoutError, CancelledError):
+            self.close()
+            raise DatabaseUnavailable(
+                f"the database did not answer within {CONNECT_TIMEOUT:g} s",
+                "check the DSN and the network",
+            ) from None
+        return self
+
+    async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows, an empty list if it has none.
+
+        Raises:
+            DatabaseUnavailable: When the connection is lost.
+            Refused: When the database refuses the input.
+        """
+        return (await self._execute(sql, parameters))[1]
+
+    async def query_dicts(
+        self, sql: str, parameters: Sequence[object] = ()
+    ) -> list[dict[str, Any]]:
+        """Run one statement and return its rows as dictionaries by column name."""
+        names, rows = await self._execute(sql, parameters)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    async def _execute(
+        self, sql: str, parameters: Sequence[object]
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        try:
+            with translated():
+                cursor = self._driver.cursor()
+                await self._bounded(cursor.execute(sql, parameters or None))
+                if cursor.description is None:
+                    return [], []
+                return [column.name for column in cursor.description], cursor.fetchall()
+        except (DatabaseUnavailable, CancelledError):
+            # After a cancellation nobody knows what the server is doing: do not use it again.
+            self._is_broken = True
+            raise
+
+    def _bounded(self, executing: Deferred[Any]) -> Deferred[Any]:
+        """Close the connection when the answer takes too long: a cancellation might block."""
+        if self._patience is None:
+            return executing
+        timer = self._reactor.callLater(self._patience, self.close)
+
+        def answered(result: Any) -> Any:
+            if timer.active():
+                timer.cancel()
+            return result
+
+        return executing.addBoth(answered)
+
+    def cursor(self) -> Any:
+        """Return a txpostgres cursor, for callers that bring their own SQL."""
+        return self._driver.cursor()
+
+    def on_notify(self, receive: Callable[[], None]) -> None:
+        """Call a function at each notification that arrives on this connection."""
+        self._driver.addNotifyObserver(lambda _: receive())
+
+    def close(self) -> None:
+        """Close the connection; harmless when it is closed."""
+        if self._driver.pollable() is not None:
+            self._driver.close()

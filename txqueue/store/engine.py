@@ -1,0 +1,202 @@
+"""The calls of the stored functions: what Python knows of the queue's SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from attrs import frozen
+
+from txqueue.store.pool import Pool
+from txqueue.store.schema import checked_name
+
+__all__ = ["Chunk", "Claim", "Engine", "Finished"]
+
+
+@frozen
+class Chunk:
+    """Jobs assigned together: what a master needs to know, and the text it does not read.
+
+    One that is alone must run in a process that runs nothing else.
+    """
+
+    incarnation: int
+    lane: int
+    assignment: int
+    jobs: int
+    weight: int
+    text: str
+    is_alone: bool = False
+
+
+@frozen
+class Claim:
+    """What a sweep took.
+
+    Attributes:
+        chunks: The jobs taken.
+        due_in: Seconds until the next job that waits for time is due; None when none waits.
+        seen_at: The database's clock; due jobs up to then are promoted.
+    """
+
+    chunks: list[Chunk]
+    due_in: float | None
+    seen_at: datetime
+
+
+@frozen
+class Finished:
+    """Jobs of one assignment that returned nothing: their numbers joined by commas."""
+
+    lane: int
+    assignment: int
+    ids: str
+
+
+class Engine:
+    """The stored functions of one schema.
+
+    Args:
+        pool: Where the calls run.
+        schema: The name of the schema.
+    """
+
+    def __init__(self, pool: Pool, schema: str = "txqueue") -> None:
+        self.pool = pool
+        self.schema = checked_name(schema)
+
+    async def _call(self, function: str, *arguments: object) -> Any:
+        marks = ", ".join(["%s"] * len(arguments))
+        rows = await self.pool.query(f"select {self.schema}.{function}({marks})", arguments)
+        return rows[0][0]
+
+    async def register_node(
+        self, node: Mapping[str, Any], work_types: Sequence[Mapping[str, Any]]
+    ) -> tuple[int, int]:
+        """Register a run of a node and publish its work types; returns (node_id, incarnation)."""
+        rows = await self.pool.query(
+            f"select node_id, incarnation from {self.schema}.register_node("
+            "%s, %s, %s, %s, %s, %s, %s::text[], %s, %s)",
+            (
+                *(
+                    node[key]
+                    for key in ("name", "hostname", "pid", "port", "lease", "capacity", "queues")
+                ),
+                json.dumps(work_types),
+                node["version"],
+            ),
+        )
+        return rows[0][0], rows[0][1]
+
+    async def publish(self, work_types: Sequence[Mapping[str, Any]]) -> None:
+        """Publish the policies of work types."""
+        await self._call("publish", json.dumps(work_types))
+
+    async def heartbeat(self, incarnation: int, load: float) -> bool:
+        """Renew the lease and rescue dead nodes' jobs; False when another run took the name."""
+        return bool(await self._call("heartbeat", incarnation, load))
+
+    async def incarnation_of(self, name: str) -> int:
+        """Return the incarnation that owns a node's name, 0 if none does."""
+        rows = await self.pool.query(
+            f"select incarnation from {self.schema}.node_info where name = %s", (name,)
+        )
+        return int(rows[0][0]) if rows else 0
+
+    async def leave(self, incarnation: int, state: str) -> int:
+        """Mark the node draining or stopped; a stopped one's jobs are given back."""
+        return int(await self._call("leave", incarnation, state))
+
+    async def next_job(
+        self,
+        node_id: int,
+        incarnation: int,
+        queues: Sequence[str],
+        work_types: Sequence[str],
+        *,
+        free: int,
+        largest: int,
+        capacity: int,
+        chunk_jobs: int,
+        workers: int,
+        since: datetime | None,
+        suspects: bool = True,
+    ) -> Claim:
+        """Promote what is due and take ready jobs in rank order; see the stored function."""
+        rows = await self.pool.query(
+            "select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at from "
+            f"{self.schema}.next_job(%s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s, %s, %s)",
+            (
+                node_id,
+                incarnation,
+                list(queues),
+                list(work_types),
+                free,
+                largest,
+                capacity,
+                chunk_jobs,
+                workers,
+                since,
+                suspects,
+            ),
+        )
+        return Claim([Chunk(incarnation, *row[:6]) for row in rows[:-1]], *rows[-1][6:])
+
+    async def complete(self, incarnation: int, finished: Sequence[Finished]) -> int:
+        """Move jobs that returned nothing to history; returns how many still held their token."""
+        return int(
+            (
+                await self.pool.query(
+                    f"select {self.schema}.complete(%s, %s::smallint[], %s::bigint[], %s::text[])",
+                    (
+                        incarnation,
+                        [each.lane for each in finished],
+                        [each.assignment for each in finished],
+                        [f"{{{each.ids}}}" for each in finished],
+                    ),
+                )
+            )[0][0]
+        )
+
+    async def settle(self, incarnation: int, outcomes: str) -> list[int]:
+        """Write other endings, a JSON array as text; returns the numbers that held their token."""
+        return list(await self._call("settle", incarnation, outcomes))
+
+    async def started(
+        self,
+        incarnation: int,
+        assignments: Sequence[int],
+        ids: Sequence[int],
+        seconds: Sequence[float],
+    ) -> None:
+        """Note jobs that have run for some seconds; the sequences go together."""
+        await self.pool.query(
+            f"select {self.schema}.started(%s, %s::bigint[], %s::bigint[], %s::double precision[])",
+            (incarnation, list(assignments), list(ids), list(seconds)),
+        )
+
+    async def release(
+        self,
+        incarnation: int,
+        assignments: Sequence[int],
+        *,
+        died: bool = False,
+        all_but: bool = False,
+        ids: Sequence[int] | None = None,
+    ) -> int:
+        """Give jobs of assignments back; see the stored function."""
+        rows = await self.pool.query(
+            f"select {self.schema}.release(%s, %s::bigint[], %s, %s, %s::bigint[])",
+            (incarnation, list(assignments), died, all_but, None if ids is None else list(ids)),
+        )
+        return int(rows[0][0])
+
+    async def rotate(self) -> list[str]:
+        """Truncate drained lanes; returns what was done."""
+        return list(await self._call("rotate"))
+
+    async def ensure_history(self) -> list[str]:
+        """Make history's partitions ahead and drop old ones; returns what was done."""
+        return list(await self._call("ensure_history"))

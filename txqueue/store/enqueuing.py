@@ -1,0 +1,113 @@
+"""From work items to the call of ``enqueue_many()``."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Any, TypedDict
+
+from txqueue.errors import InvalidWork
+from txqueue.payload import encode, option_json
+from txqueue.retry import MOST_ATTEMPTS
+from txqueue.work import WorkItem
+
+__all__ = ["EnqueueOptions", "batches", "job_object", "jobs_text"]
+
+BATCH = 1000
+_COLUMNS = frozenset({"queue", "priority", "weight", "not_before", "not_after", "group"})
+_RUNTIME = frozenset({"timeout", "attempts"})
+_NO_OPTIONS: Mapping[str, Any] = {}
+
+
+def _is_timeout(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < math.inf
+
+
+def _is_attempts(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= MOST_ATTEMPTS
+
+
+# The database checks the columns; what only a worker reads is checked here.
+_RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("timeout", _is_timeout, "give seconds above 0, or None for the work type's own"),
+    ("attempts", _is_attempts, f"give a whole number from 1 to {MOST_ATTEMPTS}"),
+)
+
+
+class EnqueueOptions(TypedDict, total=False):
+    """What may be overridden at enqueue; what is left out is the work type's policy.
+
+    ``not_before`` and ``not_after`` are aware datetimes; ``timeout`` is in seconds; ``attempts`` is
+    how many runs the job gets in all.
+    """
+
+    queue: str | None
+    priority: int | None
+    weight: int | None
+    not_before: datetime | None
+    not_after: datetime | None
+    group: str | None
+    timeout: float | None
+    attempts: int | None
+
+
+def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict[str, Any]:
+    """Return one element of what ``enqueue_many()`` takes.
+
+    Raises:
+        InvalidWork: When the work item or an option is not valid.
+    """
+    payload = encode(work)
+    job: dict[str, Any] = {"work_type": work.work_type, "payload": payload}
+    if (group := work.group) is not None:
+        job["group"] = group
+    if work.queue != "default":
+        job["queue"] = work.queue
+    if work.priority != 4:
+        job["priority"] = int(work.priority)
+    if work.weight != 1:
+        job["weight"] = work.weight
+    if options:
+        job |= _chosen(options)
+    return job
+
+
+def jobs_text(jobs: list[dict[str, Any]]) -> str:
+    """Return the JSON text of several jobs.
+
+    Raises:
+        InvalidWork: When JSON cannot carry a value.
+    """
+    try:
+        return json.dumps(jobs, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise InvalidWork(
+            f"a payload is not JSON: {error}", "use plain data, dates or attrs classes"
+        ) from None
+
+
+def batches(works: Iterable[WorkItem], options: Mapping[str, Any]) -> Iterator[str]:
+    """Return the JSON text of a thousand jobs at a time."""
+    remaining = iter(works)
+    while batch := [job_object(work, options) for work in islice(remaining, BATCH)]:
+        yield jobs_text(batch)
+
+
+def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
+    unknown = options.keys() - _COLUMNS - _RUNTIME
+    if unknown:
+        raise InvalidWork(
+            f"enqueue has no option {', '.join(sorted(unknown))}",
+            f"use {', '.join(sorted(_COLUMNS | _RUNTIME))}",
+        )
+    for option, holds, remedy in _RULES:
+        if (value := options.get(option)) is not None and not holds(value):
+            raise InvalidWork(f"{option} {value!r} is not valid", remedy)
+    given = {key: option_json(value) for key, value in options.items() if value is not None}
+    job = {key: given[key] for key in given.keys() & _COLUMNS}
+    if runtime := {key: given[key] for key in given.keys() & _RUNTIME}:
+        job["options"] = runtime
+    return job

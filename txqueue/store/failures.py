@@ -1,0 +1,105 @@
+"""What the driver raises, turned into what txqueue raises."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg2
+from psycopg2 import errorcodes
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from txpostgres.txpostgres import RollbackFailed
+
+from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, SchemaMismatch
+
+__all__ = ["is_passing", "translated", "translation"]
+
+# Raised by the stored function refuse().
+_REFUSAL = "TXQ01"
+_BAD_INPUT = {
+    errorcodes.UNTRANSLATABLE_CHARACTER: "leave NUL characters out of names and payloads",
+    errorcodes.CHARACTER_NOT_IN_REPERTOIRE: "pass valid Unicode without NUL characters",
+    errorcodes.INVALID_TEXT_REPRESENTATION: "pass valid JSON",
+    errorcodes.NUMERIC_VALUE_OUT_OF_RANGE: "pass smaller numbers",
+    errorcodes.DATETIME_FIELD_OVERFLOW: "pass a moment that PostgreSQL can store",
+    errorcodes.INVALID_DATETIME_FORMAT: "pass moments in ISO 8601",
+}
+_NO_SCHEMA = {
+    errorcodes.UNDEFINED_TABLE,
+    errorcodes.UNDEFINED_FUNCTION,
+    errorcodes.INVALID_SCHEMA_NAME,
+}
+
+
+def translation(error: BaseException) -> BaseException:
+    """Return the error to raise instead of one of the driver's; others come back as they are."""
+    if isinstance(error, RollbackFailed):
+        return translation(error.originalFailure.value)
+    if isinstance(error, psycopg2.Error):
+        return _of_the_server(error)
+    return _unavailable(error) if isinstance(error, ConnectionDone | ConnectionLost) else error
+
+
+def _of_the_server(error: psycopg2.Error) -> BaseException:
+    code = error.pgcode
+    if code == _REFUSAL:
+        return Refused(_primary(error), error.diag.message_hint or "")
+    if code in _BAD_INPUT:
+        return Refused(_primary(error), _BAD_INPUT[code])
+    if code in _NO_SCHEMA:
+        return SchemaMismatch(_primary(error), "run: txqueue migrate")
+    if (
+        code is None
+        and isinstance(error, psycopg2.ProgrammingError)
+        and "invalid dsn" in str(error)
+    ):
+        # What libpq says of it shows parts of it, perhaps the password.
+        return ConfigurationError(
+            "the DSN is not valid", "give a libpq URI or keyword string (--dsn, TXQUEUE_DSN)"
+        )
+    return _unavailable(error) if _is_lost(error) else error
+
+
+def _is_lost(error: psycopg2.Error) -> bool:
+    """Tell whether the connection or the server went away, rather than a statement failed."""
+    if not isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
+        return False
+    return (
+        error.pgcode is None
+        or error.pgcode[:2] == "08"
+        or error.pgcode[:3] in ("57P", "28P", "3D0")
+    )
+
+
+def is_passing(error: BaseException) -> bool:
+    """Tell whether the same statement may succeed later: not its data were at fault."""
+    if isinstance(error, DatabaseUnavailable | SchemaMismatch):
+        return True
+    if not isinstance(error, psycopg2.Error):
+        return False
+    is_read_only = error.pgcode == errorcodes.READ_ONLY_SQL_TRANSACTION
+    is_too_large = (error.pgcode or "").startswith(errorcodes.CLASS_PROGRAM_LIMIT_EXCEEDED)
+    return is_read_only or (isinstance(error, psycopg2.OperationalError) and not is_too_large)
+
+
+def _primary(error: psycopg2.Error) -> str:
+    """Say what the server said without its DETAIL and CONTEXT, which may show a payload."""
+    return error.diag.message_primary or type(error).__name__
+
+
+def _unavailable(error: BaseException) -> DatabaseUnavailable:
+    said = " ".join(str(error).split()) or type(error).__name__
+    return DatabaseUnavailable(
+        f"the database does not answer: {said[:300]}",
+        "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs",
+    )
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise txqueue's errors in place of the driver's."""
+    try:
+        yield
+    except Exception as error:
+        other = translation(error)
+        if other is error:
+            raise
+        raise other from None

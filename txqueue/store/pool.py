@@ -1,0 +1,120 @@
+"""A few connections that heal: a broken one is dropped and the next caller gets a new one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from twisted.internet.defer import DeferredSemaphore
+
+from txqueue.errors import DatabaseUnavailable
+from txqueue.store.connection import Connection
+
+__all__ = ["Pool"]
+
+
+class Pool:
+    """At most ``size`` connections, opened when first needed.
+
+    Args:
+        reactor: Watches the sockets.
+        dsn: A libpq URI or keyword string.
+        size: How many connections there may be at a time.
+        application_name: Shown in ``pg_stat_activity``.
+        patience: Seconds after which a statement without an answer is held for lost; None: never.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        dsn: str,
+        size: int,
+        application_name: str,
+        *,
+        patience: float | None = None,
+    ) -> None:
+        self._reactor = reactor
+        self._patience = patience
+        self._dsn = dsn
+        self._application_name = application_name
+        self._turn = DeferredSemaphore(size)
+        self._idle: list[Connection] = []
+        self._is_closed = False
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Lend a connection; callers beyond the size wait for their turn.
+
+        Raises:
+            DatabaseUnavailable: When no connection can be made, or the pool is closed.
+        """
+        await self._turn.acquire()
+        try:
+            connection = await self._take()
+            try:
+                yield connection
+            finally:
+                self._put_back(connection)
+        finally:
+            self._turn.release()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """Lend a connection inside a transaction: committed at the end, rolled back on an error."""
+        async with self.connection() as connection:
+            await connection.query("begin")
+            try:
+                yield connection
+            except BaseException:
+                await _roll_back(connection)
+                raise
+            await connection.query("commit")
+
+    async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement in a transaction of its own and return its rows."""
+        async with self.connection() as connection:
+            return await connection.query(sql, parameters)
+
+    async def query_dicts(
+        self, sql: str, parameters: Sequence[object] = ()
+    ) -> list[dict[str, Any]]:
+        """Run one statement in a transaction of its own and return its rows as dictionaries."""
+        async with self.connection() as connection:
+            return await connection.query_dicts(sql, parameters)
+
+    def close(self) -> None:
+        """Close the idle connections now and the lent ones as they come back."""
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    async def _take(self) -> Connection:
+        if self._is_closed:
+            raise DatabaseUnavailable("the connection pool is closed", "use it before close()")
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_dead:
+                return connection
+            connection.close()
+        return await self._new().open(self._dsn)
+
+    def _new(self) -> Connection:
+        return Connection(self._reactor, self._application_name, self._patience)
+
+    def _put_back(self, connection: Connection) -> None:
+        if self._is_closed or connection.is_dead:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+
+async def _roll_back(connection: Connection) -> None:
+    """Roll back; a connection that cannot is closed, which makes the server do it."""
+    if connection.is_dead:
+        connection.close()
+        return
+    try:
+        await connection.query("rollback")
+    except Exception:
+        connection.close()

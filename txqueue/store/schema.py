@@ -1,0 +1,62 @@
+"""The SQL files of the package, with the name of the schema put in."""
+
+import re
+from importlib.resources import files
+
+from attrs import frozen
+
+from txqueue.errors import ConfigurationError
+
+__all__ = ["Migration", "checked_name", "functions", "migrations"]
+
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}")
+_TOKEN = "@schema@"
+
+
+@frozen
+class Migration:
+    """One numbered step of the schema."""
+
+    number: int
+    name: str
+    sql: str
+
+
+def checked_name(schema: str) -> str:
+    """Return the name of a schema if it is safe to stand in SQL.
+
+    Raises:
+        ConfigurationError: When it is not a plain lower-case identifier.
+    """
+    if not _NAME.fullmatch(schema) or schema.startswith("pg_"):
+        raise ConfigurationError(
+            f"the schema name {schema!r} is not a plain identifier",
+            "use lower-case letters, digits and _, at most 41, not starting with pg_",
+        )
+    return schema
+
+
+def migrations(schema: str) -> list[Migration]:
+    """Return all migrations in order."""
+    found = []
+    for name, sql in _sql_files("migrations", schema):
+        number, _, title = name.partition("_")
+        found.append(Migration(int(number), title, sql))
+    return found
+
+
+def functions(schema: str) -> list[tuple[str, str]]:
+    """Return the name and text of every stored function."""
+    return _sql_files("functions", schema)
+
+
+def _sql_files(folder: str, schema: str) -> list[tuple[str, str]]:
+    entries = [
+        entry
+        for entry in files("txqueue.schema").joinpath(folder).iterdir()
+        if entry.name.endswith(".sql")
+    ]
+    return [
+        (entry.name.removesuffix(".sql"), entry.read_text("utf-8").replace(_TOKEN, schema))
+        for entry in sorted(entries, key=lambda entry: entry.name)
+    ]

@@ -1,0 +1,102 @@
+"""A database transaction in which an application writes its rows and enqueues its work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Unpack
+
+from twisted.internet.defer import Deferred, succeed
+
+from txqueue.store.connection import Connection
+from txqueue.store.enqueuing import EnqueueOptions, batches, job_object, jobs_text
+from txqueue.store.failures import translated
+from txqueue.work import WorkItem
+
+__all__ = ["Transaction", "enqueue"]
+
+
+class Transaction:
+    """One transaction; `WorkQueue.transaction` and `RunningJob.transaction` make it.
+
+    Args:
+        connection: The connection that is inside the transaction.
+        schema: The name of txqueue's schema.
+    """
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+
+    async def execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement of the application.
+
+        Args:
+            sql: The statement, with ``%s`` for each parameter.
+            parameters: Their values.
+
+        Returns:
+            The rows, an empty list for a statement that has none.
+        """
+        return await self._connection.query(sql, parameters)
+
+    async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
+        """Enqueue work as part of this transaction.
+
+        Args:
+            work: An instance of an attrs subclass of `WorkItem`.
+            options: ``queue, priority, weight, not_before, not_after, group, timeout, attempts``.
+
+        Returns:
+            The job's number.
+
+        Raises:
+            InvalidWork: When the work or an option is not valid; nothing is written.
+            Refused: When the database refuses it; the transaction cannot go on.
+        """
+        return (await self._enqueue_text(jobs_text([job_object(work, options)])))[0]
+
+    async def enqueue_many(
+        self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
+    ) -> list[int]:
+        """Enqueue many, a round trip for each thousand; returns their numbers in order."""
+        ids: list[int] = []
+        sending: Deferred[list[int]] = succeed([])
+        texts = batches(works, options)
+        while True:
+            # The next thousand is made while the database takes the last.
+            try:
+                text = next(texts, None)
+            finally:
+                ids += await sending
+            if text is None:
+                return ids
+            sending = Deferred.fromCoroutine(self._enqueue_text(text))
+
+    async def _enqueue_text(self, text: str) -> list[int]:
+        rows = await self._connection.query(f"select {self._schema}.enqueue_many(%s)", (text,))
+        return list(rows[0][0])
+
+
+async def enqueue(
+    cursor: Any, work: WorkItem, *, schema: str = "txqueue", **options: Unpack[EnqueueOptions]
+) -> int:
+    """Enqueue work inside an existing txpostgres ``runInteraction``.
+
+    Args:
+        cursor: The cursor that the interaction was given.
+        work: An instance of an attrs subclass of `WorkItem`.
+        schema: The name of txqueue's schema.
+        options: As for `Transaction.enqueue`.
+
+    Returns:
+        The job's number. This is a coroutine; in a plain callback wrap it with
+        ``Deferred.fromCoroutine``.
+
+    Raises:
+        InvalidWork: When the work or an option is not valid; nothing is written.
+        Refused: When the database refuses it.
+    """
+    text = jobs_text([job_object(work, options)])
+    with translated():
+        await cursor.execute(f"select {schema}.enqueue_many(%s)", (text,))
+        return int(cursor.fetchone()[0][0])

@@ -1,0 +1,1 @@
+"""The wire floor: the only place that knows AMP."""

@@ -1,0 +1,92 @@
+"""What a master and its worker processes say to each other."""
+
+from __future__ import annotations
+
+from twisted.protocols import amp
+
+from txqueue.wire.text import LongText
+
+__all__ = ["CannotImport", "Configure", "Finish", "GiveBack", "Lease", "Perform", "Settle", "Start"]
+
+
+class CannotImport(Exception):
+    """The application cannot be imported."""
+
+
+class Configure(amp.Command):
+    """Master to worker, first: what to import and how much to run. Answered when all is imported.
+
+    The settings are a JSON object, so that no secret of them stands in the process list.
+    """
+
+    arguments = [(b"settings", LongText())]
+    response = []
+    errors = {CannotImport: b"CANNOT_IMPORT"}
+
+
+class Perform(amp.Command):
+    """Master to worker: a chunk of jobs as the database wrote it."""
+
+    arguments = [
+        (b"incarnation", amp.Integer()),
+        (b"lane", amp.Integer()),
+        (b"assignment", amp.Integer()),
+        (b"jobs", LongText()),
+    ]
+    response = []
+    requiresAnswer = False
+
+
+class Lease(amp.Command):
+    """Master to worker: start jobs only until a moment of the monotonic clock.
+
+    A master that is stopped or stuck cannot say that its lease is out: its workers must know.
+    """
+
+    arguments = [(b"until", amp.Float())]
+    response = []
+    requiresAnswer = False
+
+
+class Finish(amp.Command):
+    """Worker to master: jobs of one assignment that returned nothing, numbers joined by commas."""
+
+    arguments = [
+        (b"lane", amp.Integer()),
+        (b"assignment", amp.Integer()),
+        (b"weight", amp.Integer()),
+        (b"jobs", amp.Integer()),
+        (b"ids", LongText()),
+    ]
+    response = []
+    requiresAnswer = False
+
+
+class Settle(amp.Command):
+    """Worker to master: jobs that ended otherwise.
+
+    The outcomes are a JSON array of what ``settle()`` takes, which the master does not read; the
+    counts say how many they are of each assignment, as ``[[assignment, jobs]]``.
+    """
+
+    arguments = [(b"weight", amp.Integer()), (b"counts", LongText()), (b"outcomes", LongText())]
+    response = []
+    requiresAnswer = False
+
+
+class Start(amp.Command):
+    """Worker to master: jobs that run for longer than a beat: ``[assignment, id, seconds]``."""
+
+    arguments = [(b"jobs", LongText())]
+    response = []
+    requiresAnswer = False
+
+
+class GiveBack(amp.Command):
+    """Master to worker: start nothing of what you hold. Running jobs go on.
+
+    Answered with what it had not started, as ``{assignment: [ids]}``, and its weight.
+    """
+
+    arguments = []
+    response = [(b"unstarted", LongText()), (b"weight", amp.Integer())]

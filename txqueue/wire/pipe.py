@@ -1,0 +1,65 @@
+"""The connection between a master and one worker: AMP over a socket pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.interfaces import IAddress, ITransport
+from twisted.internet.protocol import Factory, connectionDone
+from twisted.protocols import amp
+from twisted.python.failure import Failure
+
+__all__ = ["Pipe", "PipeFactory"]
+
+Responders = Mapping[type[amp.Command], Callable[..., Any]]
+
+
+class Pipe(amp.AMP):
+    """One end. What to do at each command is given, so that services need not know AMP.
+
+    Args:
+        responders: For each command the function that carries it out.
+        lost: Called once when the connection is gone.
+    """
+
+    def __init__(self, responders: Responders, lost: Callable[[], None]) -> None:
+        self._answers = {command.commandName: command for command in responders}
+        self._responders = responders
+        self._lost = lost
+        super().__init__()
+
+    def locateResponder(self, name: bytes) -> Any:
+        """Find what carries out a command."""
+        command = self._answers.get(name)
+        if command is None:
+            return super().locateResponder(name)
+        return self._wrapWithSerialization(self._responders[command], command)
+
+    def say(self, command: type[amp.Command], **arguments: Any) -> Any:
+        """Send a command; returns a Deferred of its answer, or None if it has none."""
+        return self.callRemote(command, **arguments)
+
+    # AMP's own two methods do the same and log a line each, which a node has no use for.
+
+    def makeConnection(self, transport: ITransport) -> None:
+        """Begin."""
+        amp.BinaryBoxProtocol.makeConnection(self, transport)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Tell the owner."""
+        amp.BinaryBoxProtocol.connectionLost(self, reason)
+        self._lost()
+
+
+class PipeFactory(Factory):
+    """Hands out the one pipe that its owner made."""
+
+    noisy = False
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+
+    def buildProtocol(self, addr: IAddress | None) -> Pipe:  # noqa: ARG002 - Twisted's
+        """Return the pipe."""
+        return self._pipe
