@@ -1,0 +1,1 @@
+"""What application code enqueues and asks with."""

@@ -1,0 +1,187 @@
+"""The queue as application code sees it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
+
+from twisted.internet.defer import CancelledError, TimeoutError, maybeDeferred
+
+from txqueue.client.waiting import Waiting
+from txqueue.errors import JobFailed, JobNotFound, WaitTimeout
+from txqueue.job import Job, State
+from txqueue.settings import Settings
+from txqueue.store.enqueuing import EnqueueOptions
+from txqueue.store.pool import Pool
+from txqueue.store.schema import checked_name
+from txqueue.store.transaction import Transaction
+from txqueue.store.version import ensure_version
+from txqueue.work import WorkItem
+
+__all__ = ["WorkQueue"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+FINAL = [state.value for state in State if state.is_final]
+
+
+class WorkQueue:
+    """Enqueues work and asks after jobs; made by `connect`.
+
+    Args:
+        pool: Its connections.
+        schema: The name of txqueue's schema.
+        reactor: Times the waits.
+    """
+
+    def __init__(self, pool: Pool, schema: str, reactor: Any) -> None:
+        self._pool = pool
+        self._schema = checked_name(schema)
+        self._reactor = reactor
+        self._waiting = Waiting(reactor, self._ended_of)
+
+    @classmethod
+    async def connect(
+        cls,
+        dsn: str | None = None,
+        *,
+        schema: str | None = None,
+        connections: int = 4,
+        reactor: Any = None,
+    ) -> WorkQueue:
+        """Connect to the database.
+
+        Args:
+            dsn: A libpq URI or keyword string; by default ``TXQUEUE_DSN``, the configuration file,
+                or libpq's own ``PG*`` variables, in this order.
+            schema: The name of txqueue's schema; ``txqueue`` unless configured.
+            connections: At most so many connections, opened when needed.
+            reactor: The running reactor by default.
+
+        Returns:
+            A queue ready for use.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            SchemaMismatch: When its schema is missing, older or newer than this code needs.
+        """
+        if reactor is None:
+            from twisted.internet import reactor as running
+
+            reactor = running
+        settings = Settings({"dsn": dsn, "schema": schema}, os.environ, Path.cwd())
+        name = checked_name(settings.get("schema", "txqueue"))
+        pool = Pool(reactor, settings.dsn(), connections, "txqueue client")
+        try:
+            await ensure_version(pool, name)
+        except BaseException:
+            pool.close()
+            raise
+        return cls(pool, name, reactor)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """Open one database transaction: committed at the end, rolled back on an error.
+
+        Returns:
+            An asynchronous context manager that gives a `Transaction`.
+        """
+        async with self._pool.transaction() as connection:
+            yield Transaction(connection, self._schema)
+
+    async def run_interaction(
+        self,
+        function: Callable[Concatenate[Transaction, P], Any],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Any:
+        """Run a function inside one transaction, in the manner of adbapi.
+
+        Args:
+            function: Called with a `Transaction` and the arguments; plain, ``async`` or returning a
+                Deferred.
+
+        Returns:
+            What the function returns.
+        """
+        async with self.transaction() as txn:
+            value = maybeDeferred(cast(Any, function), txn, *args, **kwargs)
+            return await value
+
+    async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
+        """Enqueue work in a transaction of its own; see `Transaction.enqueue`."""
+        async with self._pool.connection() as connection:
+            return await Transaction(connection, self._schema).enqueue(work, **options)
+
+    async def enqueue_many(
+        self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
+    ) -> list[int]:
+        """Enqueue many in one transaction, a round trip for each thousand.
+
+        Returns:
+            The jobs' numbers, in the order of the works.
+        """
+        async with self.transaction() as txn:
+            return await txn.enqueue_many(works, **options)
+
+    async def job(self, job_id: int) -> Job:
+        """Return a job as it is now.
+
+        Raises:
+            JobNotFound: When there is none of that number.
+        """
+        rows = await self._pool.query_dicts(
+            f"select * from {self._schema}.job where job_id = %s", (job_id,)
+        )
+        if not rows:
+            raise JobNotFound(
+                f"there is no job {job_id}", "check the number; old history is dropped"
+            )
+        return Job.from_row(rows[0])
+
+    async def wait(self, job_id: int, timeout: float | None = None) -> Any:
+        """Wait until a job has ended.
+
+        Args:
+            job_id: The job's number.
+            timeout: Seconds to wait at most; None for no limit.
+
+        Returns:
+            What its handler returned.
+
+        Raises:
+            JobFailed: When it failed or was cancelled.
+            JobNotFound: When there is no such job.
+            WaitTimeout: When it did not end in time; the job itself goes on.
+        """
+        await self.job(job_id)
+        ending = self._waiting.ended(job_id)
+        if timeout is not None:
+            ending.addTimeout(timeout, self._reactor)
+        try:
+            job = await ending
+        except (TimeoutError, CancelledError):
+            raise WaitTimeout(
+                f"job {job_id} did not end within {timeout} s", "wait longer or look at it"
+            ) from None
+        if job.state is not State.DONE:
+            raise JobFailed(
+                f"job {job_id} is {job.state}: {(job.error or 'no reason given').splitlines()[0]}"
+            )
+        return job.result
+
+    async def close(self) -> None:
+        """Close the connections; whoever still waits gets an error."""
+        self._waiting.stop()
+        self._pool.close()
+
+    async def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
+        rows = await self._pool.query_dicts(
+            f"select * from {self._schema}.job where job_id = any(%s::bigint[])"
+            f" and state = any(%s::{self._schema}.job_state[])",
+            (list(job_ids), FINAL),
+        )
+        return [Job.from_row(row) for row in rows]

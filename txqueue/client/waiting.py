@@ -1,0 +1,82 @@
+"""Waits for jobs to end: one question for all who wait, asked more seldom the longer it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from twisted.internet.defer import Deferred
+
+from txqueue.clock import Clock, Timer
+from txqueue.job import Job
+
+__all__ = ["Waiting"]
+
+FIRST, FACTOR, LONGEST = 0.01, 1.5, 0.5
+
+
+class Waiting:
+    """Everybody of one process who waits for a job.
+
+    Args:
+        clock: Times the questions.
+        ask: Returns those of some jobs that have ended.
+    """
+
+    def __init__(self, clock: Clock, ask: Callable[[Sequence[int]], Awaitable[list[Job]]]) -> None:
+        self._clock = clock
+        self._ask = ask
+        self._waiters: dict[int, list[Deferred[Job]]] = {}
+        self._timer: Timer | None = None
+        self._is_asking = False
+        self._delay = FIRST
+
+    def ended(self, job_id: int) -> Deferred[Job]:
+        """Return a Deferred of the job as it ended."""
+        waiter: Deferred[Job] = Deferred(lambda _: self._forget(job_id, waiter))
+        self._waiters.setdefault(job_id, []).append(waiter)
+        self._delay = FIRST
+        if not self._is_asking:
+            self._schedule(0)
+        return waiter
+
+    def stop(self) -> None:
+        """Cancel everybody."""
+        for waiters in list(self._waiters.values()):
+            for waiter in list(waiters):
+                waiter.cancel()
+
+    def _forget(self, job_id: int, waiter: Deferred[Job]) -> None:
+        waiters = self._waiters.get(job_id, [])
+        if waiter in waiters:
+            waiters.remove(waiter)
+        if not waiters:
+            self._waiters.pop(job_id, None)
+        if not self._waiters and self._timer is not None and self._timer.active():
+            self._timer.cancel()
+
+    def _schedule(self, delay: float) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = self._clock.callLater(delay, lambda: Deferred.fromCoroutine(self._look()))
+
+    async def _look(self) -> None:
+        self._is_asking = True
+        try:
+            jobs = await self._ask(list(self._waiters))
+        except Exception as error:
+            self._fail_all(error)
+            return
+        finally:
+            self._is_asking = False
+        for job in jobs:
+            for waiter in self._waiters.pop(job.id, []):
+                waiter.callback(job)
+        if self._waiters:
+            self._delay = min(self._delay * FACTOR, LONGEST)
+            self._schedule(self._delay)
+
+    def _fail_all(self, error: Exception) -> None:
+        waiting, self._waiters = self._waiters, {}
+        for waiters in waiting.values():
+            for waiter in waiters:
+                waiter.errback(error)

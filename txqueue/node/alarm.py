@@ -1,0 +1,108 @@
+"""Waiting that can be cut short, and services that are a step done again and again."""
+
+from __future__ import annotations
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from txqueue.clock import Clock, Timer
+from txqueue.errors import DatabaseUnavailable
+
+__all__ = ["Alarm", "Periodic"]
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+
+
+class Alarm:
+    """Sleeps until a time has passed or somebody rings; a ring while nobody sleeps is kept."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._rung = False
+        self._sleeper: Deferred[None] | None = None
+        self._timer: Timer | None = None
+
+    def ring(self) -> None:
+        """Wake the sleeper, or the next one to be."""
+        self._rung = True
+        self._wake()
+
+    async def wait(self, seconds: float | None) -> None:
+        """Sleep for so many seconds, or until rung if None."""
+        if not self._rung and (seconds is None or seconds > 0):
+            self._sleeper = Deferred()
+            if seconds is not None:
+                self._timer = self._clock.callLater(seconds, self._wake)
+            await self._sleeper
+        self._rung = False
+
+    def _wake(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+        sleeper, self._sleeper = self._sleeper, None
+        if sleeper is not None:
+            sleeper.callback(None)
+
+
+class Periodic(Service):
+    """A service that takes a step, waits as long as the step says, and goes on until stopped.
+
+    An error in a step is logged and the step taken again after a growing pause: no error ends it.
+
+    Args:
+        clock: Times the waits.
+    """
+
+    log = Logger()
+
+    def __init__(self, clock: Clock) -> None:
+        self.alarm = Alarm(clock)
+        self._pause = FIRST_PAUSE
+        self._finished: Deferred[None] | None = None
+
+    async def step(self) -> float | None:
+        """Do the work once.
+
+        Returns:
+            Seconds until the next step, or None to wait until the alarm rings.
+        """
+        raise NotImplementedError
+
+    def startService(self) -> None:
+        """Begin."""
+        super().startService()
+        self._finished = Deferred.fromCoroutine(self._go_on())
+
+    def stopService(self) -> Deferred[None] | None:
+        """Let the step under way end, and take no other."""
+        super().stopService()
+        self.alarm.ring()
+        return self._finished
+
+    async def _go_on(self) -> None:
+        while self.running:
+            await self.alarm.wait(await self._safe_step())
+
+    async def _safe_step(self) -> float | None:
+        try:
+            delay = await self.step()
+        except DatabaseUnavailable as error:
+            self.log.warn(
+                "{service}: {error}; trying again in {pause:.1f} s",
+                service=self.name or type(self).__name__,
+                error=error,
+                pause=self._pause,
+            )
+        except Exception:
+            self.log.failure(
+                "{service}: trying again in {pause:.1f} s",
+                service=self.name or type(self).__name__,
+                pause=self._pause,
+            )
+        else:
+            self._pause = FIRST_PAUSE
+            return delay
+        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
+        return pause

@@ -1,0 +1,43 @@
+"""Hears the wake-ups of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred
+
+from txqueue.clock import Clock
+from txqueue.node.alarm import Periodic
+from txqueue.store.listener import Listener
+
+__all__ = ["Ears"]
+
+CHECK = 2.0
+
+
+class Ears(Periodic):
+    """Keeps a listener listening; after every loss the sweep is told to look for what it missed.
+
+    Args:
+        clock: Times the checks, which cost no statement.
+        listener: The listening connection.
+        wake: Called after a loss.
+    """
+
+    name = "ears"
+
+    def __init__(self, clock: Clock, listener: Listener, wake: Callable[[], None]) -> None:
+        super().__init__(clock)
+        self._listener = listener
+        self._wake = wake
+
+    async def step(self) -> float | None:
+        """Listen, if the connection was lost."""
+        if await self._listener.ensure():
+            self._wake()
+        return CHECK
+
+    def stopService(self) -> Deferred[None] | None:
+        """Stop listening."""
+        self._listener.close()
+        return super().stopService()

@@ -1,0 +1,159 @@
+"""Writes down what became of assigned jobs: done, settled otherwise, started, given back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+
+from attrs import Factory, define
+
+from txqueue.clock import Clock
+from txqueue.node.alarm import Periodic
+from txqueue.store.engine import Engine, Finished
+from txqueue.store.failures import is_passing
+
+__all__ = ["Ledger"]
+
+LAST_TRIES = 6
+
+
+@define
+class _Entries:
+    """What is to be written: the completions first, so that nothing done is given back."""
+
+    finished: list[Finished] = Factory(list)
+    settled: list[str] = Factory(list)
+    started: list[tuple[int, int, float]] = Factory(list)
+    given_back: list[tuple[int, bool, list[int] | None]] = Factory(list)
+
+    def __bool__(self) -> bool:
+        return bool(self.finished or self.settled or self.started or self.given_back)
+
+
+class Ledger(Periodic):
+    """Collects entries while a statement runs and writes all that came in with the next one.
+
+    Args:
+        clock: Times the retries.
+        engine: The stored functions.
+        incarnation: Returns the incarnation of this run.
+        given_back: Called when jobs were put back among the ready ones.
+    """
+
+    name = "ledger"
+
+    def __init__(
+        self,
+        clock: Clock,
+        engine: Engine,
+        incarnation: Callable[[], int],
+        given_back: Callable[[], None],
+    ) -> None:
+        super().__init__(clock)
+        self._engine = engine
+        self._incarnation = incarnation
+        self._given_back = given_back
+        self._open = _Entries()
+        self._writing = _Entries()
+
+    def finish(self, finished: Finished) -> None:
+        """Note jobs that returned nothing."""
+        self._open.finished.append(finished)
+        self.alarm.ring()
+
+    def settle(self, outcomes: str) -> None:
+        """Note jobs that ended otherwise: JSON objects as ``settle()`` takes them, in an array."""
+        self._open.settled.append(outcomes)
+        self.alarm.ring()
+
+    def start(self, jobs: Iterable[tuple[int, int, float]]) -> None:
+        """Note running jobs: assignment, number and seconds each."""
+        self._open.started.extend(jobs)
+        self.alarm.ring()
+
+    def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
+        """Note what is still assigned of an assignment, or some of its jobs, to be given back."""
+        self._open.given_back.append((assignment, died, ids))
+        self.alarm.ring()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all is written."""
+        return not self._open and not self._writing
+
+    async def close(self) -> None:
+        """Write what is left and stop; gives up when the database does not answer."""
+        stopping = self.stopService()
+        if stopping is not None:
+            await stopping
+        for _ in range(LAST_TRIES):
+            if self.is_clean:
+                return
+            if (pause := await self._safe_step()) is not None:
+                await self.alarm.wait(pause)
+        self.log.error("what became of some jobs could not be written: they will run again")
+
+    async def step(self) -> float | None:
+        """Write what has come in."""
+        while self._open or self._writing:
+            if not self._writing:
+                self._writing, self._open = self._open, _Entries()
+            await self._write(self._writing)
+            self._writing = _Entries()
+        return None
+
+    async def _write(self, entries: _Entries) -> None:
+        incarnation = self._incarnation()
+        if entries.finished:
+            await self._engine.complete(incarnation, entries.finished)
+            entries.finished = []
+        if entries.settled:
+            await self._settle(incarnation, entries.settled)
+            entries.settled = []
+        if entries.started:
+            await self._note_started(incarnation, entries.started)
+            entries.started = []
+        while entries.given_back:
+            assignment, died, ids = entries.given_back[0]
+            await self._engine.release(incarnation, [assignment], died=died, ids=ids)
+            entries.given_back.pop(0)
+            self._given_back()
+
+    async def _note_started(self, incarnation: int, jobs: list[tuple[int, int, float]]) -> None:
+        assignments = [assignment for assignment, _, _ in jobs]
+        await self._engine.started(
+            incarnation,
+            assignments,
+            [job_id for _, job_id, _ in jobs],
+            [seconds for *_, seconds in jobs],
+        )
+
+    async def _settle(self, incarnation: int, settled: list[str]) -> None:
+        try:
+            await self._engine.settle(incarnation, _joined(settled))
+        except Exception as error:
+            if is_passing(error):
+                raise
+            self.log.error("some outcomes cannot be stored as they are: {error}", error=error)
+            for outcome in json.loads(_joined(settled)):
+                await self._settle_one(incarnation, outcome)
+
+    async def _settle_one(self, incarnation: int, outcome: dict[str, object]) -> None:
+        """One outcome that cannot be stored must not keep the others from being."""
+        try:
+            await self._engine.settle(incarnation, json.dumps([outcome]))
+        except Exception as error:
+            if is_passing(error):
+                raise
+            kept = {key: outcome[key] for key in ("job_id", "assignment")}
+            failed = {
+                **kept,
+                "outcome": "failed",
+                "error": f"its outcome cannot be stored: {type(error).__name__}",
+            }
+            await self._engine.settle(incarnation, json.dumps([failed]))
+
+
+def _joined(arrays: list[str]) -> str:
+    """Make one JSON array of several without reading them."""
+    return f"[{','.join(array[1:-1] for array in arrays)}]"

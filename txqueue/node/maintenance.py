@@ -1,0 +1,41 @@
+"""Keeps the tables fit: lanes are rotated, history has its partitions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from txqueue.clock import Clock
+from txqueue.node.alarm import Periodic
+from txqueue.store.engine import Engine
+
+__all__ = ["Maintenance"]
+
+ROTATE_BUSY, ROTATE_IDLE = 1.0, 15.0
+HISTORY = 3600.0
+
+
+class Maintenance(Periodic):
+    """Rotates lanes, often while there is work, and makes and drops partitions of history.
+
+    Args:
+        clock: Times the steps.
+        engine: The stored functions.
+        is_busy: Whether the node has had work of late.
+    """
+
+    name = "maintenance"
+
+    def __init__(self, clock: Clock, engine: Engine, is_busy: Callable[[], bool]) -> None:
+        super().__init__(clock)
+        self._engine = engine
+        self._is_busy = is_busy
+        self._history_at = float("-inf")
+
+    async def step(self) -> float | None:
+        """Rotate once, and see to history once an hour."""
+        if time.monotonic() - self._history_at > HISTORY:
+            await self._engine.ensure_history()
+            self._history_at = time.monotonic()
+        did = await self._engine.rotate()
+        return ROTATE_BUSY if did or self._is_busy() else ROTATE_IDLE

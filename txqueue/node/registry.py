@@ -1,0 +1,150 @@
+"""A node's place in NODE_INFO: registered, renewed, and left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from txqueue.clock import Clock, Timer
+from txqueue.node.alarm import Periodic
+from txqueue.store.engine import Engine
+
+__all__ = ["Registry"]
+
+BEATS_A_LEASE = 4
+
+
+class Registry(Periodic):
+    """Registers the node and renews its lease.
+
+    Args:
+        clock: Times the heartbeats.
+        engine: The stored functions.
+        node: The columns of its row: name, hostname, pid, port, lease, capacity, queues, version.
+        work_types: The types it knows, with their policies.
+        load: Returns the node's load.
+        renewed: Called with the moment of the monotonic clock until which the lease now holds.
+        lost: Called when the lease is lost: nothing it held may start.
+        gained: Called when the node has a lease, again or for the first time.
+        replaced: Called when another run has taken the name.
+    """
+
+    name = "registry"
+
+    def __init__(
+        self,
+        clock: Clock,
+        engine: Engine,
+        *,
+        node: Mapping[str, Any],
+        work_types: Sequence[Mapping[str, Any]],
+        load: Callable[[], float],
+        renewed: Callable[[float], None],
+        lost: Callable[[], None],
+        gained: Callable[[], None],
+        replaced: Callable[[], None],
+    ) -> None:
+        super().__init__(clock)
+        self._engine = engine
+        self._node = node
+        self._work_types = work_types
+        self._load = load
+        self._is_renewed = renewed
+        self._lost = lost
+        self._gained = gained
+        self._replaced = replaced
+        self._identity: tuple[int, int] | None = None
+        self._renewed_at = float("-inf")
+        self._clock = clock
+        self._expiry: Timer | None = None
+
+    @property
+    def lease(self) -> float:
+        """Seconds that a heartbeat holds."""
+        return float(self._node["lease"])
+
+    @property
+    def identity(self) -> tuple[int, int] | None:
+        """(node_id, incarnation) while the lease holds by the monotonic clock, else None."""
+        if time.monotonic() - self._renewed_at < self.lease:
+            return self._identity
+        return None
+
+    @property
+    def incarnation(self) -> int:
+        """The incarnation, whether its lease holds or not: its writes are fenced."""
+        return self._identity[1] if self._identity else 0
+
+    async def register(self) -> None:
+        """Take the name, fencing a former run of it.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+        """
+        began = time.monotonic()
+        self._identity = await self._engine.register_node(self._node, self._work_types)
+        self._renewed(began)
+        self.log.info(
+            "registered as node {name}, incarnation {number}",
+            name=self._node["name"],
+            number=self.incarnation,
+        )
+        self._gained()
+
+    async def step(self) -> float | None:
+        """Renew the lease, or register if there is none to renew."""
+        if self._identity is None:
+            await self.register()
+        else:
+            await self._renew()
+        return self.lease / BEATS_A_LEASE
+
+    async def _renew(self) -> None:
+        began = time.monotonic()
+        if await self._engine.heartbeat(self.incarnation, self._load()):
+            had_lease = self.identity is not None
+            self._renewed(began)
+            if not had_lease:
+                self._gained()
+            return
+        self._lost()
+        if await self._engine.incarnation_of(self._node["name"]) > self.incarnation:
+            self.log.critical(
+                "another node runs under the name {name}: this one stops; give each its own --name",
+                name=self._node["name"],
+            )
+            self._replaced()
+            return
+        self.log.error("the lease was out and others have taken the jobs: registering anew")
+        await self.register()
+
+    def _renewed(self, began: float) -> None:
+        until = began + self.lease
+        self._renewed_at = began
+        self._is_renewed(until)
+        self._stop_watching()
+        if self.running:
+            left = max(0.0, until - time.monotonic())
+            self._expiry = self._clock.callLater(left, self._expired)
+
+    def _expired(self) -> None:
+        """The database was silent for a lease: by now others may hold this node for dead."""
+        self.log.warn("the lease could not be renewed in time: nothing is started until it is")
+        self._lost()
+
+    def _stop_watching(self) -> None:
+        if self._expiry is not None and self._expiry.active():
+            self._expiry.cancel()
+
+    def stopService(self) -> Deferred[None] | None:
+        """Renew no more."""
+        self._stop_watching()
+        return super().stopService()
+
+    async def leave(self, state: str) -> None:
+        """Say that the node drains or stops."""
+        if self._identity is not None:
+            await self._engine.leave(self.incarnation, state)

@@ -1,0 +1,218 @@
+"""Puts a node's services together and sees them through start, drain and stop."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from attrs import asdict, field, frozen
+from twisted.application.service import MultiService
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from txqueue.errors import TxqueueError
+from txqueue.node.alarm import Periodic
+from txqueue.node.ears import Ears
+from txqueue.node.ledger import Ledger
+from txqueue.node.maintenance import Maintenance
+from txqueue.node.registry import Registry
+from txqueue.node.sweep import Sweeper
+from txqueue.node.workers import WorkerPool
+from txqueue.store.engine import Engine
+from txqueue.store.listener import Listener
+from txqueue.store.pool import Pool
+from txqueue.work import WorkItem, known_work_types
+
+__all__ = ["Node", "NodeSettings", "policy_row"]
+
+# One each for claims, for completions and for the rest; the listener has a fourth.
+CONNECTIONS = 3
+# A statement without an answer for so long, or for a lease, is held for lost; seconds.
+PATIENCE = 10.0
+# What a stop at once has to write down what it gives back; seconds.
+LAST_GRACE = 5.0
+
+
+@frozen
+class NodeSettings:
+    """How a node runs.
+
+    Attributes:
+        dsn: A libpq URI or keyword string.
+        app: The modules that define the work items.
+        workers: How many worker processes.
+        queues: The queues served.
+        capacity: Weight that each worker may run at a time.
+        name: The node's name.
+        lease: Seconds after which a silent node is held for dead.
+        schema: The name of the schema.
+    """
+
+    dsn: str = field(repr=False)
+    app: list[str]
+    workers: int = 1
+    queues: list[str] = field(factory=lambda: ["default"])
+    capacity: int = 100
+    name: str = field(factory=socket.gethostname)
+    lease: float = 10.0
+    schema: str = "txqueue"
+
+
+class Node(MultiService):
+    """A node's master.
+
+    Args:
+        reactor: Times, watches and spawns.
+        settings: How it runs; the modules of ``app`` are imported.
+    """
+
+    log = Logger()
+
+    def __init__(self, reactor: Any, settings: NodeSettings) -> None:
+        super().__init__()
+        self._reactor = reactor
+        self._settings = settings
+        self._draining: Deferred[None] | None = None
+        self._pool = Pool(
+            reactor,
+            settings.dsn,
+            CONNECTIONS,
+            f"txqueue {settings.name}",
+            patience=max(settings.lease, PATIENCE),
+        )
+        engine = Engine(self._pool, settings.schema)
+        types = known_work_types()
+        self._ledger = Ledger(reactor, engine, lambda: self._registry.incarnation, self._wake)
+        self._workers = WorkerPool(
+            reactor,
+            workers=settings.workers,
+            capacity=settings.capacity,
+            settings=asdict(settings),
+            reports=self._ledger,
+            room_made=self._room_made,
+        )
+        self._registry = Registry(
+            reactor,
+            engine,
+            node=self._row(),
+            work_types=[policy_row(cls) for cls in types],
+            load=lambda: self._workers.load,
+            renewed=self._workers.renew,
+            lost=self._workers.give_back,
+            gained=self._wake,
+            replaced=self._replaced,
+        )
+        self._sweeper = Sweeper(
+            reactor,
+            engine,
+            identity=lambda: self._registry.identity,
+            queues=settings.queues,
+            work_types=[cls.work_type for cls in types],
+            performers=self._workers,
+            is_written=lambda: self._ledger.is_clean,
+        )
+        self._ears = Ears(
+            reactor, Listener(reactor, settings.dsn, settings.schema, self._wake), self._wake
+        )
+        self._maintenance = Maintenance(
+            reactor, engine, lambda: self._workers.load > 0 or not self._ledger.is_clean
+        )
+        for service in self._in_order():
+            service.setServiceParent(self)
+
+    def stopService(self) -> Deferred[None]:
+        """Drain: take nothing, give back what was not started, wait for what runs, and leave."""
+        self.running = False
+        self._draining = Deferred.fromCoroutine(self._drain())
+        return self._draining.addErrback(self._not_drained)
+
+    def stop_at_once(self) -> None:
+        """End the worker processes now, give their jobs back, and leave, all within seconds."""
+        self._workers.stop_at_once()
+        self._reactor.callLater(LAST_GRACE, self._give_up)
+
+    def _in_order(self) -> list[Periodic | WorkerPool]:
+        return [
+            self._registry,
+            self._workers,
+            self._ledger,
+            self._sweeper,
+            self._ears,
+            self._maintenance,
+        ]
+
+    def _row(self) -> Mapping[str, Any]:
+        chosen = self._settings
+        return {
+            "name": chosen.name,
+            "hostname": socket.gethostname(),
+            "pid": os.getpid(),
+            "port": None,
+            "lease": chosen.lease,
+            "capacity": chosen.capacity * chosen.workers,
+            "queues": chosen.queues,
+            "version": version("txqueue"),
+        }
+
+    def _room_made(self) -> None:
+        self._sweeper.room_made()
+
+    def _wake(self) -> None:
+        self._sweeper.alarm.ring()
+
+    def _replaced(self) -> None:
+        if self.running:
+            self._workers.stop_at_once()
+            self._reactor.stop()
+
+    async def _drain(self) -> None:
+        for service in (self._sweeper, self._ears, self._maintenance):
+            await _stopped(service)
+        await self._say("draining")
+        await self._workers.drain()
+        await _stopped(self._workers)
+        await self._ledger.close()
+        await _stopped(self._registry)
+        await self._say("stopped")
+        self._pool.close()
+
+    async def _say(self, state: str) -> None:
+        try:
+            await self._registry.leave(state)
+        except TxqueueError as error:
+            self.log.warn("could not say that it is {state}: {error}", state=state, error=error)
+
+    def _give_up(self) -> None:
+        if self._draining is not None:
+            self._draining.cancel()
+
+    def _not_drained(self, failure: Failure) -> None:
+        self.log.error(
+            "stopped before all was written; the rest is rescued when the lease is out: {error!r}",
+            error=failure.value,
+        )
+
+
+async def _stopped(service: Periodic | WorkerPool) -> None:
+    stopping = service.stopService()
+    if stopping is not None:
+        await stopping
+
+
+def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
+    """Return what a node publishes of a work type."""
+    return {
+        "work_type": cls.work_type,
+        "queue": cls.queue,
+        "priority": int(cls.priority),
+        "weight": cls.weight,
+        "policy": {
+            "timeout": cls.timeout,
+            "attempts": cls.retry.attempts,
+            "runtime": cls.runtime.value,
+        },
+    }

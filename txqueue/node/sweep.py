@@ -1,0 +1,162 @@
+"""The sweep: takes due jobs in batches while the workers have room for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from twisted.internet.defer import Deferred
+
+from txqueue.clock import Clock
+from txqueue.errors import DatabaseUnavailable
+from txqueue.node.alarm import Periodic
+from txqueue.policy import Room, claim_delay, idle_delay
+from txqueue.store.engine import Chunk, Claim, Engine
+
+__all__ = ["Performers", "Sweeper"]
+
+CHUNK_JOBS = 1000
+# Dead rows of promoted jobs older than this are skipped, except by one look in so many seconds:
+# a transaction may commit a due job late.
+PROMOTED_MARGIN = timedelta(minutes=1)
+FULL_LOOK = 10.0
+
+
+class Performers(Protocol):
+    """Who performs the jobs taken."""
+
+    @property
+    def room(self) -> Room:
+        """What a claim may take."""
+
+    @property
+    def takes_suspects(self) -> bool:
+        """Whether a job that may kill its process can be given one of its own."""
+
+    @property
+    def assignments(self) -> list[int]:
+        """The assignments that are held."""
+
+    def perform(self, chunks: Sequence[Chunk]) -> None:
+        """Perform chunks."""
+
+
+class Sweeper(Periodic):
+    """Claims with ``next_job()`` while there is room, sleeps while there is nothing.
+
+    Args:
+        clock: Times the waits.
+        engine: The stored functions.
+        identity: Returns (node_id, incarnation) of this run, or None while it has no lease.
+        queues: The queues served.
+        work_types: The names of the types known.
+        performers: Who performs the jobs.
+        is_written: Whether nothing is left to write about assigned jobs.
+    """
+
+    name = "sweep"
+
+    def __init__(
+        self,
+        clock: Clock,
+        engine: Engine,
+        *,
+        identity: Callable[[], tuple[int, int] | None],
+        queues: Sequence[str],
+        work_types: Sequence[str],
+        performers: Performers,
+        is_written: Callable[[], bool],
+    ) -> None:
+        super().__init__(clock)
+        self._engine = engine
+        self._identity = identity
+        self._queues = queues
+        self._work_types = work_types
+        self._performers = performers
+        self._is_written = is_written
+        self._empty_claims = 0
+        self._claimed_at = float("-inf")
+        self._looked_at = float("-inf")
+        self._since: datetime | None = None
+        self._may_have_lost_a_claim = False
+        self._wants_room = False
+
+    def room_made(self) -> None:
+        """Workers can be handed more: claim, unless the last look found nothing to claim."""
+        if self._wants_room:
+            self.alarm.ring()
+
+    def stopService(self) -> Deferred[None] | None:
+        """Claim nothing more."""
+        self._empty_claims = 0
+        return super().stopService()
+
+    async def step(self) -> float | None:
+        """Claim once, if there is room; say how long to wait for the next."""
+        identity = self._identity()
+        room = self._performers.room
+        delay = claim_delay(room, time.monotonic() - self._claimed_at)
+        self._wants_room = True
+        if identity is None or delay is None:
+            # Whoever makes room rings, and so does a lease gained.
+            return None
+        if delay > 0:
+            return delay
+        if self._may_have_lost_a_claim:
+            await self._adopt_nothing(identity[1])
+        claim = await self._claim(identity, room)
+        if self.running:
+            self._performers.perform(claim.chunks)
+        else:
+            await self._return(identity[1], claim)
+        return self._pause_after(claim)
+
+    async def _claim(self, identity: tuple[int, int], room: Room) -> Claim:
+        self._claimed_at = time.monotonic()
+        try:
+            claim = await self._engine.next_job(
+                *identity,
+                self._queues,
+                self._work_types,
+                free=room.free,
+                largest=room.largest,
+                capacity=room.capacity,
+                chunk_jobs=CHUNK_JOBS,
+                workers=room.workers,
+                since=self._look_since(),
+                suspects=self._performers.takes_suspects,
+            )
+        except DatabaseUnavailable:
+            self._may_have_lost_a_claim = True
+            raise
+        self._since = claim.seen_at - PROMOTED_MARGIN
+        return claim
+
+    def _look_since(self) -> datetime | None:
+        if self._claimed_at - self._looked_at < FULL_LOOK:
+            return self._since
+        self._looked_at = self._claimed_at
+        return None
+
+    def _pause_after(self, claim: Claim) -> float:
+        if claim.chunks:
+            self._empty_claims = 0
+            return 0.0
+        self._wants_room = False
+        self._empty_claims += 1
+        pause = idle_delay(self._empty_claims)
+        return pause if claim.due_in is None else min(pause, max(claim.due_in, 0.0))
+
+    async def _adopt_nothing(self, incarnation: int) -> None:
+        """Give back what a claim may have taken whose answer got lost with its connection."""
+        if not self._is_written():
+            return
+        held = self._performers.assignments
+        await self._engine.release(incarnation, held, all_but=True)
+        self._may_have_lost_a_claim = False
+
+    async def _return(self, incarnation: int, claim: Claim) -> None:
+        if claim.chunks:
+            await self._engine.release(incarnation, [chunk.assignment for chunk in claim.chunks])

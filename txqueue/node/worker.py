@@ -1,0 +1,221 @@
+"""One worker process as its master sees it: its pipe, and what it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import ProcessProtocol
+from twisted.python.failure import Failure
+
+from txqueue.policy import Load, updated_rate
+from txqueue.store.engine import Chunk, Finished
+from txqueue.wire.commands import Configure, Finish, GiveBack, Lease, Perform, Settle, Start
+from txqueue.wire.pipe import Pipe, PipeFactory
+
+__all__ = ["Owner", "Reports", "Worker"]
+
+PIPE_FD = 3
+PACE_WINDOW = 0.02
+# Seconds to import the application, and to read what a process said before it ended.
+START_PATIENCE, LAST_WORDS = 300.0, 1.0
+
+
+class Reports(Protocol):
+    """Who is told what the workers report."""
+
+    def finish(self, finished: Finished) -> None:
+        """Jobs returned nothing."""
+
+    def settle(self, outcomes: str) -> None:
+        """Jobs ended otherwise."""
+
+    def start(self, jobs: Iterable[tuple[int, int, float]]) -> None:
+        """Jobs run for longer than a beat."""
+
+    def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
+        """Jobs will not run here."""
+
+
+class Owner(Protocol):
+    """Whom a worker belongs to."""
+
+    reactor: Any
+    capacity: int
+    reports: Reports
+
+    def reported(self, worker: Worker) -> None:
+        """It has done some of what it holds."""
+
+    def worker_lost(self, worker: Worker) -> None:
+        """Its pipe closed."""
+
+
+class _Exit(ProcessProtocol):
+    """Tells when a process has ended."""
+
+    def __init__(self, ended: Callable[[], None]) -> None:
+        self._ended = ended
+
+    def processEnded(self, reason: Failure) -> None:  # noqa: ARG002 - Twisted's
+        self._ended()
+
+
+class Worker:
+    """One worker process, started.
+
+    Args:
+        owner: Who started it.
+        key: Names it.
+
+    Attributes:
+        is_ready: Whether it can be handed jobs.
+        held: How many jobs it holds, by assignment.
+        outstanding: Their weight.
+        ended: Fires when both the process and its pipe have ended.
+
+    Raises:
+        OSError: When the process cannot be started.
+    """
+
+    def __init__(self, owner: Owner, key: int) -> None:
+        self._owner = owner
+        self.key = key
+        self.is_ready = False
+        self.held: dict[int, int] = {}
+        self.outstanding = 0
+        self._rate = 0.0
+        self._paced_at = self.started_at = owner.reactor.seconds()
+        self._paced_weight = 0
+        self.ended: Deferred[None] = Deferred()
+        self._lives = {"pipe", "process"}
+        self._pipe = Pipe(
+            {Finish: self._finish, Settle: self._settle, Start: self._start}, lost=self._lost
+        )
+        self._process = self._spawn()
+        self.pid: int = self._process.pid
+
+    def _spawn(self) -> Any:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with ours, theirs:
+            process = self._owner.reactor.spawnProcess(
+                _Exit(self._process_ended),
+                sys.executable,
+                [sys.executable, "-m", "txqueue.worker"],
+                env=os.environ,
+                childFDs={0: 0, 1: 1, 2: 2, PIPE_FD: theirs.fileno()},
+            )
+            self._owner.reactor.adoptStreamConnection(
+                ours.fileno(), socket.AF_UNIX, PipeFactory(self._pipe)
+            )
+        return process
+
+    async def configure(self, settings: Mapping[str, Any]) -> None:
+        """Have it import the application; from then on it can be given jobs."""
+        answer = self._pipe.say(Configure, settings=json.dumps(settings))
+        await answer.addTimeout(START_PATIENCE, self._owner.reactor)
+        self.is_ready = True
+
+    @property
+    def load(self) -> Load:
+        """What it holds, as the policy sees it."""
+        return Load(self.key, self._owner.capacity, self.outstanding, self._rate)
+
+    def perform(self, chunk: Chunk) -> None:
+        """Hand a chunk over."""
+        self.held[chunk.assignment] = chunk.jobs
+        self.outstanding += chunk.weight
+        self._pipe.say(
+            Perform,
+            incarnation=chunk.incarnation,
+            lane=chunk.lane,
+            assignment=chunk.assignment,
+            jobs=chunk.text,
+        )
+
+    def renew(self, until: float) -> None:
+        """Let it start jobs until a moment of the monotonic clock, which processes share."""
+        self._pipe.say(Lease, until=until)
+
+    async def give_back(self) -> None:
+        """Have it start nothing of what it holds, and give that back once it answers."""
+        answer = await self._pipe.say(GiveBack)
+        self.outstanding = max(0, self.outstanding - answer["weight"])
+        for assignment, ids in json.loads(answer["unstarted"]).items():
+            self._let_go(int(assignment), len(ids))
+            self._owner.reports.give_back(int(assignment), died=False, ids=ids)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if self._process.pid is not None:
+            self._process.signalProcess("KILL")
+
+    def close(self) -> None:
+        """Close the pipe, which ends the process."""
+        transport: Any = self._pipe.transport
+        if transport is not None:
+            transport.loseConnection()
+
+    def _finish(
+        self, lane: int, assignment: int, weight: int, jobs: int, ids: str
+    ) -> dict[str, Any]:
+        if ids:
+            self._owner.reports.finish(Finished(lane, assignment, ids))
+        self._let_go(assignment, jobs)
+        return self._account(weight)
+
+    def _settle(self, weight: int, counts: str, outcomes: str) -> dict[str, Any]:
+        for assignment, jobs in json.loads(counts):
+            self._let_go(assignment, jobs)
+        self._owner.reports.settle(outcomes)
+        return self._account(weight)
+
+    def _start(self, jobs: str) -> dict[str, Any]:
+        self._owner.reports.start([(a, b, c) for a, b, c in json.loads(jobs)])
+        return {}
+
+    def _let_go(self, assignment: int, jobs: int) -> None:
+        left = self.held.get(assignment, 0) - jobs
+        if left > 0:
+            self.held[assignment] = left
+        else:
+            self.held.pop(assignment, None)
+
+    def _account(self, weight: int) -> dict[str, Any]:
+        self.outstanding = max(0, self.outstanding - weight)
+        self._paced_weight += weight
+        now = self._owner.reactor.seconds()
+        if (passed := now - self._paced_at) >= PACE_WINDOW:
+            self._rate = updated_rate(self._rate, self._paced_weight, passed)
+            self._paced_at, self._paced_weight = now, 0
+        self._owner.reported(self)
+        return {}
+
+    def _lost(self) -> None:
+        self.is_ready = False
+        self._owner.worker_lost(self)
+        self._ended("pipe")
+
+    def _process_ended(self) -> None:
+        # What it reported before it ended is read first; but a process that it started may keep
+        # the pipe open.
+        if "pipe" in self._lives:
+            closing = self._owner.reactor.callLater(LAST_WORDS, self._abort)
+            self.ended.addBoth(lambda _: closing.cancel() if closing.active() else None)
+        self._ended("process")
+
+    def _abort(self) -> None:
+        transport: Any = self._pipe.transport
+        if transport is not None:
+            transport.abortConnection()
+
+    def _ended(self, life: str) -> None:
+        self._lives.discard(life)
+        if not self._lives:
+            self.ended.callback(None)

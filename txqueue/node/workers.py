@@ -1,0 +1,248 @@
+"""The worker processes of a node: started, fed, counted, replaced when they die."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from txqueue.node.worker import Reports, Worker
+from txqueue.policy import Room, least_loaded, room_of
+from txqueue.store.engine import Chunk
+
+__all__ = ["WorkerPool"]
+
+SHORT_LIFE = 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+# Seconds that a worker whose pipe is closed has to end.
+EXIT_GRACE = 5.0
+
+
+class WorkerPool(Service):
+    """So many worker processes, whatever befalls them.
+
+    Args:
+        reactor: Spawns the processes.
+        workers: How many.
+        capacity: Weight that each may run at a time.
+        settings: What a worker is told at its start: JSON.
+        reports: Who is told what they report.
+        room_made: Called when a worker can be handed more.
+    """
+
+    name = "workers"
+    log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        *,
+        workers: int,
+        capacity: int,
+        settings: Mapping[str, Any],
+        reports: Reports,
+        room_made: Callable[[], None],
+    ) -> None:
+        self.reactor = reactor
+        self.capacity = capacity
+        self.reports = reports
+        self._room_made = room_made
+        self._count = workers
+        self._settings = settings
+        self._workers: dict[int, Worker] = {}
+        self._last_key = 0
+        self._pause = FIRST_PAUSE
+        self._respawns: list[Any] = []
+        self._is_draining = False
+        self._is_ending = False
+        self._until = float("-inf")
+        # A job that may kill its process, until a worker is free of others, and that worker.
+        self._suspect: Chunk | None = None
+        self._alone: Worker | None = None
+
+    def startService(self) -> None:
+        """Start the processes."""
+        super().startService()
+        for _ in range(self._count):
+            self._add()
+
+    async def drain(self) -> None:
+        """Start nothing more, give back what is not started, wait for what runs."""
+        self._is_draining = True
+        self.give_back()
+        while any(worker.held for worker in self._ready()):
+            await _turn(self.reactor, 0.02)
+
+    def stop_at_once(self) -> None:
+        """End all processes now, and start no other; what they held is given back unspent."""
+        self._is_draining = self._is_ending = True
+        self._kill()
+
+    def stopService(self) -> Deferred[Any]:
+        """End the processes; those that do not end by themselves are killed."""
+        super().stopService()
+        for call in self._respawns:
+            if call.active():
+                call.cancel()
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.close()
+        kill = self.reactor.callLater(EXIT_GRACE, self._kill)
+        ended = DeferredList([worker.ended for worker in workers])
+        return ended.addBoth(lambda _: kill.cancel() if kill.active() else None)
+
+    def _kill(self) -> None:
+        for worker in self._workers.values():
+            worker.kill()
+
+    @property
+    def room(self) -> Room:
+        """What a claim may take for the workers."""
+        return room_of(worker.load for worker in self._open())
+
+    @property
+    def takes_suspects(self) -> bool:
+        """Whether a job that may kill its process can be given one of its own."""
+        return self._alone is None
+
+    @property
+    def assignments(self) -> list[int]:
+        """The assignments that some worker holds, or is to hold."""
+        waiting = [self._suspect.assignment] if self._suspect else []
+        held = [assignment for worker in self._workers.values() for assignment in worker.held]
+        return waiting + held
+
+    @property
+    def load(self) -> float:
+        """Weight outstanding, as a fraction of capacity."""
+        total = self._count * self.capacity
+        return sum(worker.outstanding for worker in self._workers.values()) / total
+
+    def perform(self, chunks: Iterable[Chunk]) -> None:
+        """Hand each chunk to the least loaded worker."""
+        for chunk in chunks:
+            workers = {worker.key: worker for worker in self._open()}
+            if not workers:
+                self.reports.give_back(chunk.assignment, died=False)
+                continue
+            chosen = workers[least_loaded([worker.load for worker in workers.values()]).key]
+            if chunk.is_alone:
+                self._suspect, self._alone = chunk, chosen
+                self._place_suspect()
+            else:
+                chosen.perform(chunk)
+
+    def reported(self, worker: Worker) -> None:
+        """A worker has done some of what it holds."""
+        if worker is self._alone:
+            self._place_suspect()
+        self._room_made()
+
+    def _place_suspect(self) -> None:
+        """Hand it over once its worker is free of others; let others in again once it is done."""
+        if self._alone is None or self._alone.held:
+            return
+        if self._suspect is not None:
+            self._alone.perform(self._suspect)
+            self._suspect = None
+        else:
+            self._alone = None
+
+    def _drop_suspect(self) -> None:
+        if self._suspect is not None:
+            self.reports.give_back(self._suspect.assignment, died=False)
+            self._suspect = None
+
+    def renew(self, until: float) -> None:
+        """Let the workers start jobs until a moment of the monotonic clock."""
+        self._until = until
+        for worker in self._ready():
+            worker.renew(until)
+
+    def give_back(self) -> None:
+        """Have the workers start nothing of what they hold, and give that back."""
+        self._drop_suspect()
+        self._place_suspect()
+        for worker in self._ready():
+            asking = Deferred.fromCoroutine(worker.give_back())
+            asking.addErrback(self._not_given_back, worker)
+
+    def worker_lost(self, worker: Worker) -> None:
+        """A pipe closed: its jobs are given back at once, and another process takes its place."""
+        held, worker.held = worker.held, {}
+        for assignment in held:
+            self.reports.give_back(assignment, died=not self._is_ending)
+        if worker is self._alone:
+            self._drop_suspect()
+            self._alone = None
+        if self.running:
+            worker.kill()
+        worker.ended.addCallback(lambda _: self._replace(worker))
+
+    def _open(self) -> list[Worker]:
+        """Those that may be handed any job."""
+        return [worker for worker in self._ready() if worker is not self._alone]
+
+    def _ready(self) -> list[Worker]:
+        return [worker for worker in self._workers.values() if worker.is_ready]
+
+    def _not_given_back(self, failure: Failure, worker: Worker) -> None:
+        # One whose pipe is lost has nothing left to give back.
+        if worker.is_ready:
+            self.log.error("a worker answers nonsense: {error}", error=failure.value)
+            worker.kill()
+
+    def _add(self) -> None:
+        self._last_key += 1
+        try:
+            worker = Worker(self, self._last_key)
+        except OSError as error:
+            self.log.error("no worker process can be started: {error}", error=error)
+            self._add_later(self._longer_pause())
+            return
+        self._workers[worker.key] = worker
+        configuring = Deferred.fromCoroutine(worker.configure(self._settings))
+        configuring.addCallbacks(
+            lambda _: self._configured(worker), self._not_configured, errbackArgs=(worker,)
+        )
+
+    def _configured(self, worker: Worker) -> None:
+        worker.renew(self._until)
+        self._room_made()
+
+    def _not_configured(self, failure: Failure, worker: Worker) -> None:
+        worker.kill()
+        if self.running:
+            self.log.error("a worker could not start: {error}", error=failure.value)
+
+    def _replace(self, worker: Worker) -> None:
+        self._workers.pop(worker.key, None)
+        if not self.running or self._is_draining:
+            return
+        lived = self.reactor.seconds() - worker.started_at
+        if lived > SHORT_LIFE:
+            self._pause = FIRST_PAUSE
+        self.log.warn(
+            "worker process {pid} ended after {lived:.1f} s; another one starts",
+            pid=worker.pid,
+            lived=lived,
+        )
+        self._add_later(0 if lived > SHORT_LIFE else self._longer_pause())
+
+    def _longer_pause(self) -> float:
+        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
+        return pause
+
+    def _add_later(self, pause: float) -> None:
+        self._respawns = [call for call in self._respawns if call.active()]
+        self._respawns.append(self.reactor.callLater(pause, self._add))
+
+
+def _turn(reactor: Any, seconds: float) -> Deferred[None]:
+    waiting: Deferred[None] = Deferred()
+    reactor.callLater(seconds, waiting.callback, None)
+    return waiting

@@ -1,0 +1,1 @@
+"""A worker process: performs the jobs that its master hands it."""

@@ -1,0 +1,58 @@
+"""Entry of a worker process: ``python -m txqueue.worker``, started by a master."""
+
+import os
+import select
+import signal
+import sys
+import time
+from threading import Thread
+from types import FrameType
+from typing import Any
+
+PIPE_FD = 3
+GRACE = 5.0
+
+
+def main() -> None:
+    """Run a worker until its master closes the pipe."""
+    # The master decides when it ends; a terminal or a supervisor signals the whole process group.
+    # A handler that does nothing, as programs that a job starts would inherit SIG_IGN.
+    signal.signal(signal.SIGINT, _heard)
+    signal.signal(signal.SIGTERM, _heard)
+    # Every runtime works on the asyncio reactor, asyncio's coroutines on no other.
+    from twisted.internet import asyncioreactor
+
+    asyncioreactor.install()
+    from twisted.internet import reactor as running
+    from twisted.logger import globalLogBeginner, textFileLogObserver
+
+    from txqueue.worker.service import WorkerProcess
+
+    # zope's interfaces cannot be checked by mypy
+    reactor: Any = running
+    observer: Any = textFileLogObserver(sys.stderr)
+    globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
+    Thread(target=_end_with_master, args=(os.dup(PIPE_FD),), daemon=True).start()
+    WorkerProcess(reactor).attach(PIPE_FD)
+    reactor.run(installSignalHandlers=False)
+    # A handler stuck in a thread must not keep the process.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _end_with_master(pipe: int) -> None:
+    """End soon after the master, even if a handler blocks the reactor: its jobs run elsewhere."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    poll.poll()
+    time.sleep(GRACE)
+    os._exit(1)
+
+
+def _heard(number: int, frame: FrameType | None) -> None:
+    """Do nothing."""
+
+
+if __name__ == "__main__":
+    main()

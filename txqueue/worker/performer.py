@@ -1,0 +1,315 @@
+"""Performs jobs: starts them within the worker's capacity and reports how they end."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter, deque
+from typing import Any, Protocol, cast
+
+from attrs import define, evolve
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+from twisted.python.failure import Failure
+
+from txqueue.clock import Clock
+from txqueue.errors import InvalidWork
+from txqueue.job import Token
+from txqueue.outcome import Discard, Fail, Snooze
+from txqueue.payload import decode, encode_result
+from txqueue.retry import Retry
+from txqueue.verdict import judge
+from txqueue.work import WorkItem, find_work_type
+from txqueue.worker.chunk import Unreadable, read_chunk
+from txqueue.worker.running import Batch, OpenTransaction, RunningJob
+from txqueue.worker.runtimes import Kind, kind_of
+
+__all__ = ["Performer", "Report"]
+
+# How long jobs are started before the reactor gets its turn, seconds. The clock is looked at
+# after a burst of jobs: the quicker they are, the longer it is.
+SLICE, QUICK = 0.005, 0.001
+LONGEST_BURST = 64
+BEAT = 1.0
+NO_RETRY = Retry(attempts=1)
+
+
+class Report(Protocol):
+    """Where results go."""
+
+    def finish(self, batch: Batch) -> None:
+        """Jobs of a batch returned nothing."""
+
+    def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
+        """Jobs ended otherwise."""
+
+    def start(self, jobs: list[tuple[int, int, float]]) -> None:
+        """Jobs run for longer than a beat."""
+
+
+@define(eq=False)
+class _Running:
+    """A job that waits for something."""
+
+    job: RunningJob
+    kind: Kind
+    options: dict[str, Any]
+    began: float
+    ending: Deferred[Any]
+    is_reported: bool = False
+
+
+class Performer:
+    """The jobs of one worker process.
+
+    Args:
+        reactor: Its clock and threads.
+        threads: The pool of threaded handlers.
+        capacity: Weight that may run at a time.
+        report: Where results go.
+        open_transaction: Opens a job's own transaction.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        threads: Any,
+        capacity: int,
+        report: Report,
+        open_transaction: OpenTransaction,
+    ) -> None:
+        self._reactor: Clock = reactor
+        self._threads = threads
+        self._capacity = capacity
+        self._report = report
+        self._open_transaction = open_transaction
+        self._waiting: deque[tuple[Batch, list[Any]]] = deque()
+        self._running: dict[RunningJob, _Running] = {}
+        self._running_weight = 0
+        self._kinds: dict[str, Kind] = {}
+        self._touched: dict[int, Batch] = {}
+        self._outcomes: list[dict[str, Any]] = []
+        self._counts: Counter[int] = Counter()
+        self._settled_weight = 0
+        self._is_scheduled = False
+        self._burst = 1
+        self._lease_until = float("inf")
+        self._beat = LoopingCall(self._report_running)
+        self._beat.clock = reactor
+
+    def start(self) -> None:
+        """Begin to report long runs."""
+        self._beat.start(BEAT, now=False)
+
+    def stop(self) -> None:
+        """Start nothing more and cancel what runs."""
+        self._waiting.clear()
+        if self._beat.running:
+            self._beat.stop()
+        for running in list(self._running.values()):
+            running.ending.cancel()
+
+    def perform(self, token: Token, lane: int, text: str) -> None:
+        """Take a chunk: ``[[job_id, work_type, attempt, weight, payload, options], ...]``."""
+        batch = Batch(token, lane)
+        self._waiting.extend((batch, entry) for entry in read_chunk(text))
+        self._schedule()
+
+    def renew(self, until: float) -> None:
+        """Start jobs only until a moment of the monotonic clock, unless this is called again."""
+        self._lease_until = until
+        self._schedule()
+
+    def give_up_waiting(self) -> tuple[dict[int, list[int]], int]:
+        """Start nothing of what was taken; returns its numbers by assignment, and its weight."""
+        unstarted: dict[int, list[int]] = {}
+        weight = sum(entry[3] for _, entry in self._waiting)
+        for batch, entry in self._waiting:
+            unstarted.setdefault(batch.token.assignment, []).append(entry[0])
+        self._waiting.clear()
+        return unstarted, weight
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._reactor.callLater(0, self._turn)
+
+    def _turn(self) -> None:
+        """Start what there is room for, for a slice of time, and report what ended."""
+        self._is_scheduled = False
+        began = self._reactor.seconds()
+        until = began + SLICE
+        while began < until and self._may_start():
+            self._begin_some()
+            now = self._reactor.seconds()
+            self._burst = min(2 * self._burst, LONGEST_BURST) if now - began < QUICK else 1
+            began = now
+        self._flush()
+        if self._may_start():
+            self._schedule()
+
+    def _begin_some(self) -> None:
+        waiting = self._waiting
+        for _ in range(min(self._burst, len(waiting))):
+            batch, entry = waiting.popleft()
+            self._begin(batch, entry)
+            if self._running_weight and waiting and not self._has_room(waiting[0][1][3]):
+                break
+
+    def _may_start(self) -> bool:
+        if not self._waiting or not self._has_room(self._waiting[0][1][3]):
+            return False
+        return time.monotonic() < self._lease_until
+
+    def _has_room(self, weight: int) -> bool:
+        return self._running_weight == 0 or self._running_weight + weight <= self._capacity
+
+    def _begin(self, batch: Batch, entry: list[Any]) -> None:
+        """Start one job. This runs for every job, so what most do not need is elsewhere."""
+        job_id, work_type, failures, weight, payload, options = entry
+        job = RunningJob(job_id, failures + 1, weight, batch, self._open_transaction)
+        kind = self._kinds.get(work_type)
+        try:
+            if options is not None:
+                _check(options)
+            if kind is None:
+                kind = self._learn(work_type)
+            value = kind.begin(_work(kind, payload), job)
+        except InvalidWork as error:
+            self._judged(job, NO_RETRY, error)
+            return
+        except BaseException as error:
+            # A handler that calls sys.exit() has failed; the process and its other jobs go on.
+            self._failed(job, kind, options, error)
+            return
+        if value is None:
+            self._done(job)
+        elif isinstance(value, Deferred):
+            now = self._reactor.seconds()
+            self._wait_for(_Running(job, kind, options or {}, now, value))
+        else:
+            self._returned(job, value)
+
+    def _learn(self, work_type: str) -> Kind:
+        cls = find_work_type(work_type)
+        kind = self._kinds[work_type] = kind_of(cls, self._reactor, self._threads)
+        return kind
+
+    def _wait_for(self, running: _Running) -> None:
+        self._running[running.job] = running
+        self._running_weight += running.job.weight
+        timeout = running.options.get("timeout", running.kind.cls.timeout)
+        if timeout is not None:
+            running.ending.addTimeout(timeout, cast(Any, self._reactor))
+        running.ending.addCallbacks(
+            self._waited, self._broke, callbackArgs=(running,), errbackArgs=(running,)
+        )
+
+    def _waited(self, value: Any, running: _Running) -> None:
+        self._ended(running)
+        self._returned(running.job, value)
+
+    def _broke(self, failure: Failure, running: _Running) -> None:
+        self._ended(running)
+        error = failure.value or RuntimeError("the handler failed without saying why")
+        self._failed(running.job, running.kind, running.options, error)
+
+    def _ended(self, running: _Running) -> None:
+        del self._running[running.job]
+        self._running_weight -= running.job.weight
+        self._schedule()
+
+    def _returned(self, job: RunningJob, value: Any) -> None:
+        if job.is_completed or value is None:
+            self._done(job)
+        elif isinstance(value, Snooze | Discard | Fail):
+            self._judged(job, NO_RETRY, value)
+        else:
+            self._keep_result(job, value)
+
+    def _done(self, job: RunningJob) -> None:
+        batch = job.batch
+        if not job.is_completed:
+            batch.done.append(job.id)
+        batch.jobs += 1
+        batch.weight += job.weight
+        self._touched[batch.token.assignment] = batch
+
+    def _keep_result(self, job: RunningJob, value: Any) -> None:
+        try:
+            result = json.loads(encode_result(value))
+        except InvalidWork as error:
+            self._judged(job, NO_RETRY, error)
+            return
+        token = {"job_id": job.id, "assignment": job.token.assignment}
+        self._settle(job, {**token, "outcome": "done", "result": result})
+
+    def _failed(
+        self, job: RunningJob, kind: Kind | None, options: Any, error: BaseException
+    ) -> None:
+        if job.is_completed:
+            self._done(job)
+            return
+        retry = kind.cls.retry if kind else NO_RETRY
+        if options and "attempts" in options:
+            retry = evolve(retry, attempts=options["attempts"])
+        self._judged(job, retry, error)
+
+    def _judged(self, job: RunningJob, retry: Retry, error: BaseException) -> None:
+        verdict = judge(error, retry, job.attempt - 1, random.random())
+        self._settle(job, verdict.as_json(job.id, job.token.assignment))
+
+    def _settle(self, job: RunningJob, outcome: dict[str, Any]) -> None:
+        self._outcomes.append(outcome)
+        self._counts[job.token.assignment] += 1
+        self._settled_weight += job.weight
+
+    def _flush(self) -> None:
+        touched, self._touched = self._touched, {}
+        for batch in touched.values():
+            self._report.finish(batch)
+            batch.clear()
+        if self._outcomes:
+            self._report.settle(self._settled_weight, self._counts, self._outcomes)
+            self._outcomes, self._counts, self._settled_weight = [], Counter(), 0
+
+    def _report_running(self) -> None:
+        now = self._reactor.seconds()
+        long = [
+            each
+            for each in self._running.values()
+            if not each.is_reported and now - each.began >= BEAT
+        ]
+        if long:
+            self._report.start(
+                [(each.job.token.assignment, each.job.id, now - each.began) for each in long]
+            )
+        for each in long:
+            each.is_reported = True
+
+
+def _work(kind: Kind, payload: Any) -> WorkItem:
+    try:
+        return kind.structure(payload, kind.cls)
+    except Exception:
+        if isinstance(payload, Unreadable):
+            raise InvalidWork(
+                f"the payload does not fit {kind.cls.work_type}: {payload.reason}",
+                "enqueue the fields that the class declares",
+            ) from None
+        # Again, to say which field is wrong.
+        return decode(kind.cls, payload)
+
+
+def _check(options: Any) -> None:
+    """Hold the options against what `WorkQueue.enqueue` takes: SQL takes any JSON."""
+    if isinstance(options, dict):
+        timeout, attempts = options.get("timeout"), options.get("attempts", 1)
+        is_time = timeout is None or (type(timeout) in (int, float) and timeout > 0)
+        if is_time and type(attempts) is int and attempts > 0:
+            return
+    raise InvalidWork(
+        "the options are not an object with a timeout above 0 and attempts of at least 1",
+        "enqueue with options such as {'timeout': 30, 'attempts': 3}",
+    )

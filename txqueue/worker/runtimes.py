@@ -1,0 +1,112 @@
+"""How handlers run: coroutines by hand until they wait, Deferreds, asyncio, threads."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThreadPool
+
+from txqueue.payload import decoder
+from txqueue.work import Runtime, WorkItem
+
+__all__ = ["Kind", "kind_of"]
+
+
+@frozen
+class Kind:
+    """What a worker must know of a work type, found once.
+
+    Attributes:
+        cls: The class.
+        structure: Makes an instance of a payload: ``structure(payload, cls)``.
+        begin: Starts ``perform`` and returns its value, or a Deferred if it waits.
+    """
+
+    cls: type[WorkItem]
+    structure: Callable[[Any, Any], WorkItem]
+    begin: Callable[[WorkItem, Any], Any]
+
+
+def kind_of(cls: type[WorkItem], reactor: Any, threads: Any) -> Kind:
+    """Prepare a work type.
+
+    Args:
+        cls: The class.
+        reactor: Where results of threads arrive.
+        threads: The pool that threaded handlers run in.
+    """
+
+    def in_thread(work: WorkItem, job: Any) -> Deferred[Any]:
+        return deferToThreadPool(reactor, threads, work.perform, job)
+
+    if cls.runtime is Runtime.THREAD:
+        begin: Callable[[WorkItem, Any], Any] = in_thread
+    elif cls.runtime is Runtime.ASYNCIO:
+        begin = _in_asyncio
+    elif inspect.iscoroutinefunction(cls.perform):
+        begin = _by_hand
+    else:
+        begin = _called
+    return Kind(cls, decoder(cls), begin)
+
+
+def _by_hand(work: WorkItem, job: Any) -> Any:
+    """Drive a coroutine to its first wait: most need no Deferred at all."""
+    coroutine = work.perform(job)
+    try:
+        awaited = coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+    return Deferred.fromCoroutine(_resumed(coroutine, awaited))
+
+
+def _called(work: WorkItem, job: Any) -> Any:
+    value = work.perform(job)
+    return Deferred.fromCoroutine(value) if inspect.iscoroutine(value) else value
+
+
+def _in_asyncio(work: WorkItem, job: Any) -> Deferred[Any]:
+    return Deferred.fromFuture(asyncio.ensure_future(_kept_in(work.perform(job))))
+
+
+async def _kept_in(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Fail where a task would end the whole event loop."""
+    try:
+        return await coroutine
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"the handler raised {type(error).__name__}: {error}") from error
+
+
+async def _resumed(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Any:
+    return await _Started(coroutine, awaited)
+
+
+class _Started:
+    """Goes on with a coroutine that has already been driven to its first wait."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], awaited: Any) -> None:
+        self._coroutine = coroutine
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        coroutine, awaited = self._coroutine, self._awaited
+        while True:
+            try:
+                value = yield awaited
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as error:
+                go_on = partial(coroutine.throw, error)
+            else:
+                go_on = partial(coroutine.send, value)
+            try:
+                awaited = go_on()
+            except StopIteration as stop:
+                return stop.value

@@ -1,0 +1,163 @@
+"""A worker process: the far end of its master's pipe, and the services behind it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import socket
+import sys
+import traceback
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from twisted.logger import Logger
+from twisted.python.threadpool import ThreadPool
+
+from txqueue.errors import TokenLost
+from txqueue.job import Token
+from txqueue.store.pool import Pool
+from txqueue.store.transaction import Transaction
+from txqueue.wire.commands import (
+    CannotImport,
+    Configure,
+    Finish,
+    GiveBack,
+    Lease,
+    Perform,
+    Settle,
+    Start,
+)
+from txqueue.wire.pipe import Pipe, PipeFactory
+from txqueue.worker.performer import Performer
+from txqueue.worker.running import Batch, RunningJob
+
+__all__ = ["WorkerProcess"]
+
+MOST_CONNECTIONS = 4
+MOST_THREADS = 64
+
+
+class WorkerProcess:
+    """What a worker process is made of.
+
+    Args:
+        reactor: Its reactor; stopped when the master closes the pipe.
+    """
+
+    log = Logger()
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._pipe = Pipe(
+            {
+                Configure: self._configure,
+                Lease: self._lease,
+                Perform: self._perform,
+                GiveBack: self._give_back,
+            },
+            lost=self._end,
+        )
+        self._performer: Performer | None = None
+        self._pool: Pool | None = None
+        self._schema = ""
+        self._threads = ThreadPool(0, MOST_THREADS, "handlers")
+
+    def attach(self, descriptor: int) -> None:
+        """Speak with the master over an open socket."""
+        with socket.socket(fileno=descriptor) as pipe:
+            pipe.setblocking(False)
+            self._reactor.adoptStreamConnection(
+                pipe.fileno(), socket.AF_UNIX, PipeFactory(self._pipe)
+            )
+
+    def finish(self, batch: Batch) -> None:
+        """Report jobs of a batch that returned nothing."""
+        self._pipe.say(
+            Finish,
+            lane=batch.lane,
+            assignment=batch.token.assignment,
+            weight=batch.weight,
+            jobs=batch.jobs,
+            ids=",".join(map(str, batch.done)),
+        )
+
+    def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
+        """Report jobs that ended otherwise."""
+        self._pipe.say(
+            Settle,
+            weight=weight,
+            counts=json.dumps(list(counts.items())),
+            outcomes=json.dumps(outcomes),
+        )
+
+    def start(self, jobs: list[tuple[int, int, float]]) -> None:
+        """Report jobs that have run for longer than a beat."""
+        self._pipe.say(Start, jobs=json.dumps(jobs))
+
+    def _configure(self, settings: str) -> dict[str, Any]:
+        chosen = json.loads(settings)
+        self._schema = chosen["schema"]
+        self._pool = Pool(
+            self._reactor, chosen["dsn"], MOST_CONNECTIONS, f"txqueue worker {chosen['name']}"
+        )
+        _import(chosen["app"])
+        self._threads.start()
+        self._performer = Performer(
+            self._reactor, self._threads, chosen["capacity"], self, self._open_transaction
+        )
+        self._performer.start()
+        return {}
+
+    def _perform(self, incarnation: int, lane: int, assignment: int, jobs: str) -> dict[str, Any]:
+        self._configured.perform(Token(incarnation, assignment), lane, jobs)
+        return {}
+
+    def _lease(self, until: float) -> dict[str, Any]:
+        self._configured.renew(until)
+        return {}
+
+    def _give_back(self) -> dict[str, Any]:
+        unstarted, weight = self._configured.give_up_waiting()
+        return {"unstarted": json.dumps(unstarted), "weight": weight}
+
+    @property
+    def _configured(self) -> Performer:
+        if self._performer is None:
+            raise RuntimeError("the master spoke before it configured this worker")
+        return self._performer
+
+    @asynccontextmanager
+    async def _open_transaction(self, job: RunningJob) -> AsyncIterator[Transaction]:
+        assert self._pool is not None
+        async with self._pool.transaction() as connection:
+            yield Transaction(connection, self._schema)
+            rows = await connection.query(
+                f"select {self._schema}.complete_one(%s, %s, %s, null)",
+                (job.token.incarnation, job.token.assignment, job.id),
+            )
+            if not rows[0][0]:
+                raise TokenLost(
+                    f"job {job.id} has been assigned elsewhere since",
+                    "nothing: it runs there, this run's writes are gone",
+                )
+        job.is_completed = True
+
+    def _end(self) -> None:
+        if self._performer is not None:
+            self._performer.stop()
+        if self._pool is not None:
+            self._pool.close()
+        self._reactor.stop()
+
+
+def _import(modules: list[str]) -> None:
+    sys.path.insert(0, "")
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except BaseException as error:
+            traceback.print_exc()
+            said = f"{module}: {type(error).__name__}: {error}"
+            raise CannotImport(said[:1000]) from None
