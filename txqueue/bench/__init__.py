@@ -1,0 +1,1 @@
+"""Measures an installation over its ordinary road: real nodes, ordinary work items."""

@@ -1,0 +1,85 @@
+"""``bench decay``: whether a queue that was worked off again and again gets slower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from txqueue.bench.ground import Ground
+from txqueue.bench.node import RunningNode
+from txqueue.bench.stages import Pace, Stages
+from txqueue.bench.traffic import fill, publish, wait_until_done
+from txqueue.bench.work import Counted
+from txqueue.store.reading import Session
+
+__all__ = ["decay"]
+
+APP = "txqueue.bench.work"
+SNAPSHOT = "isolation level repeatable read, read only"
+
+
+def decay(
+    ground: Ground, stages: Stages, jobs: int, waves: int, workers: int, *, held_snapshot: bool
+) -> dict[str, Any]:
+    """Work off one wave of jobs after another with one node.
+
+    Each wave is enqueued in one transaction, so that it becomes visible at once, and is timed from
+    that commit to its last completion. The first wave is not counted: it warms up.
+
+    Args:
+        ground: Where.
+        stages: Told how far it is.
+        jobs: How many a wave.
+        waves: How many waves are counted.
+        workers: How many worker processes.
+        held_snapshot: Whether another connection holds a snapshot throughout, which keeps vacuum
+            from every dead row.
+
+    Returns:
+        The document that ``--json`` prints; waves are jobs a second.
+    """
+    with ground.session() as session, _snapshot(ground, held=held_snapshot):
+        publish(session, Counted)
+        with RunningNode(ground, APP, workers) as node:
+            took = [
+                _wave(session, node, stages, jobs, f"wave {number} of {waves}")
+                for number in range(waves + 1)
+            ]
+    speeds = [round(jobs / seconds) for seconds in took[1:]]
+    return {
+        "workload": "decay",
+        "jobs": jobs * waves,
+        "seconds": round(sum(took[1:]), 3),
+        "workers": workers,
+        "waves": speeds,
+        "ratio": round(took[1] / took[-1], 3),
+        "held_snapshot": held_snapshot,
+        **ground.facts(),
+    }
+
+
+def _wave(session: Session, node: RunningNode, stages: Stages, jobs: int, name: str) -> float:
+    ids = fill(session, map(Counted, range(1, jobs + 1)), stages.begin(f"{name}: enqueuing", jobs))
+    committed: datetime = session.value("select clock_timestamp()")
+    advance = stages.begin(f"{name}: performing", jobs)
+    wait_until_done(session, node, jobs, advance, Pace(share=0.01))
+    last: datetime = session.value(
+        f"select max(finished_at) from {session.schema}.job"
+        " where state = 'done' and job_id between %s and %s",
+        (ids[0], ids[-1]),
+    )
+    return (last - committed).total_seconds()
+
+
+@contextmanager
+def _snapshot(ground: Ground, *, held: bool) -> Iterator[None]:
+    if not held:
+        yield
+        return
+    with ground.session() as session, session.transaction(SNAPSHOT):
+        # The first statement takes the snapshot; the server must not end us for being idle.
+        session.rows("set local idle_in_transaction_session_timeout = 0")
+        session.rows(f"select from {session.schema}.setting")
+        yield

@@ -1,0 +1,76 @@
+"""``bench drain``: how fast a full queue is worked off, and whether every job ran just once."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from txqueue.bench.ground import Ground
+from txqueue.bench.limit import raw_limit
+from txqueue.bench.node import RunningNode
+from txqueue.bench.stages import Pace, Stages
+from txqueue.bench.tally import noted
+from txqueue.bench.traffic import fill, outcome, publish, wait_until_done
+from txqueue.bench.work import Counted
+
+__all__ = ["drain", "runs_of"]
+
+APP = "txqueue.bench.work"
+
+
+def drain(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[str, Any]:
+    """Fill a queue, start a node, and measure until the last job is done.
+
+    The time is the database's, from the first job assigned to the last one finished. Every worker
+    counts the jobs that it runs; the counts are held against the jobs enqueued and against history.
+
+    Args:
+        ground: Where.
+        stages: Told how far it is.
+        jobs: How many.
+        workers: How many worker processes.
+
+    Returns:
+        The document that ``--json`` prints.
+    """
+    with ground.session() as session:
+        publish(session, Counted)
+        fill(session, map(Counted, range(1, jobs + 1)), stages.begin("enqueuing", jobs))
+        advance = stages.begin("performing", jobs)
+        with RunningNode(ground, APP, workers) as node:
+            # Asking seldom, because a count of so many costs the server time that is measured.
+            wait_until_done(session, node, jobs, advance, Pace(least=0.5, share=0.01))
+        span = outcome(session)
+        limit = raw_limit(session, stages.begin("the limit of raw SQL", min(jobs, 100_000)))
+    speed = span.done / span.seconds if span.seconds else 0.0
+    lost, again = runs_of(noted(ground.folder), jobs)
+    return {
+        "workload": "drain",
+        "jobs": jobs,
+        "seconds": round(span.seconds, 3),
+        "workers": workers,
+        "jobs_per_second": round(speed),
+        "limit_per_second": round(limit),
+        "ratio": round(speed / limit, 3),
+        "ran_more_than_once": again,
+        "lost": lost,
+        "history": span.done,
+        "failed": span.failed,
+        **ground.facts(),
+    }
+
+
+def runs_of(numbers: array[int], jobs: int) -> tuple[int, int]:
+    """Count what ran.
+
+    Args:
+        numbers: The number of each job, once for each run.
+        jobs: The jobs were numbered from 1 to this.
+
+    Returns:
+        How many never ran, and how many ran more than once.
+    """
+    runs = bytearray(jobs + 1)
+    for number in numbers:
+        runs[number] = min(runs[number] + 1, 2)
+    return runs[1:].count(0), runs[1:].count(2)

@@ -1,0 +1,99 @@
+"""``bench enqueue``: how fast an application can enqueue, one at a time and in bulk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from twisted.internet import task
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from txqueue.bench.ground import Ground
+from txqueue.bench.stages import Advance, Stages
+from txqueue.bench.traffic import publish
+from txqueue.bench.work import Counted
+from txqueue.client.queue import WorkQueue
+
+__all__ = ["enqueuing"]
+
+SINGLY_SECONDS = 3.0
+
+
+def enqueuing(ground: Ground, stages: Stages, jobs: int) -> dict[str, Any]:
+    """Enqueue with ``WorkQueue.enqueue`` for 3 seconds, then with ``enqueue_many``.
+
+    Both use one connection; no node runs.
+
+    Args:
+        ground: Where.
+        stages: Told how far it is.
+        jobs: How many in bulk, in one transaction.
+
+    Returns:
+        The document that ``--json`` prints.
+    """
+    with ground.session() as session:
+        publish(session, Counted)
+    began = time.monotonic()
+
+    async def measure(reactor: Any) -> tuple[int, float, float]:
+        queue = await WorkQueue.connect(
+            ground.dsn, schema=ground.schema, connections=1, reactor=reactor
+        )
+        try:
+            count, singly = await _singly(queue, stages.begin("one at a time"))
+            return count, singly, await _in_bulk(queue, jobs, stages.begin("in bulk", jobs))
+        finally:
+            await queue.close()
+
+    count, singly, bulk = _in_reactor(measure)
+    return {
+        "workload": "enqueue",
+        "jobs": count + jobs,
+        "seconds": round(time.monotonic() - began, 3),
+        "workers": 0,
+        "one_at_a_time_per_second": round(singly),
+        "bulk_per_second": round(bulk),
+        **ground.facts(),
+    }
+
+
+async def _singly(queue: WorkQueue, advance: Advance) -> tuple[int, float]:
+    count, began = 0, time.monotonic()
+    while (passed := time.monotonic() - began) < SINGLY_SECONDS:
+        await queue.enqueue(Counted(count + 1))
+        count += 1
+        if count % 100 == 0:
+            advance(count)
+    return count, count / passed
+
+
+async def _in_bulk(queue: WorkQueue, jobs: int, advance: Advance) -> float:
+    began = time.monotonic()
+    await queue.enqueue_many(map(Counted, range(1, jobs + 1)))
+    passed = time.monotonic() - began
+    advance(jobs)
+    return jobs / passed
+
+
+def _in_reactor(function: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Run a coroutine function in the reactor, which this process can do but once."""
+    ended: list[Any] = []
+
+    async def run(reactor: Any) -> Any:
+        return await function(reactor)
+
+    def main(reactor: Any) -> Deferred[None]:
+        return Deferred.fromCoroutine(run(reactor)).addBoth(ended.append)
+
+    # SystemExit is how react() says that it is over, well or not.
+    with suppress(SystemExit):
+        task.react(main)
+    if not ended:
+        raise KeyboardInterrupt
+    if isinstance(ended[0], Failure):
+        ended[0].raiseException()
+    return ended[0]

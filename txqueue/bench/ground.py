@@ -1,0 +1,123 @@
+"""Where a measurement takes place: a server of its own, or a schema of its own on yours."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from txqueue.bench.stages import Stages
+from txqueue.errors import Refused, TxqueueError
+from txqueue.store.migrations import migrate
+from txqueue.store.reading import Session
+
+__all__ = ["Ground", "embedded_ground", "own_schema"]
+
+SCHEMA = "txqueue_bench"
+ROLES = ("enqueue", "worker", "read")
+_LOCK = "select pg_try_advisory_lock(hashtextextended('txqueue bench', 839))"
+
+
+@frozen
+class Ground:
+    """A fresh schema to measure in.
+
+    Attributes:
+        dsn: The database.
+        schema: The schema.
+        folder: A folder that goes away at the end.
+    """
+
+    dsn: str = field(repr=False)
+    schema: str
+    folder: Path
+
+    def session(self) -> Session:
+        """Open a connection."""
+        return Session(self.dsn, self.schema, "txqueue bench")
+
+    def facts(self) -> dict[str, Any]:
+        """Return what every result tells of its surroundings."""
+        with self.session() as session:
+            names = ("synchronous_commit", "fsync")
+            settings = {name: session.value(f"show {name}") for name in names}
+            server = str(session.value("show server_version")).split()[0]
+        return {"postgres": server, "txqueue": version("txqueue"), **settings}
+
+
+@contextmanager
+def embedded_ground(stages: Stages) -> Iterator[Ground]:
+    """Run a fresh embedded server; at the end it is gone.
+
+    Args:
+        stages: Told what happens.
+
+    Yields:
+        The ground.
+
+    Raises:
+        EmbeddedUnavailable: When there is no such server here.
+    """
+    from txqueue.embedded import EmbeddedServer
+
+    stages.begin("starting PostgreSQL")
+    with EmbeddedServer() as dsn, _folder() as folder:
+        migrate(dsn)
+        yield Ground(dsn, "txqueue", folder)
+
+
+@contextmanager
+def own_schema(dsn: str, stages: Stages) -> Iterator[Ground]:
+    """Make a schema of its own in a database that is in use; at the end it is gone.
+
+    Args:
+        dsn: The database, in which the role may create a schema.
+        stages: Told what happens.
+
+    Yields:
+        The ground.
+
+    Raises:
+        Refused: When another measurement runs in the database.
+    """
+    stages.begin(f"making the schema {SCHEMA}")
+    with Session(dsn, SCHEMA, "txqueue bench") as session, _folder() as folder:
+        if not session.value(_LOCK):
+            raise Refused("another bench runs in this database", "wait until it is over")
+        made = _missing_roles(session)
+        _drop_schema(session)
+        try:
+            migrate(dsn, SCHEMA)
+            yield Ground(dsn, SCHEMA, folder)
+        finally:
+            _drop_schema(session)
+            _drop_roles(session, made)
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="txqueue-bench-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def _drop_schema(session: Session) -> None:
+    session.rows("set client_min_messages = warning")
+    session.rows(f"drop schema if exists {session.schema} cascade")
+
+
+def _missing_roles(session: Session) -> list[str]:
+    """Return the roles that the migration will make; they are the server's, not the schema's."""
+    names = [f"{SCHEMA}_{role}" for role in ROLES]
+    return [name for name in names if session.value("select to_regrole(%s) is null", (name,))]
+
+
+def _drop_roles(session: Session, names: list[str]) -> None:
+    for name in names:
+        # Another database of the server may have come to use it.
+        with suppress(TxqueueError):
+            session.rows(f"drop role if exists {name}")

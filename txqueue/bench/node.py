@@ -1,0 +1,150 @@
+"""A real node as a subprocess: started, waited for, stopped, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from txqueue.bench.ground import Ground
+from txqueue.bench.tally import FOLDER_VARIABLE
+from txqueue.errors import TxqueueError
+
+__all__ = ["NodeFailed", "RunningNode"]
+
+START_LIMIT = 60.0
+STOP_LIMIT = 30.0
+ASK_EVERY = 0.05
+TAIL_LINES = 15
+
+_REGISTERED = "select count(*) from {schema}.node_info where pid = %s and state = 'alive'"
+# Ends the node when its standard input closes, which happens at the latest when our process dies.
+_WATCH = 'read -r _; kill -TERM "$1"; sleep 15; kill -KILL -"$1"'
+
+
+class NodeFailed(TxqueueError):
+    """The node did not start, ended by itself, or did not stop."""
+
+
+class RunningNode:
+    """``twistd -n txqueue`` in a process group of its own.
+
+    Args:
+        ground: Its database and schema, and the folder of its log.
+        app: The module of its work items.
+        workers: How many worker processes.
+    """
+
+    def __init__(self, ground: Ground, app: str, workers: int) -> None:
+        self._ground = ground
+        self._app = app
+        self._workers = workers
+        self._log = ground.folder / "node.log"
+
+    def __enter__(self) -> Self:
+        """Start it and wait until it has registered.
+
+        Raises:
+            NodeFailed: When it ends or takes too long.
+        """
+        with self._log.open("wb") as log:
+            self._process = _spawn(self._command(), self._environment(), self._ground.folder, log)
+        self._watcher = _watch(self._process.pid)
+        try:
+            self._await_registered()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Stop it; one that does not stop in time is killed, which is an error of its own."""
+        status = self._end()
+        # twistd ends itself by the signal that it has obeyed.
+        if status not in (0, -signal.SIGTERM) and kind is None:
+            raise self._failure(f"the node ended with status {status}")
+
+    def ensure_alive(self) -> None:
+        """Make sure that it still runs.
+
+        Raises:
+            NodeFailed: When it has ended.
+        """
+        if self._process.poll() is not None:
+            raise self._failure(f"the node ended with status {self._process.returncode}")
+
+    def _command(self) -> list[str]:
+        twistd = Path(sys.executable).with_name("twistd")
+        words = (
+            [str(twistd)] if twistd.exists() else [sys.executable, "-m", "twisted.scripts.twistd"]
+        )
+        node = ["txqueue", "--app", self._app, "--workers", str(self._workers), "--name", "bench"]
+        return [*words, "-n", "--pidfile=", *node]
+
+    def _environment(self) -> dict[str, str]:
+        """Return ours, without the user's settings of nodes, and with the DSN: argv is public."""
+        ours = {name: text for name, text in os.environ.items() if not name.startswith("TXQUEUE_")}
+        return ours | {
+            "TXQUEUE_DSN": self._ground.dsn,
+            "TXQUEUE_SCHEMA": self._ground.schema,
+            FOLDER_VARIABLE: str(self._ground.folder),
+        }
+
+    def _await_registered(self) -> None:
+        deadline = time.monotonic() + START_LIMIT
+        question = _REGISTERED.format(schema=self._ground.schema)
+        with self._ground.session() as session:
+            while not session.value(question, (self._process.pid,)):
+                self.ensure_alive()
+                if time.monotonic() > deadline:
+                    raise self._failure(f"the node did not register within {START_LIMIT:g} s")
+                time.sleep(ASK_EVERY)
+
+    def _end(self) -> int:
+        # The watcher first: it must not signal a process number that is another's by then.
+        self._watcher.kill()
+        self._watcher.communicate()
+        try:
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_LIMIT)
+        finally:
+            # Whatever is left: the workers of a master that died, or one that will not stop.
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        return self._process.wait()
+
+    def _failure(self, what: str) -> NodeFailed:
+        lines = self._log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:]
+        sys.stderr.write("".join(f"  node: {line}\n" for line in lines))
+        return NodeFailed(what, "its last words are above")
+
+
+def _spawn(
+    command: list[str], environment: dict[str, str], folder: Path, log: Any
+) -> subprocess.Popen[bytes]:
+    """Start it apart from our terminal: Ctrl-C reaches only us, and we stop it in order."""
+    return subprocess.Popen(
+        command,
+        env=environment,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+
+
+def _watch(pid: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _WATCH, "txqueue-watcher", str(pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )

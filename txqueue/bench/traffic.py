@@ -1,0 +1,87 @@
+"""Work put into the queue, watched until it is done, and timed by the database's clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import frozen
+
+from txqueue.bench.node import RunningNode
+from txqueue.bench.stages import Advance, Pace
+from txqueue.node.service import policy_row
+from txqueue.store.enqueuing import batches
+from txqueue.store.reading import Session
+from txqueue.work import WorkItem
+
+__all__ = ["Span", "fill", "outcome", "publish", "wait_until_done"]
+
+
+@frozen
+class Span:
+    """What became of jobs.
+
+    Attributes:
+        done: How many are done.
+        failed: How many failed for good.
+        seconds: From the first one assigned to the last one finished.
+    """
+
+    done: int
+    failed: int
+    seconds: float
+
+
+def publish(session: Session, *kinds: type[WorkItem]) -> None:
+    """Publish work types, as a node that ran before would have."""
+    rows = [policy_row(kind) for kind in kinds]
+    session.rows(f"select {session.schema}.publish(%s)", (json.dumps(rows),))
+
+
+def fill(session: Session, works: Iterable[WorkItem], advance: Advance) -> list[int]:
+    """Enqueue works in one transaction, a thousand a round trip; returns their numbers."""
+    ids: list[int] = []
+    with session.transaction():
+        for text in batches(works, {}):
+            ids += session.enqueue_text(text)
+            advance(len(ids))
+    return ids
+
+
+def wait_until_done(
+    session: Session, node: RunningNode, jobs: int, advance: Advance, pace: Pace | None = None
+) -> None:
+    """Watch until no job waits, is ready or runs.
+
+    Args:
+        session: Asks; what it costs is bounded by the pace.
+        node: Must stay alive meanwhile.
+        jobs: How many there were.
+        advance: Told how many are over.
+        pace: How often to ask.
+
+    Raises:
+        NodeFailed: When the node ends.
+    """
+    pace = pace or Pace()
+    while left := _asked(session, pace):
+        advance(max(jobs - left, 0))
+        node.ensure_alive()
+        pace.rest()
+    advance(jobs)
+
+
+def _asked(session: Session, pace: Pace) -> int:
+    pace.asking()
+    return session.live_jobs()
+
+
+def outcome(session: Session) -> Span:
+    """Return what became of all jobs of the schema."""
+    row: tuple[Any, ...] = session.rows(
+        "select count(*) filter (where state = 'done'), count(*) filter (where state = 'failed'),"
+        " extract(epoch from max(finished_at) - min(assigned_at))"
+        f" from {session.schema}.job where state in ('done', 'failed')"
+    )[0]
+    return Span(row[0], row[1], float(row[2] or 0))

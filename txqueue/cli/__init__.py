@@ -1,0 +1,5 @@
+"""The command ``txqueue``."""
+
+from txqueue.cli.root import main
+
+__all__ = ["main"]

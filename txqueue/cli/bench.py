@@ -1,0 +1,165 @@
+"""``txqueue bench``: measures this installation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from txqueue.cli.options import Group, Options
+from txqueue.cli.output import facts, show, styled
+from txqueue.cli.progress import bars
+from txqueue.cli.words import amount, duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from txqueue.bench.ground import Ground
+    from txqueue.bench.stages import Stages
+
+__all__ = ["bench"]
+
+BAR = 30
+LABELS = {
+    "jobs_per_second": "jobs/s",
+    "limit_per_second": "raw SQL limit, jobs/s",
+    "ratio": "ratio",
+    "ran_more_than_once": "ran more than once",
+    "lost": "lost",
+    "history": "in history",
+    "failed": "failed",
+    "one_at_a_time_per_second": "one at a time, jobs/s",
+    "bulk_per_second": "in bulk, jobs/s",
+    "p50_ms": "half within, ms",
+    "p95_ms": "95 of 100 within, ms",
+    "p99_ms": "99 of 100 within, ms",
+    "max_ms": "slowest, ms",
+}
+
+Measure = Callable[["Ground", "Stages"], dict[str, Any]]
+_embedded = click.option("--embedded", is_flag=True, help="On a fresh embedded server.")
+_workers = click.option(
+    "--workers", type=click.IntRange(1), default=2, show_default=True, help="Worker processes."
+)
+
+
+def _jobs(default: int, text: str = "How many jobs.") -> Callable[[Any], Any]:
+    return click.option(
+        "--jobs", type=click.IntRange(1), default=default, show_default=True, help=text
+    )
+
+
+@click.group(cls=Group, no_args_is_help=False, short_help="Measure this installation.")
+def bench() -> None:
+    """Measure this installation, in a schema of its own that is dropped afterwards."""
+
+
+@bench.command("enqueue")
+@_jobs(200_000, "How many jobs in bulk.")
+@_embedded
+@click.pass_obj
+def bench_enqueue(options: Options, jobs: int, embedded: bool) -> int:
+    """How fast an application enqueues, one at a time and in bulk."""
+    from txqueue.bench.enqueuing import enqueuing
+
+    return _run(options, embedded, lambda ground, stages: enqueuing(ground, stages, jobs))
+
+
+@bench.command("drain")
+@_jobs(200_000)
+@_workers
+@_embedded
+@click.pass_obj
+def bench_drain(options: Options, jobs: int, workers: int, embedded: bool) -> int:
+    """How fast a full queue is worked off, and whether every job ran just once."""
+    from txqueue.bench.drain import drain
+
+    return _run(options, embedded, lambda ground, stages: drain(ground, stages, jobs, workers))
+
+
+@bench.command("latency")
+@_jobs(500)
+@_workers
+@_embedded
+@click.pass_obj
+def bench_latency(options: Options, jobs: int, workers: int, embedded: bool) -> int:
+    """How soon a job starts that a foreign client enqueues on an idle node."""
+    from txqueue.bench.latency import latency
+
+    return _run(options, embedded, lambda ground, stages: latency(ground, stages, jobs, workers))
+
+
+@bench.command("decay")
+@_jobs(50_000, "How many jobs a wave.")
+@click.option("--waves", type=click.IntRange(2), default=10, show_default=True, help="How many.")
+@click.option("--held-snapshot", is_flag=True, help="Keep vacuum from every dead row meanwhile.")
+@_workers
+@_embedded
+@click.pass_obj
+def bench_decay(
+    options: Options, *, jobs: int, waves: int, held_snapshot: bool, workers: int, embedded: bool
+) -> int:
+    """Whether a queue that is worked off again and again gets slower."""
+    from txqueue.bench.decay import decay
+
+    def measure(ground: Ground, stages: Stages) -> dict[str, Any]:
+        return decay(ground, stages, jobs, waves, workers, held_snapshot=held_snapshot)
+
+    return _run(options, embedded, measure)
+
+
+def _run(options: Options, embedded: bool, measure: Measure) -> int:
+    """Measure and show; a measurement in which a job got lost or ran twice is a fault."""
+    with bars(options) as stages, _ground(options, embedded, stages) as ground:
+        result = measure(ground, stages)
+    show(options, result, lambda: _lines(result))
+    return 1 if _is_faulty(result) else 0
+
+
+def _ground(options: Options, embedded: bool, stages: Stages) -> AbstractContextManager[Ground]:
+    from txqueue.bench.ground import embedded_ground, own_schema
+
+    return embedded_ground(stages) if embedded else own_schema(options.chosen_dsn, stages)
+
+
+def _is_faulty(result: Mapping[str, Any]) -> bool:
+    bad = ("lost", "ran_more_than_once", "failed")
+    return (
+        any(result.get(name) for name in bad)
+        or result.get("history", result["jobs"]) != result["jobs"]
+    )
+
+
+def _lines(result: Mapping[str, Any]) -> Iterator[RenderableType]:
+    yield styled(f"{result['workload']}: {_what(result)}", "bold")
+    yield facts(
+        (label, _cell(name, result[name])) for name, label in LABELS.items() if name in result
+    )
+    if "waves" in result:
+        yield facts(_bars(result["waves"]))
+    yield styled(
+        f"PostgreSQL {result['postgres']}, txqueue {result['txqueue']}, fsync {result['fsync']},"
+        f" synchronous_commit {result['synchronous_commit']}",
+        "dim",
+    )
+
+
+def _what(result: Mapping[str, Any]) -> str:
+    by = f", {result['workers']} workers" if result["workers"] else ""
+    held = ", one snapshot held" if result.get("held_snapshot") else ""
+    return f"{amount(result['jobs'])} jobs in {duration(result['seconds'])}{by}{held}"
+
+
+def _cell(name: str, value: float) -> object:
+    is_bad = name in ("lost", "ran_more_than_once", "failed") and value
+    text = f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+    return styled(f"{text:>9}", "bold red" if is_bad else "")
+
+
+def _bars(waves: list[int]) -> Iterator[tuple[str, object]]:
+    most = max(waves)
+    for number, speed in enumerate(waves, 1):
+        line = styled("█" * round(BAR * speed / most), "cyan")
+        yield f"wave {number}", line.append_text(styled(f" {amount(speed)} jobs/s"))

@@ -1,0 +1,78 @@
+"""``txqueue demo``: the whole road on this machine, with nothing to set up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from txqueue.cli.options import Command, Options
+from txqueue.cli.output import facts, show, styled
+from txqueue.cli.progress import bars
+from txqueue.cli.words import amount, duration, rate
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from txqueue.bench.ground import Ground
+    from txqueue.bench.stages import Stages
+
+__all__ = ["demo"]
+
+APP = "txqueue.demo"
+
+
+@click.command(cls=Command, short_help="Run everything here once, and clean up.")
+@click.option("--jobs", type=click.IntRange(1), default=100_000, show_default=True)
+@click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
+@click.pass_obj
+def demo(options: Options, jobs: int, workers: int) -> int:
+    """Run a server and a node here, perform some jobs, and clean up."""
+    from txqueue.bench.ground import embedded_ground
+
+    with bars(options) as stages, embedded_ground(stages) as ground:
+        document = _perform(ground, stages, jobs, workers)
+    show(options, document, lambda: _summary(document))
+    return 0 if document["done"] == jobs else 1
+
+
+def _perform(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[str, Any]:
+    from txqueue.bench.node import RunningNode
+    from txqueue.bench.traffic import fill, outcome, publish, wait_until_done
+    from txqueue.demo import Nothing
+
+    with ground.session() as session:
+        publish(session, Nothing)
+        began = time.monotonic()
+        fill(session, map(Nothing, range(jobs)), stages.begin("enqueuing", jobs))
+        filled = time.monotonic() - began
+        advance = stages.begin("performing", jobs)
+        with RunningNode(ground, APP, workers) as node:
+            wait_until_done(session, node, jobs, advance)
+        span = outcome(session)
+    return {
+        "jobs": jobs,
+        "done": span.done,
+        "failed": span.failed,
+        "seconds": round(span.seconds, 3),
+        "jobs_per_second": round(span.done / span.seconds) if span.seconds else 0,
+        "enqueue_per_second": round(jobs / filled),
+        "workers": workers,
+        **ground.facts(),
+    }
+
+
+def _summary(result: Mapping[str, Any]) -> Iterator[RenderableType]:
+    yield facts(
+        [
+            ("jobs", amount(result["jobs"])),
+            ("done", styled(amount(result["done"]), "green")),
+            ("failed", styled(amount(result["failed"]), "red" if result["failed"] else "")),
+            ("performed in", duration(result["seconds"])),
+            ("performed", f"{rate(result['jobs_per_second'])} jobs/s"),
+            ("enqueued", f"{rate(result['enqueue_per_second'])} jobs/s"),
+            ("by", f"{result['workers']} workers, on PostgreSQL {result['postgres']}, embedded"),
+        ]
+    )

@@ -1,0 +1,121 @@
+"""``txqueue enqueue``: enqueues one job, or the same one many times."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from txqueue.cli.options import Command, Options
+from txqueue.cli.output import note, show, styled
+from txqueue.cli.words import amount
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from txqueue.store.reading import Session
+
+__all__ = ["enqueue"]
+
+BATCH = 1000
+LISTED = 10
+
+
+def _moment(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Check a moment; one without an offset would mean something else on every host."""
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is not a moment; write it like 2030-01-31T12:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        raise click.BadParameter(f"{value!r} has no time zone; add Z or an offset such as +02:00")
+    return moment.isoformat()
+
+
+@click.command(cls=Command, short_help="Enqueue a job.")
+@click.argument("work_type", metavar="TYPE")
+@click.argument("payload", metavar="JSON")
+@click.option("--queue", help="The queue, instead of the type's own.")
+@click.option("--priority", type=click.IntRange(0, 9), help="0 to 9, larger goes first.")
+@click.option("--weight", type=click.IntRange(1), help="What it takes of a worker's capacity.")
+@click.option("--group", help="At most one job of a group runs at a time.")
+@click.option(
+    "--not-before",
+    callback=_moment,
+    metavar="WHEN",
+    help="ISO 8601 with an offset, such as ...T12:00:00Z.",
+)
+@click.option(
+    "--not-after", callback=_moment, metavar="WHEN", help="By then it goes first; the same form."
+)
+@click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="How many.")
+@click.pass_obj
+def enqueue(
+    options: Options, /, work_type: str, payload: str, count: int, **columns: str | int | None
+) -> None:
+    """Enqueue a job of TYPE with the JSON object as its payload; - reads it from standard input."""
+    from txqueue.store.reading import Session
+
+    text = _checked(sys.stdin.read() if payload == "-" else payload)
+    element = _element(work_type, text, columns)
+    with Session(options.chosen_dsn, options.chosen_schema) as session:
+        session.ensure_version()
+        with session.transaction():
+            ids = _put(session, element, count)
+        waits = session.value(
+            f"select waiting_for from {session.schema}.job where job_id = %s", ids[:1]
+        )
+    show(options, {"job_ids": ids}, lambda: _lines(ids))
+    if waits == "type":
+        note(
+            options, f"No node has published {work_type} yet: the work waits for one that knows it."
+        )
+
+
+def _checked(text: str) -> str:
+    """Return the payload as it was written, so that no number changes on its way."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:
+        raise click.UsageError(
+            f"the payload is not JSON: {error}; quote it for the shell, like '{{\"user_id\": 7}}'"
+        ) from None
+    if not isinstance(value, dict):
+        raise click.UsageError(
+            "the payload is not a JSON object; pass the work item's fields, like '{\"user_id\": 7}'"
+        )
+    return text
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"it has no {name}")
+
+
+def _element(work_type: str, payload: str, columns: dict[str, str | int | None]) -> str:
+    """Return the JSON text of one job as ``enqueue_many()`` takes it."""
+    given = {"work_type": work_type, **columns}
+    rest = json.dumps({name: value for name, value in given.items() if value is not None})
+    return f'{rest[:-1]}, "payload": {payload}}}'
+
+
+def _put(session: Session, element: str, count: int) -> list[int]:
+    ids: list[int] = []
+    while (missing := count - len(ids)) > 0:
+        ids += session.enqueue_text("[" + ",".join([element] * min(missing, BATCH)) + "]")
+    return ids
+
+
+def _lines(ids: list[int]) -> Iterator[RenderableType]:
+    if len(ids) == 1:
+        yield styled(f"Enqueued job {ids[0]}.")
+        return
+    listed = ", ".join(map(str, ids)) if len(ids) <= LISTED else f"{ids[0]} to {ids[-1]}"
+    yield styled(f"Enqueued {amount(len(ids))} jobs: {listed}.")

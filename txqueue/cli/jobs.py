@@ -1,0 +1,142 @@
+"""``txqueue jobs`` and ``txqueue job``: looks at jobs, many or one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from txqueue.cli.options import Command, Options
+from txqueue.cli.output import facts, note, show, styled, table
+from txqueue.cli.words import age, duration, moment, plain
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+__all__ = ["job", "jobs"]
+
+STATES = ("waiting", "ready", "assigned", "done", "failed", "cancelled")
+COLOURS = {"done": "green", "failed": "bold red", "assigned": "cyan", "cancelled": "yellow"}
+LARGEST = 2**63 - 1
+NUMBER = click.IntRange(0, LARGEST)
+
+
+@click.command(cls=Command)
+@click.option("--state", type=click.Choice(STATES), help="Only jobs in this state.")
+@click.option("--queue", help="Only jobs of this queue.")
+@click.option("--type", "work_type", help="Only jobs of this work type.")
+@click.option("--group", help="Only jobs of this group.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
+)
+@click.option("--after", type=NUMBER, metavar="ID", help="Go on after this one: the last's next.")
+@click.pass_obj
+def jobs(options: Options, /, limit: int, **filters: str | int | None) -> None:
+    """List jobs, the newest first."""
+    from txqueue.store.reading import Reader, Session
+
+    with Session(options.chosen_dsn, options.chosen_schema) as session:
+        reader = Reader(session)
+        # One more than is shown tells whether there is more.
+        found, now = reader.jobs(filters, limit + 1), reader.now()
+    shown = found[:limit]
+    more = shown[-1]["job_id"] if len(found) > limit else None
+    show(options, {"jobs": shown, "next": more}, lambda: _list(shown, now))
+    if more is not None:
+        note(options, f"More: --after {more}")
+
+
+@click.command(cls=Command)
+@click.argument("job_id", metavar="ID", type=NUMBER)
+@click.pass_obj
+def job(options: Options, job_id: int) -> None:
+    """Show all there is of a job."""
+    from txqueue.store.reading import Reader, Session
+
+    with Session(options.chosen_dsn, options.chosen_schema) as session:
+        reader = Reader(session)
+        found, now = reader.job(job_id), reader.now()
+    show(options, found, lambda: _whole(found, now))
+
+
+def _list(found: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[RenderableType]:
+    if not found:
+        yield styled("No such job.")
+        return
+    columns = [">job", "state", "type", "queue", ">prio", ">runs", "group", "when"]
+    yield table("Jobs", columns, (_row(each, now) for each in found))
+
+
+def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
+    return [
+        str(row["job_id"]),
+        _state(row),
+        row["work_type"],
+        row["queue"],
+        str(row["priority"]),
+        str(row["attempt"]),
+        row["group"] or "-",
+        _when(row, now),
+    ]
+
+
+def _state(row: Mapping[str, Any]) -> Text:
+    state, reason = row["state"], row["waiting_for"]
+    return styled(f"{state}: {reason}" if reason else state, COLOURS.get(state, ""))
+
+
+def _when(row: Mapping[str, Any], now: datetime) -> str:
+    """Say since when it has been as it is, or when it will be due."""
+    if row["waiting_for"] == "time":
+        return f"due in {age((row['not_before'] - now).total_seconds())}"
+    names = {"assigned": "assigned_at", "waiting": "enqueued_at", "ready": "enqueued_at"}
+    since = row[names.get(row["state"], "finished_at")]
+    return f"{age((now - since).total_seconds())} ago"
+
+
+def _whole(row: Mapping[str, Any], now: datetime) -> Iterator[RenderableType]:
+    yield facts(_facts(row, now))
+    for name in ("payload", "result", "options"):
+        if row[name] is not None:
+            yield ""
+            yield styled(name.capitalize(), "bold")
+            yield styled(json.dumps(row[name], indent=2, ensure_ascii=False))
+    if row["error"]:
+        yield ""
+        yield styled("Error", "bold red")
+        yield styled(row["error"].rstrip())
+
+
+def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
+    yield "job", str(row["job_id"])
+    yield "state", _state(row)
+    yield "type", row["work_type"]
+    yield "queue", row["queue"]
+    yield "priority", str(row["priority"])
+    yield "weight", str(row["weight"])
+    if row["group"]:
+        yield "group", row["group"]
+    yield "runs", _runs(row)
+    if row["node"]:
+        yield "node", row["node"]
+    for name in ("enqueued", "assigned", "started", "finished"):
+        if row[f"{name}_at"]:
+            yield name, moment(row[f"{name}_at"], now)
+    if row["not_before"] > row["enqueued_at"]:
+        yield "not before", moment(row["not_before"], now)
+    if row["not_after"]:
+        yield "not after", moment(row["not_after"], now)
+    if row["finished_at"] and row["assigned_at"]:
+        took = (row["finished_at"] - row["assigned_at"]).total_seconds()
+        waited = (row["assigned_at"] - row["enqueued_at"]).total_seconds()
+        yield "took", f"{duration(took)}, after {duration(waited)} in the queue"
+
+
+def _runs(row: Mapping[str, Any]) -> str:
+    most = (row["options"] or {}).get("attempts") or (row["policy"] or {}).get("attempts")
+    died = f", {row['deaths']} workers died with it" if row["deaths"] else ""
+    return plain(f"{row['attempt']} of {most}" if most else row["attempt"]) + died

