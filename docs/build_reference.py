@@ -1,0 +1,296 @@
+"""Writes docs/reference/python-api.md from the package's docstrings, without importing it.
+
+    python docs/build_reference.py
+
+A test holds the file against what this makes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from inspect import cleandoc
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+
+__all__ = ["TARGET", "reference"]
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+TARGET: Final = ROOT / "docs" / "reference" / "python-api.md"
+
+# What stands where. Every name that `txqueue` exports must be here, or nothing is written.
+CHAPTERS: Final = (
+    (
+        "Enqueue work and ask after it",
+        "txqueue",
+        ("WorkQueue", "Transaction", "enqueue"),
+    ),
+    ("Options of enqueue", "txqueue.store.enqueuing", ("EnqueueOptions",)),
+    ("Define work", "txqueue", ("WorkItem", "Priority", "Runtime", "Retry")),
+    ("Inside a handler", "txqueue", ("RunningJob", "Snooze", "Discard", "Fail")),
+    ("Jobs", "txqueue", ("Job", "State")),
+    (
+        "Errors",
+        "txqueue.errors",
+        (
+            "TxqueueError",
+            "InvalidWork",
+            "UnknownWorkType",
+            "Refused",
+            "JobNotFound",
+            "JobFailed",
+            "WaitTimeout",
+            "TokenLost",
+            "DatabaseUnavailable",
+            "SchemaMismatch",
+            "ConfigurationError",
+            "EmbeddedUnavailable",
+        ),
+    ),
+    ("An embedded server", "txqueue.embedded", ("EmbeddedServer",)),
+)
+# Constructors that users do not call: others make these for them.
+MADE_BY_OTHERS: Final = frozenset({"WorkQueue", "Transaction", "RunningJob", "Job"})
+HIDDEN: Final = frozenset(
+    {
+        "EmbeddedServer.pids",
+        "Job.from_row",
+        "Retry.delay",
+        "Retry.is_spent",
+        "RunningJob.batch",
+        "RunningJob.token",
+    }
+)
+WIDTH: Final = 88
+TITLES: Final = {"Args": "Arguments"}
+
+HEAD: Final = """\
+# The Python API
+
+<!-- Made by docs/build_reference.py from the docstrings. Edit those, then run it again. -->
+
+Everything here may be imported from `txqueue`, except where an import line says otherwise.
+Coroutines are Twisted's: await them inside the reactor.
+"""
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Section(NamedTuple):
+    """A part of a docstring: ``Args:`` and the like, or plain text under an empty title."""
+
+    title: str
+    lines: list[str]
+
+
+def reference() -> str:
+    """Return the text of the reference.
+
+    Raises:
+        LookupError: When the package exports a name that no chapter has.
+    """
+    listed = {name for _, _, names in CHAPTERS for name in names}
+    exported = {*_exported("txqueue"), *_exported("txqueue.errors")}
+    if missing := exported - listed:
+        raise LookupError(f"no chapter of docs/build_reference.py has {', '.join(sorted(missing))}")
+    return "\n".join([HEAD, *_contents(), *_chapters()]).rstrip() + "\n"
+
+
+def _contents() -> Iterator[str]:
+    for title, _, names in CHAPTERS:
+        links = ", ".join(f"[`{name}`](#{name.lower()})" for name in names)
+        yield f"- {title}: {links}"
+    yield ""
+
+
+def _chapters() -> Iterator[str]:
+    for title, module, names in CHAPTERS:
+        yield f"## {title}\n"
+        if module != "txqueue":
+            yield _code(_call(f"from {module} import ", names, ""))
+        for name in names:
+            yield from _entry(name, _definition(module, name))
+
+
+def _entry(name: str, node: ast.AST) -> Iterator[str]:
+    yield f"### {name}\n"
+    if isinstance(node, ast.ClassDef):
+        yield from _class(node)
+    elif isinstance(node, Function):
+        yield from _function(node, "")
+
+
+def _class(node: ast.ClassDef) -> Iterator[str]:
+    initialiser = next((each for each in _functions(node) if each.name == "__init__"), None)
+    if initialiser is not None and node.name not in MADE_BY_OTHERS:
+        yield _code(_call(f"class {node.name}", _parameters(initialiser), ""))
+    elif bases := ", ".join(map(ast.unparse, node.bases)):
+        yield _code(f"class {node.name}({bases})")
+    sections = _sections(ast.get_docstring(node))
+    if node.name in MADE_BY_OTHERS:
+        sections = [each for each in sections if each.title != "Args"]
+    yield from _rendered(sections, dict(_defaults(node)))
+    if initialiser is not None and node.name not in MADE_BY_OTHERS:
+        yield from _rendered(_sections(ast.get_docstring(initialiser))[1:])
+    if not any(section.title == "Attributes" for section in sections):
+        yield from _fields(node)
+    for function in _functions(node):
+        qualified = f"{node.name}.{function.name}"
+        if not function.name.startswith("_") and qualified not in HIDDEN:
+            yield f"#### {qualified}\n"
+            yield from _function(function, f"{node.name}.")
+
+
+def _functions(node: ast.ClassDef) -> Iterator[Function]:
+    for each in node.body:
+        if isinstance(each, Function):
+            yield each
+
+
+def _function(node: Function, prefix: str) -> Iterator[str]:
+    decorators = {ast.unparse(each) for each in node.decorator_list}
+    returns = ast.unparse(node.returns) if node.returns is not None else "None"
+    name = prefix + node.name
+    if "property" in decorators:
+        yield _code(f"{name}: {returns}")
+    elif "asynccontextmanager" in decorators or returns.startswith("AbstractAsyncContextManager["):
+        given = returns.partition("[")[2].removesuffix("]")
+        yield _code(_call(f"async with {name}", _parameters(node), f" as {given}"))
+    else:
+        wait = "await " if isinstance(node, ast.AsyncFunctionDef) else ""
+        yield _code(_call(wait + name, _parameters(node), f" -> {returns}"))
+    yield from _rendered(_sections(ast.get_docstring(node)))
+
+
+def _parameters(node: Function) -> list[str]:
+    """Return what stands between the parentheses, without self."""
+    its = node.args
+    plain = [*its.posonlyargs, *its.args]
+    without = [None] * (len(plain) - len(its.defaults))
+    found = [_parameter(*pair) for pair in zip(plain, [*without, *its.defaults], strict=True)]
+    if plain and plain[0].arg in ("self", "cls"):
+        found = found[1:]
+    if its.vararg is not None:
+        found.append("*" + _parameter(its.vararg))
+    elif its.kwonlyargs:
+        found.append("*")
+    found += [_parameter(*pair) for pair in zip(its.kwonlyargs, its.kw_defaults, strict=True)]
+    return found + (["**" + _parameter(its.kwarg)] if its.kwarg is not None else [])
+
+
+def _parameter(given: ast.arg, default: ast.expr | None = None) -> str:
+    kind = f": {ast.unparse(given.annotation)}" if given.annotation is not None else ""
+    return given.arg + kind + (f" = {ast.unparse(default)}" if default is not None else "")
+
+
+def _call(start: str, parts: Iterable[str], end: str) -> str:
+    """Put a call into one line, or into a line for each part if it is long."""
+    is_import = start.endswith(" ")
+    line = f"{start}{', '.join(parts)}" if is_import else f"{start}({', '.join(parts)}){end}"
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join([f"{start}(", *(f"    {part}," for part in parts), f"){end}"])
+
+
+def _fields(node: ast.ClassDef) -> Iterator[str]:
+    """List the fields of a class of values, or the members of an enumeration."""
+    lines = []
+    for each, after in zip(node.body, [*node.body[1:], None], strict=True):
+        if isinstance(each, ast.AnnAssign):
+            lines.append(f"- `{ast.unparse(each)}`")
+        elif isinstance(each, ast.Assign):
+            said = f": {_plain(cleandoc(text))}" if (text := _literal(after)) else ""
+            lines.append(f"- `{ast.unparse(each)}`{said}")
+    if lines:
+        yield "\n".join(lines) + "\n"
+
+
+def _defaults(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """Find what the attributes of a class are unless somebody says otherwise."""
+    for each in node.body:
+        if isinstance(each, ast.AnnAssign) and each.value is not None:
+            value = each.value
+            if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
+                value = next(word.value for word in value.keywords if word.arg == "default")
+            yield ast.unparse(each.target), ast.unparse(value)
+
+
+def _literal(node: ast.AST | None) -> str:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return str(node.value.value)
+    return ""
+
+
+def _rendered(
+    sections: Iterable[Section], defaults: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[str]:
+    for title, lines in sections:
+        text = _plain("\n".join(lines).strip("\n"))
+        if not title:
+            yield text + "\n"
+        elif title in ("Returns", "Yields"):
+            yield f"**{title}:** {_joined(text)}\n"
+        else:
+            items = "\n".join(f"- {item}" for item in _items(text, defaults))
+            yield f"**{TITLES.get(title, title)}:**\n\n{items}\n"
+
+
+def _items(text: str, defaults: Mapping[str, str]) -> Iterator[str]:
+    """Take apart ``name: what it is``, where what it is may go on in lines further in."""
+    for item in re.split(r"\n(?=\S)", text):
+        name, _, said = item.partition(": ")
+        default = f" Default: `{defaults[name]}`." if name in defaults else ""
+        yield f"`{name}`: {_joined(said)}{default}"
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _sections(docstring: str | None) -> list[Section]:
+    found = [Section("", [])]
+    for line in (docstring or "").splitlines():
+        if head := re.fullmatch(r"(Args|Returns|Raises|Attributes|Yields):", line):
+            found.append(Section(head[1], []))
+        else:
+            found[-1].lines.append(re.sub(r"^ {4}", "", line) if found[-1].title else line)
+    return found
+
+
+def _plain(text: str) -> str:
+    return text.replace("``", "`")
+
+
+def _code(text: str) -> str:
+    return f"```python\n{text}\n```\n"
+
+
+def _definition(module: str, name: str) -> ast.AST:
+    """Find the class or function, in the module itself or in the one that it imports it from."""
+    tree = _tree(module)
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | Function) and node.name == name:
+            return node
+        if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
+            return _definition(node.module or "", name)
+    raise LookupError(f"{module} has no {name}")
+
+
+def _exported(module: str) -> list[str]:
+    for node in _tree(module).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    raise LookupError(f"{module} has no __all__")
+
+
+def _tree(module: str) -> ast.Module:
+    path = ROOT.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text("utf-8"))
+
+
+if __name__ == "__main__":
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    TARGET.write_text(reference(), "utf-8")
