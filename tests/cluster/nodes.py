@@ -1,0 +1,220 @@
+"""Real nodes: `twistd -n txqueue` in processes of their own, watched from the test."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from attrs import field, mutable
+
+from tests.cluster.database import Database
+from tests.waiting import pause
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+APP: Final = "tests.cluster.app"
+PATIENCE: Final = 240.0
+"""How long anything may take that a node does by itself: the machine may pause for seconds."""
+LEASE: Final = "60"
+"""A lease that no pause of the machine outlasts, for tests that are not about leases."""
+
+
+def command(*arguments: str, program: Sequence[str] = ("twistd", "-n", "--pidfile=")) -> list[str]:
+    """The command line of a node.
+
+    Args:
+        arguments: What follows `txqueue`.
+        program: Which of Twisted's programs runs it.
+    """
+    scripts = Path(sys.executable).parent
+    return [sys.executable, str(scripts / program[0]), *program[1:], "txqueue", *arguments]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Our environment without what configures txqueue or PostgreSQL, and with the tree to import.
+
+    Args:
+        more: What to add.
+    """
+    # Without its byte code kept, every process of a node compiles the whole package anew.
+    dropped = ("TXQUEUE", "PG", "PYTHONDONTWRITEBYTECODE")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
+    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **more}
+
+
+@mutable(eq=False)
+class Node:
+    """One node: its master's process, its log, and what the database knows of it."""
+
+    name: str
+    folder: Path
+    database: Database
+    process: subprocess.Popen[bytes]
+
+    @property
+    def log(self) -> str:
+        """What the master and its workers have printed."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    @property
+    def pid(self) -> int:
+        """The master's."""
+        return self.process.pid
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Its row of NODE_INFO, empty if it has none."""
+        return self.database.row("select * from txqueue.node_info where name = %s", self.name)
+
+    @property
+    def workers(self) -> set[int]:
+        """Its worker processes that have imported the application and live."""
+        ready = {int(path.name.split("-")[1]) for path in self.folder.glob("imported-*")}
+        return {pid for pid in ready - {self.pid} if is_alive(pid)}
+
+    def processes(self) -> set[int]:
+        """All processes that live and belong to it, orphans too: they inherit its environment."""
+        mark = f"TXQUEUE_TEST_NODE={self.name}".encode()
+        return {pid for pid in living() if mark in environment_of(pid)}
+
+    async def up(self, workers: int = 1) -> "Node":
+        """Wait until it is registered and so many workers have imported the application."""
+        deadline = time.monotonic() + PATIENCE
+        while len(self.workers) < workers or self.info.get("pid") != self.pid:
+            assert self.process.poll() is None, f"{self.name} ended:\n{self.log}"
+            assert time.monotonic() < deadline, f"{self.name} does not come up:\n{self.log}"
+            await pause(0.05)
+        return self
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the master a signal."""
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the master, not its workers."""
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def ended(self, timeout: float = PATIENCE) -> int:
+        """Wait until the master has ended; returns its exit status."""
+        return self.process.wait(timeout)
+
+    def stop(self) -> None:
+        """Drain it, and hold it to a clean end, with nobody left.
+
+        Having cleaned up, twistd ends by the signal that stopped it.
+        """
+        if self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+        assert self.ended() == -signal.SIGTERM, self.log
+        left = self.remaining()
+        assert not left, f"left behind by {self.name}: {left}\n{self.log}"
+
+    def remaining(self) -> set[int]:
+        """Processes of it that do not end by themselves."""
+        deadline = time.monotonic() + PATIENCE
+        while (left := self.processes()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return left
+
+    def destroy(self) -> None:
+        """Kill whatever is left."""
+        for pid in self.processes():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+
+@mutable
+class Nodes:
+    """Starts nodes on one database, and ends them all.
+
+    At the end each node that still runs must drain cleanly, unless the test failed.
+    """
+
+    database: Database
+    folder: Path
+    _nodes: list[Node] = field(factory=list)
+
+    def start(self, *arguments: str, app: str = APP, **settings: str) -> Node:
+        """Start a node; whoever needs it waits for it with `up()`.
+
+        Args:
+            arguments: Options of `twistd txqueue` besides the app and the name.
+            app: The module with the work items.
+            settings: More of the environment.
+        """
+        name = f"node-{uuid4().hex[:8]}"
+        folder = self.folder / name
+        folder.mkdir()
+        told = {
+            "TXQUEUE_DSN": self.database.dsn,
+            "TXQUEUE_LEASE": LEASE,
+            "TXQUEUE_TEST_NODE": name,
+            **settings,
+        }
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                command("--app", app, "--name", name, *arguments),
+                cwd=folder,
+                env=environment(**told),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        node = Node(name, folder, self.database, process)
+        self._nodes.append(node)
+        return node
+
+    def stop(self) -> None:
+        """Have those that still run drain; destroy whatever is left in any case."""
+        try:
+            running = [node for node in self._nodes if node.process.poll() is None]
+            for node in running:
+                node.signal(signal.SIGTERM)
+            for node in running:
+                node.stop()
+        finally:
+            self.destroy()
+
+    def destroy(self) -> None:
+        """Kill all."""
+        for node in self._nodes:
+            node.destroy()
+
+    def logs(self) -> str:
+        """What all have printed."""
+        return "\n".join(f"--- {node.name}\n{node.log}" for node in self._nodes)
+
+
+def living() -> Iterator[int]:
+    """All processes of this machine that have not ended."""
+    return (pid for path in Path("/proc").glob("[0-9]*") if is_alive(pid := int(path.name)))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process and it does more than wait for its parent."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def environment_of(pid: int) -> list[bytes]:
+    """The environment a process started with."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return []
+
+
+def command_line(pid: int) -> str:
+    """The command line of a process."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
+    return ""

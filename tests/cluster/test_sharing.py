@@ -1,0 +1,95 @@
+"""Several nodes on one database: what each of them takes."""
+
+import pytest
+
+from tests.cluster.app import Grouped, Noted, OnOtherQueue
+from tests.cluster.app_of_one import KnownToOne
+from tests.cluster.database import Database
+from tests.cluster.nodes import Nodes
+from tests.waiting import eventually, pause
+from txqueue import WorkQueue
+
+LIMIT = 240.0
+
+
+async def test_two_nodes_share(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """Jobs of one queue run on both nodes, each job once."""
+    first = nodes.start("--workers", "1", "--capacity", "5")
+    second = nodes.start("--workers", "1", "--capacity", "5")
+    await first.up()
+    await second.up()
+    ids = await queue.enqueue_many([Noted(0.02) for _ in range(200)])
+    await eventually(lambda: db.states() == {"done": 200}, LIMIT)
+    assert db.runs() == dict.fromkeys(ids, 1)
+    served = {row["node"] for row in db.rows("select distinct node from run")}
+    assert served == {first.name, second.name}
+
+
+async def test_queues_and_types(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """A node serves only its queues and the types it knows."""
+    first = nodes.start("--workers", "1", "--queues", "default,mail")
+    second = nodes.start("--workers", "1", "--queues", "other, default", app=KnownToOne.__module__)
+    await first.up()
+    await second.up()
+    both = await queue.enqueue_many([Noted(0.02) for _ in range(20)])
+    mail = await queue.enqueue_many([Noted() for _ in range(10)], queue="mail")
+    other = await queue.enqueue_many([OnOtherQueue() for _ in range(10)])
+    known = await queue.enqueue_many([KnownToOne() for _ in range(10)])
+    unserved = await queue.enqueue(Noted(), queue="nobody's")
+    for job_id in (*both, *mail, *other, *known):
+        await queue.wait(job_id, LIMIT)
+
+    def runners(ids: list[int]) -> set[str]:
+        rows = db.rows("select distinct node from run where job_id = any(%s)", ids)
+        return {row["node"] for row in rows}
+
+    assert runners(mail) == {first.name}
+    assert runners(other) == {second.name}
+    assert runners(known) == {second.name}
+    assert db.job(unserved)["state"] == "ready"
+
+
+async def test_a_type_that_comes_later(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """Work of a type that no node has published waits, and runs once one does."""
+    job_id = db.enqueue("tests.cluster.app_of_one.KnownToOne", '{"seconds": 0}')
+    assert (db.job(job_id)["state"], db.job(job_id)["waiting_for"]) == ("waiting", "type")
+    await nodes.start("--workers", "1").up()
+    await pause(1.0)
+    assert db.job(job_id)["state"] == "waiting"
+    nodes.start("--workers", "1", app=KnownToOne.__module__)
+    await queue.wait(job_id, LIMIT)
+
+
+@pytest.mark.parametrize("keys", [1, 10])
+async def test_groups(keys: int, nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """Jobs of one group never overlap and run in order, on two nodes with two workers each."""
+    started = [nodes.start("--workers", "2") for _ in range(2)]
+    works = [Grouped(f"key {n % keys}", n, 0.001) for n in range(200)]
+    await queue.enqueue_many(works[:100])
+    for node in started:
+        await node.up(2)
+    for work in works[100:]:
+        await queue.enqueue(work)
+    await eventually(lambda: db.states() == {"done": 200}, LIMIT)
+    for key in range(keys):
+        notes = db.rows(
+            "select what from run join txqueue.job using (job_id)"
+            ' where "group" = %s order by run.at, what desc',
+            f"key {key}",
+        )
+        expected = [
+            f"{what} {n}" for n in range(200) if n % keys == key for what in ("start", "end")
+        ]
+        assert [row["what"] for row in notes] == expected
+
+
+async def test_one_name_for_two(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """The younger of two nodes of one name goes on; the older stops and says why."""
+    older = await nodes.start("--workers", "1", TXQUEUE_LEASE="4").up()
+    younger = nodes.start("--workers", "1", name=older.name, TXQUEUE_LEASE="4")
+    ids = await queue.enqueue_many([Noted(0.05) for _ in range(100)])
+    older.ended()
+    assert f"another node runs under the name {older.name}" in older.log
+    await younger.up()
+    await eventually(lambda: db.states() == {"done": 100}, LIMIT)
+    assert set(db.runs("end")) == set(ids)

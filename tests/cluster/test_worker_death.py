@@ -1,0 +1,99 @@
+"""Worker processes that die: their jobs run again, and nobody else's are lost."""
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.cluster.app import Blocks, Completes, Kills, Noop, Noted
+from tests.cluster.database import Database
+from tests.cluster.nodes import Nodes
+from tests.waiting import eventually, pause
+from txqueue import WorkQueue
+from txqueue.errors import JobFailed
+
+LIMIT = 240.0
+
+
+async def test_a_killed_worker(
+    nodes: Nodes, db: Database, queue: WorkQueue, record_property: Callable[[str, object], None]
+) -> None:
+    """A job that was running when its process was killed starts again at once, elsewhere."""
+    node = await nodes.start("--workers", "2").up(2)
+    before = node.workers
+    job_id = await queue.enqueue(Kills(times=1))
+    await queue.wait(job_id, LIMIT)
+    first, second = db.rows("select at, pid from run where job_id = %s order by at", job_id)
+    seconds = (second["at"] - first["at"]).total_seconds()
+    record_property("restart_seconds", seconds)
+    # The promise is one second; the machine may pause for longer than that.
+    assert seconds < 20.0
+    assert first["pid"] != second["pid"]
+    await eventually(lambda: len(node.workers) == 2, LIMIT)
+    assert first["pid"] not in node.workers
+    assert len(before & node.workers) == 1
+
+
+async def test_nothing_is_lost(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """Workers are killed again and again while jobs flow; every job ends done."""
+    node = await nodes.start("--workers", "2", "--capacity", "10").up(2)
+    ids = await queue.enqueue_many([Noted(0.05) for _ in range(200)])
+    for part in (20, 60, 120):
+        await eventually(lambda part=part: len(db.runs()) >= part, LIMIT)  # type: ignore[misc]
+        await eventually(lambda: node.workers, LIMIT)
+        os.kill(min(node.workers), signal.SIGKILL)
+    await eventually(lambda: db.states() == {"done": 200}, LIMIT)
+    assert set(db.runs("end")) == set(ids)
+
+
+async def test_effects_are_exactly_once(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """What a job writes in the transaction that completes it is there once, whoever is killed."""
+    node = await nodes.start("--workers", "2", "--capacity", "5").up(2)
+    ids = await queue.enqueue_many([Completes(str(n), seconds=0.05) for n in range(60)])
+    for part in (10, 30):
+        await eventually(lambda part=part: len(db.runs()) >= part, LIMIT)  # type: ignore[misc]
+        await eventually(lambda: node.workers, LIMIT)
+        os.kill(max(node.workers), signal.SIGKILL)
+    await eventually(lambda: db.states() == {"done": 120}, LIMIT)
+    rows = db.rows("select job_id, count(*) as n from effect group by 1")
+    assert {row["job_id"]: row["n"] for row in rows} == dict.fromkeys(ids, 1)
+
+
+@pytest.mark.parametrize("after", [0.0, 0.1], ids=["at once", "later"])
+async def test_poison(after: float, nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """A job that always kills its process is failed and says so; the others end done."""
+    node = nodes.start("--workers", "2")
+    poison = await queue.enqueue(Kills(after=after))
+    innocent = await queue.enqueue_many([Noted(0.3) for _ in range(30)])
+    with pytest.raises(JobFailed, match="poison"):
+        await queue.wait(poison, LIMIT)
+    for job_id in innocent:
+        await queue.wait(job_id, LIMIT)
+    assert db.states() == {"done": 30, "failed": 1}
+    assert db.job(poison)["deaths"] == db.runs()[poison]
+    # While it was sought it ran alone: what ran with it died with it twice at most.
+    assert max(db.job(job_id)["deaths"] for job_id in innocent) <= 2
+    await node.up(2)
+
+
+async def test_all_workers_die_at_start(nodes: Nodes, queue: WorkQueue) -> None:
+    """An application that no worker can import: the node says why, and starts none in a hurry."""
+    node = nodes.start("--workers", "1", app="tests.cluster.app_for_masters")
+    job_id = await queue.enqueue(Noop())
+    await eventually(lambda: node.log.count("not for workers") >= 3, LIMIT)
+    assert "a worker could not start: tests.cluster.app_for_masters: RuntimeError" in node.log
+    assert (await queue.job(job_id)).attempt == 0
+    assert (await queue.job(job_id)).state == "ready"
+
+
+async def test_a_worker_that_blocks(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """A handler that blocks its process delays what was handed to it; the others run elsewhere."""
+    await nodes.start("--workers", "2", "--capacity", "1").up(2)
+    blocking = await queue.enqueue(Blocks(5.0))
+    await eventually(lambda: blocking in db.runs(), LIMIT)
+    ids = [await queue.enqueue(Noop(n)) for n in range(5)]
+    for job_id in ids:
+        await queue.wait(job_id, LIMIT)
+    await queue.wait(blocking, LIMIT)
+    await pause(0)

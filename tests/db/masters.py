@@ -1,0 +1,106 @@
+"""Sessions that claim in ways of their own: other queues and types, and what a claim says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from attrs import frozen
+
+from tests.db.stored import Stored, Taken
+
+__all__ = ["Claimed", "Master", "emptied", "master"]
+
+
+@frozen
+class Claimed:
+    """All that one call of `next_job()` returned."""
+
+    chunks: list[Taken]
+    weights: list[int]
+    due_in: float | None
+
+    @property
+    def ids(self) -> list[int]:
+        """The numbers of the jobs, in the order taken."""
+        return [job_id for chunk in self.chunks for job_id in chunk.ids]
+
+
+class Master(Stored):
+    """A session that plays a master to the end."""
+
+    def publish(self, work_type: str, **policy: object) -> int:
+        """Publish a work type as some node would; returns how many jobs that readied."""
+        kind = {"work_type": work_type, "queue": "default", "priority": 4, "weight": 1, **policy}
+        readied: int = self.value("select txqueue.publish(%s)", json.dumps([kind]))
+        return readied
+
+    def take(
+        self,
+        weight: int = 1000,
+        *,
+        queues: Sequence[str] = ("default",),
+        work_types: Sequence[str] = ("test.kind",),
+        largest: int | None = None,
+        capacity: int = 100,
+        workers: int = 1,
+    ) -> Claimed:
+        """Call `next_job()`."""
+        self.cursor.execute(
+            "select lane, assignment, chunk, weight, due_in from txqueue.next_job"
+            "(%s, %s, %s::text[], %s::text[], %s, %s, %s, 1000, %s)",
+            (
+                *(self.node_id, self.incarnation, list(queues), list(work_types)),
+                *(weight, largest or weight, capacity, workers),
+            ),
+        )
+        *taken, last = self.cursor.fetchall()
+        chunks = [Taken(lane, number, json.loads(text)) for lane, number, text, *_ in taken]
+        return Claimed(chunks, [row[3] for row in taken], last[4])
+
+    def release(
+        self, *assignments: int, died: bool = False, ids: Sequence[int] | None = None
+    ) -> int:
+        """Give jobs of assignments back."""
+        released: int = self.value(
+            "select txqueue.release(%s, %s::bigint[], %s, false, %s::bigint[])",
+            self.incarnation,
+            list(assignments),
+            died,
+            None if ids is None else list(ids),
+        )
+        return released
+
+    def lane_is(self, lane: int) -> None:
+        """Have the next jobs enqueued into the beginning of a lane."""
+        self.value(
+            "select setval('txqueue.job_id', (((last_value >> 15) + 1) << 15) + %s)"
+            " from txqueue.job_id",
+            lane << 12,
+        )
+
+    def ready(self) -> list[int]:
+        """The numbers of the jobs that are ready, by rank."""
+        return self.column("select job_id from txqueue.job_ready order by rank, job_id")
+
+    def waiting(self, reason: str) -> list[int]:
+        """The numbers of the jobs that wait for something, in order."""
+        return self.column(
+            "select job_id from txqueue.job_waiting where waiting_for = %s order by 1", reason
+        )
+
+
+def emptied(session: Stored) -> None:
+    """Have no job in the database, as before the first; for one example after another."""
+    session.cursor.execute("truncate txqueue.job")
+
+
+@contextmanager
+def master(dsn: str, node: str = "node") -> Iterator[Master]:
+    """Open a session of a master and close it at the end."""
+    session = Master(dsn, node)
+    try:
+        yield session
+    finally:
+        session.connection.close()

@@ -1,0 +1,312 @@
+"""What `next_job()` takes: in rank order, up to the room there is, and nothing else."""
+
+import base64
+import os
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from attrs import frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.db.masters import Master, emptied
+
+LANES = st.integers(0, 7)
+
+
+@frozen
+class Wanted:
+    """A job to be enqueued into a lane, due so many seconds from now."""
+
+    lane: int
+    priority: int
+    weight: int
+    due_in: int
+    queue: str
+
+
+jobs_wanted = st.lists(
+    st.builds(
+        Wanted,
+        lane=LANES,
+        priority=st.integers(0, 9),
+        weight=st.sampled_from([1, 1, 1, 2, 5, 50]),
+        due_in=st.sampled_from([-3000, -100, 0, 0, 0, 1000]),
+        queue=st.sampled_from(["default", "mail", "elsewhere"]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def enqueue_into_lanes(node: Master, wanted: list[Wanted]) -> list[int]:
+    """Enqueue each job where it is wanted; returns their numbers."""
+    now = node.value("select now()")
+    ids = []
+    for number, job in enumerate(wanted):
+        node.value("select setval('txqueue.job_id', %s)", (number << 15) + (job.lane << 12) + 7)
+        due = (now + timedelta(seconds=job.due_in)).isoformat()
+        ids += node.enqueue(
+            {
+                **({"not_before": due} if job.due_in else {}),
+                **{"priority": job.priority, "weight": job.weight, "queue": job.queue},
+            }
+        )
+    return ids
+
+
+def claimable(node: Master) -> list[tuple[int, int]]:
+    """What a master of two queues could take now, in rank order: numbers and weights."""
+    node.cursor.execute(
+        "select job_id, weight from txqueue.job where not_before <= now()"
+        " and queue in ('default', 'mail') order by rank, job_id"
+    )
+    return node.cursor.fetchall()
+
+
+def prefix(jobs: list[tuple[int, int]], weight: int) -> list[int]:
+    """The first jobs that one worker of this capacity has room for."""
+    taken, total = [], 0
+    for job_id, its_weight in jobs:
+        total += min(its_weight, weight)
+        if total > weight:
+            break
+        taken.append(job_id)
+    return taken
+
+
+@given(jobs_wanted, st.integers(1, 31))
+def test_claims_follow_the_rank(node: Master, wanted: list[Wanted], weight: int) -> None:
+    """Each takes the first that fit, across lanes, priorities and queues, until none is left.
+
+    A claim for less than 32 takes nothing out of order; a job heavier than the worker fills it.
+    """
+    emptied(node)
+    enqueue_into_lanes(node, wanted)
+    left = claimable(node)
+    while left:
+        expected = prefix(left, weight)
+        claimed = node.take(weight, queues=["default", "mail"], capacity=weight)
+        assert expected == claimed.ids
+        left = left[len(expected) :]
+    assert node.take(weight, queues=["default", "mail"]).ids == []
+
+
+@given(jobs_wanted, st.integers(32, 200), st.integers(1, 3))
+def test_a_large_claim_is_nearly_in_order(
+    node: Master, wanted: list[Wanted], weight: int, workers: int
+) -> None:
+    """What it takes out of order is at most a sixteenth of it; weight is never exceeded."""
+    emptied(node)
+    enqueue_into_lanes(node, wanted)
+    queues = ["default", "mail"]
+    claimed = node.take(weight, queues=queues, capacity=weight, workers=workers)
+    order = [job_id for job_id, _ in claimable(node)]
+    overtaken = [a for a in order if a not in claimed.ids and order[-1] in claimed.ids]
+    assert sum(claimed.weights) <= weight or len(claimed.ids) == 1
+    assert len(overtaken) <= max(1, weight // 16)
+    assert set(claimed.ids) <= set(order)
+
+
+@pytest.mark.parametrize("lane", [0, 3])
+def test_a_heavy_job_is_not_overtaken(node: Master, lane: int) -> None:
+    """While no worker has room for it, what comes after it waits as well, in every lane."""
+    (first,) = node.enqueue({"weight": 2})
+    (heavy,) = node.enqueue({"weight": 8})
+    node.lane_is(lane)
+    (light,) = node.enqueue({"weight": 1})
+    assert node.take(6).ids == [first]
+    assert node.take(6).ids == []
+    assert node.take(6, largest=6, capacity=10).ids == []
+    assert node.take(20, largest=6, capacity=10).ids == []
+    assert node.take(20, largest=10, capacity=10).ids == [heavy, light]
+
+
+def test_a_job_of_higher_rank_goes_before_a_heavy_one(node: Master) -> None:
+    """The heavy one waits for room, not the urgent one for the heavy."""
+    (heavy,) = node.enqueue({"weight": 8})
+    (urgent,) = node.enqueue({"weight": 1, "priority": 9})
+    assert node.take(6).ids == [urgent]
+    assert node.ready() == [heavy]
+
+
+def test_only_known_types_and_served_queues_are_taken(node: Master) -> None:
+    """The rest stays for the nodes that know it."""
+    node.publish("claims.other")
+    (mine,) = node.enqueue({})
+    (foreign,) = node.enqueue({"work_type": "claims.other"})
+    (elsewhere,) = node.enqueue({"queue": "mail"})
+    assert node.take().ids == [mine]
+    assert node.take(work_types=["claims.other"]).ids == [foreign]
+    assert node.take(queues=["mail", "none"]).ids == [elsewhere]
+    assert node.take(queues=[]).ids == []
+
+
+def test_open_claims_take_different_jobs(node: Master, other: Master) -> None:
+    """Neither waits for the other."""
+    ids = node.enqueue(*[{} for _ in range(10)])
+    other.cursor.execute("set lock_timeout = '5s'")
+    for session in (node, other):
+        session.connection.autocommit = False
+    first = node.take(4).ids
+    second = other.take(4).ids
+    third = node.take(4).ids
+    for session in (node, other):
+        session.connection.commit()
+    assert (first, second, third) == (ids[:4], ids[4:8], ids[8:])
+
+
+def test_a_claim_that_is_rolled_back_leaves_its_jobs(node: Master) -> None:
+    """The master died before it knew of them."""
+    ids = node.enqueue({}, {})
+    node.connection.autocommit = False
+    node.take()
+    node.connection.rollback()
+    assert node.take().ids == ids
+
+
+def test_chunks_are_spread_and_bounded(node: Master) -> None:
+    """At least one for each worker, each with a number, a weight and a token of its own."""
+    ids = node.enqueue(*[{"weight": 2} for _ in range(10)])
+    claimed = node.take(workers=4)
+    assert [len(chunk.jobs) for chunk in claimed.chunks] == [3, 3, 3, 1]
+    assert claimed.weights == [6, 6, 6, 2]
+    assert claimed.ids == ids
+    assert len({chunk.assignment for chunk in claimed.chunks}) == 4
+
+
+def test_a_claim_has_so_many_bytes(node: Master) -> None:
+    """Large payloads come in several claims, the largest alone."""
+    node.cursor.execute("update txqueue.setting set payload_limit = 8000000")
+    sizes = [1_900_000, 1_900_000, 1_900_000, 5_000_000, 10]
+    ids = [
+        node.enqueue({"payload": {"a": base64.b64encode(os.urandom(size * 3 // 4)).decode()}})[0]
+        for size in sizes
+    ]
+    taken = []
+    while claimed := node.take().ids:
+        taken.append(claimed)
+    assert taken == [ids[:2], ids[2:3], ids[3:4], ids[4:]]
+
+
+@pytest.mark.xfail(strict=True, reason="next_job() slices suspects into the chunk of the others")
+def test_a_suspect_travels_alone(node: Master) -> None:
+    """A job that was there when a worker died is in a chunk of its own, so that it is found."""
+    ids = node.enqueue(*[{} for _ in range(4)])
+    (chunk,) = node.take().chunks
+    node.release(chunk.assignment, died=True, ids=ids[1:3])
+    node.release(chunk.assignment)
+    chunks = sorted(chunk.ids for chunk in node.take().chunks)
+    assert chunks == [[ids[0], ids[3]], [ids[1]], [ids[2]]]
+
+
+def test_it_says_when_the_next_job_is_due(node: Master) -> None:
+    """None while nothing waits for time; seconds by the database's clock."""
+    assert node.take().due_in is None
+    soon = datetime.now(UTC) + timedelta(seconds=50)
+    (late, sooner) = node.enqueue(
+        {"not_before": (soon + timedelta(days=1)).isoformat()}, {"not_before": soon.isoformat()}
+    )
+    due_in = node.take().due_in
+    assert due_in is not None
+    assert 0 < due_in <= 50
+    node.cursor.execute("update txqueue.job set not_before = now() where job_id = %s", (sooner,))
+    claimed = node.take()
+    assert claimed.ids == [sooner]
+    assert claimed.due_in is not None
+    assert 80_000 < claimed.due_in < 90_000
+    assert node.waiting("time") == [late]
+
+
+def test_what_was_promoted_before_is_not_read_again(node: Master) -> None:
+    """A master passes the moment up to which it looked; now and then it looks at all."""
+    (job_id,) = node.enqueue({"not_before": "2999-01-01T00:00:00Z"})
+    node.cursor.execute("update txqueue.job set not_before = now() - interval '1 hour'")
+    sql = (
+        "select count(assignment) from txqueue.next_job"
+        "(%s, %s, '{default}', '{test.kind}', 9, 9, 9, 9, 1, %s)"
+    )
+    token = (node.node_id, node.incarnation)
+    assert node.value(sql, *token, datetime.now(UTC) - timedelta(minutes=1)) == 0
+    assert node.waiting("time") == [job_id]
+    assert node.value(sql, *token, None) == 1
+
+
+@pytest.mark.parametrize("state", ["draining", "stopped", "dead"])
+def test_who_is_not_alive_takes_nothing(node: Master, state: str) -> None:
+    """Its room does not count."""
+    ids = node.enqueue({})
+    node.cursor.execute("update txqueue.node_info set state = %s", (state,))
+    assert node.take().ids == []
+    node.cursor.execute("update txqueue.node_info set state = 'alive'")
+    assert node.take().ids == ids
+
+
+def asleep(node: Master) -> bool:
+    """Whether some master says that it sleeps."""
+    return bool(node.value("select last_value from txqueue.asleep"))
+
+
+def test_a_master_sleeps_after_an_empty_claim(node: Master) -> None:
+    """And is awake when it finds something; a full one does not say that it sleeps."""
+    assert not asleep(node)
+    node.enqueue({}, {})
+    node.take(1)
+    node.take(0)
+    assert not asleep(node)
+    node.take()
+    assert not asleep(node)
+    node.take()
+    assert asleep(node)
+    node.enqueue({})
+    node.take()
+    assert not asleep(node)
+
+
+@pytest.mark.parametrize(
+    ("due_in", "heard"), [("0 s", 1), ("-1 hour", 1), ("2 s", 1), ("1 minute", 0)]
+)
+def test_a_sleeper_hears_of_what_is_due_soon(node: Master, due_in: str, heard: int) -> None:
+    """Once a transaction, however many jobs it enqueues; a later one it finds by itself."""
+    node.cursor.execute("listen txqueue")
+    node.take()
+    node.connection.autocommit = False
+    for _ in range(3):
+        node.value(
+            "select txqueue.enqueue('test.kind', '{}', not_before => now() + %s::interval)", due_in
+        )
+    assert notifications(node) == 0
+    node.connection.commit()
+    assert notifications(node) == heard
+
+
+def test_a_rolled_back_enqueue_wakes_nobody(node: Master) -> None:
+    """Nothing is sent before commit."""
+    node.cursor.execute("listen txqueue")
+    node.take()
+    node.connection.autocommit = False
+    node.enqueue({})
+    node.connection.rollback()
+    assert notifications(node) == 0
+
+
+def notifications(node: Master) -> int:
+    """How many were heard since the last time."""
+    node.connection.poll()
+    heard = len(node.connection.notifies)
+    node.connection.notifies.clear()
+    return heard
+
+
+def test_two_sessions_never_wait_for_one_another(node: Master, other: Master) -> None:
+    """An enqueue, a claim and a completion go on beside an open one of each."""
+    ids = node.enqueue(*[{"group": "g"}, {}, {}])
+    node.connection.autocommit = False
+    claimed = node.take(2)
+    node.enqueue({"group": "g"})
+    other.cursor.execute("set lock_timeout = '1s'")
+    other.cursor.execute("set statement_timeout = '10s'")
+    other.enqueue({"group": "g"}, {})
+    assert ids[2] in other.take().ids
+    node.connection.rollback()
+    assert claimed.ids == ids[:2]

@@ -1,0 +1,137 @@
+"""``txqueue demo`` and ``txqueue bench``: small runs over the real road, and no trace of them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from txqueue.store.reading import Session
+
+PATIENCE = 240.0
+SHARED = {"workload", "jobs", "seconds", "workers", "postgres", "txqueue", "synchronous_commit"}
+COMMAND = [sys.executable, "-c", "from txqueue.cli import main; main()"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Nothing of the user's settings, and a folder of the test's own for all temporary ones."""
+    ours = {name: text for name, text in os.environ.items() if not name.startswith("TXQUEUE_")}
+    return {**ours, "TMPDIR": str(tmp_path), "PYTHONPATH": str(Path.cwd())}
+
+
+@pytest.fixture
+def txqueue(
+    dsn18: str, database18: str, environment: dict[str, str], tmp_path: Path
+) -> Callable[..., Any]:
+    """Call the command in a process of its own; returns what it prints as JSON."""
+
+    def call(*words: str) -> Any:
+        done = subprocess.run(
+            [*COMMAND, *words, "--json"],
+            env={**environment, "TXQUEUE_DSN": database18},
+            cwd=tmp_path,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        with Session(database18) as session:
+            assert session.value("select to_regnamespace('txqueue_bench') is null")
+            assert session.value("select to_regrole('txqueue_bench_worker') is null")
+        assert list(tmp_path.iterdir()) == []
+        return json.loads(done.stdout)
+
+    return call
+
+
+@pytest.mark.slow
+def test_drain(txqueue: Callable[..., Any]) -> None:
+    """Every job ran once and is in history; the limit is of the same run."""
+    result = txqueue("bench", "drain", "--jobs", "2000", "--workers", "2")
+    assert result.keys() > SHARED
+    assert (result["lost"], result["ran_more_than_once"], result["history"]) == (0, 0, 2000)
+    assert result["ratio"] == pytest.approx(
+        result["jobs_per_second"] / result["limit_per_second"], abs=0.01
+    )
+
+
+@pytest.mark.slow
+def test_enqueue(txqueue: Callable[..., Any]) -> None:
+    """Both ways are measured."""
+    result = txqueue("bench", "enqueue", "--jobs", "2000")
+    assert result.keys() > SHARED
+    assert result["jobs"] > 2000
+    assert min(result["one_at_a_time_per_second"], result["bulk_per_second"]) > 0
+
+
+@pytest.mark.slow
+def test_latency(txqueue: Callable[..., Any]) -> None:
+    """Every job that was timed has started."""
+    result = txqueue("bench", "latency", "--jobs", "30", "--workers", "1")
+    assert result.keys() > SHARED
+    assert result["started"] == 30
+    assert 0 < result["p50_ms"] <= result["p95_ms"] <= result["p99_ms"] <= result["max_ms"]
+
+
+@pytest.mark.slow
+def test_decay(txqueue: Callable[..., Any]) -> None:
+    """With a snapshot held; the wave that warms up is not counted."""
+    words = ("--jobs", "500", "--waves", "2", "--workers", "1", "--held-snapshot")
+    result = txqueue("bench", "decay", *words)
+    assert result.keys() > SHARED
+    assert (len(result["waves"]), result["held_snapshot"]) == (2, True)
+    assert result["ratio"] > 0
+
+
+@pytest.mark.slow
+def test_demo(txqueue: Callable[..., Any]) -> None:
+    """On a server of its own, whatever the environment names."""
+    result = txqueue("demo", "--jobs", "1000", "--workers", "1")
+    assert (result["jobs"], result["done"], result["failed"]) == (1000, 1000, 0)
+    assert result["jobs_per_second"] > 0
+    assert result["enqueue_per_second"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_demo_that_is_ended_leaves_no_process(
+    how: signal.Signals, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """However it ends: neither server nor node nor worker outlives it."""
+    with subprocess.Popen(
+        [*COMMAND, "demo", "--workers", "1"],
+        env=environment,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+    ) as demo:
+        until(lambda: bool(list(tmp_path.glob("txqueue-bench-*/node.log"))))
+        demo.send_signal(how)
+        demo.communicate(timeout=PATIENCE)
+    assert demo.returncode == (-how if how is signal.SIGKILL else 130)
+    until(lambda: not list(users(tmp_path)))
+    if how is not signal.SIGKILL:
+        assert list(tmp_path.iterdir()) == []
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that other processes do."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def users(folder: Path) -> Iterator[str]:
+    """The processes whose temporary files are in the folder."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"TMPDIR={folder}".encode() in (process / "environ").read_bytes():
+                yield process.name

@@ -1,0 +1,118 @@
+"""``txqueue migrate`` and ``txqueue enqueue``: what is written, and what is refused."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from txqueue.cli.options import Options
+from txqueue.cli.root import run
+from txqueue.store.reading import Session
+
+
+@pytest.fixture(autouse=True)
+def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting from outside the test."""
+    monkeypatch.delenv("TXQUEUE_SCHEMA", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def dsn(migrated_database18: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database with the schema, which the environment names."""
+    monkeypatch.setenv("TXQUEUE_DSN", migrated_database18)
+    return migrated_database18
+
+
+def stored(dsn: str) -> list[dict[str, Any]]:
+    """Every job there is."""
+    with Session(dsn) as session:
+        return session.dicts("select * from txqueue.job order by job_id")
+
+
+def test_migrate_twice(
+    database: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second time there is nothing to do."""
+    monkeypatch.setenv("TXQUEUE_DSN", database)
+    assert run(["migrate", "--json"], Options()) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert (first["from"], first["applied"][0]) == (0, "0001_tables")
+    assert run(["migrate", "--json"], Options()) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again == {"from": first["to"], "to": first["to"], "applied": []}
+    assert run(["migrate"], Options()) == 0
+    assert "up to date" in capsys.readouterr().out
+
+
+def test_a_database_without_the_schema(database18: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command says how to make it."""
+    for words in (["status"], ["nodes"], ["jobs"], ["job", "1"], ["enqueue", "t", "{}"]):
+        assert run([*words, "--dsn", database18], Options()) == 1
+        assert "run: txqueue migrate" in capsys.readouterr().err
+
+
+def test_every_option_is_stored(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Moments with any offset; the payload to the digit."""
+    options = {
+        "--queue": "mail",
+        "--priority": "7",
+        "--weight": "3",
+        "--group": "user:7 %s",
+        "--not-before": "2030-01-31T12:00:00+02:00",
+        "--not-after": "2030-01-31T11:00:00Z",
+    }
+    words = [word for pair in options.items() for word in pair]
+    payload = '{"price": 1.10, "big": 12345678901234567890, "text": "é \\"%"}'
+    assert run(["enqueue", "mail.send", payload, *words, "--json"], Options()) == 0
+    (job,) = stored(dsn)
+    assert json.loads(capsys.readouterr().out) == {"job_ids": [job["job_id"]]}
+    assert (job["queue"], job["priority"], job["weight"]) == ("mail", 7, 3)
+    assert (job["group"], job["work_type"]) == ("user:7 %s", "mail.send")
+    assert job["not_before"].isoformat() == "2030-01-31T10:00:00+00:00"
+    assert job["not_after"].isoformat() == "2030-01-31T11:00:00+00:00"
+    with Session(dsn) as session:
+        assert session.value("select payload ->> 'price' from txqueue.job") == "1.10"
+        assert session.value("select payload ->> 'big' from txqueue.job") == "12345678901234567890"
+
+
+def test_many_of_the_same(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """More than go in one round trip."""
+    assert run(["enqueue", "t", '{"n": 1}', "--count", "2500", "--json"], Options()) == 0
+    assert json.loads(capsys.readouterr().out)["job_ids"] == [job["job_id"] for job in stored(dsn)]
+    assert run(["enqueue", "t", "{}", "--count", "2"], Options()) == 0
+    said = capsys.readouterr()
+    assert said.out == "Enqueued 2 jobs: 2501, 2502.\n"
+    assert "No node has published t yet" in said.err
+
+
+def test_the_payload_from_standard_input(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A payload may be too long or too secret for the command line."""
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"secret": 1}\n'))
+    assert run(["enqueue", "t", "-"], Options()) == 0
+    assert stored(dsn)[0]["payload"] == {"secret": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("t", '{"x": "\\u0000"}'), "NUL"),
+        (("", "{}"), "1 to 200 characters"),
+        (("t", "{}", "--weight", "99999999999"), "smaller numbers"),
+        (
+            ("t", "{}", "--not-before", "2030-01-02T00:00Z", "--not-after", "2030-01-01T00:00Z"),
+            "not later than not_before",
+        ),
+        (("t", json.dumps({"x": "y" * 3_000_000})), "payload_limit"),
+    ],
+)
+def test_what_the_database_refuses(
+    dsn: str, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    """One line with the remedy, exit status 1, and nothing written."""
+    assert run(["enqueue", *words], Options()) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert stored(dsn) == []

@@ -1,0 +1,177 @@
+"""What the command shows of a database, and that it says the same as JSON."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from txqueue.cli.options import Options
+from txqueue.cli.root import run
+from txqueue.store.reading import Reader, Session
+
+Txqueue = Callable[..., Any]
+
+NODE = """
+    insert into txqueue.node_info (name, hostname, pid, incarnation, lease, capacity, queues,
+        work_types, heartbeat_at)
+    values (%s, 'host', 7, nextval('txqueue.incarnation'), '1 h', 100, %s, %s,
+        now() - make_interval(secs => %s))
+"""
+HOSTILE = "Zoë 🎉 <b> [red]x[/red] 100% 'q' \x1b[31m"
+
+
+@pytest.fixture(autouse=True)
+def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting from outside the test."""
+    for name in ("TXQUEUE_DSN", "TXQUEUE_SCHEMA", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def txqueue(migrated_database: str, capsys: pytest.CaptureFixture[str]) -> Txqueue:
+    """Call the command with --json; returns the document."""
+
+    def call(*words: str) -> Any:
+        assert run(["--dsn", migrated_database, "--json", *words], Options()) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return call
+
+
+@pytest.fixture
+def shown(migrated_database: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Call the command for people; returns what it shows."""
+
+    def call(*words: str) -> str:
+        assert run(["--dsn", migrated_database, *words], Options()) == 0
+        return capsys.readouterr().out
+
+    return call
+
+
+@pytest.fixture
+def session(migrated_database: str) -> Any:
+    """A connection to the same database."""
+    with Session(migrated_database) as session:
+        yield session
+
+
+def become(session: Session, job_id: int, state: str, **columns: object) -> None:
+    """Bring a job into a state, whose partition it thereby moves to."""
+    given = {"state": state, "waiting_for": None, **columns}
+    changes = ", ".join(f'"{name}" = %s' for name in given)
+    session.rows(f"update txqueue.job set {changes} where job_id = %s", (*given.values(), job_id))
+
+
+def test_status_of_an_empty_queue(txqueue: Txqueue, shown: Callable[..., str]) -> None:
+    """Nothing is no error."""
+    document = txqueue("status")
+    assert (document["queues"], document["nodes"], document["warnings"]) == ([], [], [])
+    assert "No node runs" in shown("status")
+
+
+def test_status(txqueue: Txqueue, shown: Callable[..., str], session: Session) -> None:
+    """Depth by state, rates, nodes and warnings, from one call."""
+    session.rows(NODE, ("mercury", ["default"], ["mail"], 0))
+    session.rows(NODE, ("venus", ["default"], ["mail"], 7200))
+    ids = txqueue("enqueue", "mail", "{}", "--count", "5")["job_ids"]
+    for state, job_id in zip(("ready", "assigned", "done", "failed"), ids[:4], strict=True):
+        now = session.value("select now()")
+        become(session, job_id, state, assigned_at=now, finished_at=now)
+    document = txqueue("status")
+    (queue,) = document["queues"]
+    assert [queue[state] for state in ("ready", "assigned", "failed", "waiting")] == [1, 1, 1, 1]
+    assert queue["waiting_for"] == {"type": 1}
+    assert queue["done_last_minute"] == 1
+    assert queue["oldest_ready_seconds"] > 0
+    assert [node["state"] for node in document["nodes"]] == ["alive", "dead"]
+    assert {w["kind"] for w in document["warnings"]} == {"dead_node", "failed_jobs"}
+    text = shown("status")
+    for word in ("default", "mercury", "venus", "no heartbeat for 2 h"):
+        assert word in text
+
+
+def test_nodes(txqueue: Txqueue, shown: Callable[..., str], session: Session) -> None:
+    """With their ages by the database's clock."""
+    assert "No node has ever registered" in shown("nodes")
+    session.rows(NODE, ("mercury", ["default", "mail"], ["mail"], 5))
+    (node,) = txqueue("nodes")["nodes"]
+    assert node["name"] == "mercury"
+    assert (node["queues"], node["lease"], node["jobs"]) == (["default", "mail"], 3600.0, 0)
+    assert node["heartbeat_seconds"] >= 5
+    assert "default, mail" in shown("nodes")
+
+
+def test_jobs_are_paged(txqueue: Txqueue, shown: Callable[..., str]) -> None:
+    """The newest first, each once, until there is no next."""
+    ids = txqueue("enqueue", "mail", "{}", "--count", "5")["job_ids"]
+    first = txqueue("jobs", "--limit", "2")
+    second = txqueue("jobs", "--limit", "2", "--after", str(first["next"]))
+    third = txqueue("jobs", "--limit", "2", "--after", str(second["next"]))
+    assert third["next"] is None
+    found = [job["job_id"] for page in (first, second, third) for job in page["jobs"]]
+    assert found == ids[::-1]
+    assert str(ids[0]) in shown("jobs")
+
+
+def test_jobs_are_filtered(txqueue: Txqueue, shown: Callable[..., str], session: Session) -> None:
+    """By state, queue, type and group, alone and together."""
+    a = txqueue("enqueue", "mail", "{}", "--group", HOSTILE)["job_ids"][0]
+    b = txqueue("enqueue", "sms", "{}", "--queue", "q%s")["job_ids"][0]
+    become(session, b, "cancelled", finished_at=session.value("select now()"))
+    for filters, expected in (
+        (("--state", "waiting"), [a]),
+        (("--state", "cancelled", "--type", "sms"), [b]),
+        (("--queue", "q%s"), [b]),
+        (("--group", HOSTILE), [a]),
+        (("--type", "nobody"), []),
+    ):
+        assert [job["job_id"] for job in txqueue("jobs", *filters)["jobs"]] == expected
+    assert "No such job" in shown("jobs", "--type", "nobody")
+
+
+def test_a_job_is_shown_whole(
+    txqueue: Txqueue, shown: Callable[..., str], session: Session
+) -> None:
+    """Its payload unchanged in JSON, and harmless on a terminal; its traceback line by line."""
+    payload = {"text": HOSTILE, "n": 1}
+    words = ("mail", json.dumps(payload), "--priority", "7", "--weight", "3", "--group", HOSTILE)
+    job_id = str(txqueue("enqueue", *words)["job_ids"][0])
+    error = "ValueError: no\n\nTraceback:\n  line 1\x1b[31m"
+    now = session.value("select now()")
+    become(session, int(job_id), "failed", error=error, finished_at=now, assigned_at=now)
+    job = txqueue("job", job_id)
+    assert (job["payload"], job["group"], job["error"]) == (payload, HOSTILE, error)
+    assert (job["priority"], job["weight"], job["state"]) == (7, 3, "failed")
+    text = shown("job", job_id)
+    assert "\x1b" not in text
+    for word in ("[red]x[/red]", "Zoë 🎉", "  line 1\\x1b[31m", "took"):
+        assert word in text
+
+
+def test_a_reader_cannot_write(session: Session) -> None:
+    """Whatever is asked, looking changes nothing."""
+    Reader(session)
+    with pytest.raises(Exception, match="read-only"):
+        session.rows("delete from txqueue.job")
+
+
+def test_the_read_only_role_may_look(session: Session) -> None:
+    """The role that dashboards use."""
+    session.rows("set role txqueue_read")
+    reader = Reader(session)
+    assert (reader.live_jobs(), reader.nodes(), reader.recent_done()) == ([], [], [])
+    assert reader.history() == {"done": 0, "cancelled": 0}
+    assert reader.jobs({}, 10) == []
+    reader.old_snapshots()
+
+
+def test_the_rate_reads_only_the_end_of_history(session: Session) -> None:
+    """The plan has a range of row ids, in today's partition only."""
+    plan = session.rows("explain (analyze, costs off) select * from txqueue.recent_done")
+    text = "\n".join(line for (line,) in plan)
+    assert "Tid Range Scan" in text
+    assert "Seq Scan on job_done" not in text

@@ -1,0 +1,176 @@
+"""Creating and upgrading the schema, by however many and wherever."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import psycopg2
+import pytest
+
+from tests.db.masters import Master
+from tests.db.snapshot import SNAPSHOT, snapshot_text
+from txqueue import WorkQueue
+from txqueue.errors import ConfigurationError, DatabaseUnavailable, SchemaMismatch
+from txqueue.store.migrations import check_version, migrate, schema_sql
+from txqueue.store.version import latest_version
+
+CATALOG = """
+    select 'column', relname || '.' || attname,
+           concat(format_type(atttypid, atttypmod), attnotnull, pg_get_expr(adbin, adrelid))
+      from pg_class join pg_attribute on attrelid = pg_class.oid
+      left join pg_attrdef on adrelid = pg_class.oid and adnum = attnum
+     where relnamespace = 'txqueue'::regnamespace and relkind in ('r', 'p', 'S') and attnum > 0
+    union all
+    select 'index', indexname, indexdef from pg_indexes where schemaname = 'txqueue'
+    union all
+    select 'constraint', conrelid::regclass || '.' || conname, pg_get_constraintdef(oid)
+      from pg_constraint where connamespace = 'txqueue'::regnamespace
+    union all
+    select 'function', proname, pg_get_functiondef(oid) || coalesce(proacl::text, '')
+      from pg_proc where pronamespace = 'txqueue'::regnamespace
+    union all
+    select 'partition', inhrelid::regclass::text, pg_get_expr(relpartbound, pg_class.oid)
+      from pg_inherits join pg_class on pg_class.oid = inhrelid
+     where relnamespace = 'txqueue'::regnamespace
+    union all
+    select 'privilege', relname, relacl::text
+      from pg_class where relnamespace = 'txqueue'::regnamespace
+    union all
+    select 'version', number::text, name from txqueue.migration
+    order by 1, 2, 3
+"""
+
+
+def catalog(dsn: str) -> list[tuple[str, str, str]]:
+    """Everything in the schema that somebody defined."""
+    with closing(psycopg2.connect(dsn)) as connection, connection.cursor() as cursor:
+        cursor.execute(CATALOG)
+        return cursor.fetchall()
+
+
+def run(dsn: str, sql: str) -> None:
+    """Run SQL in one transaction."""
+    with closing(psycopg2.connect(dsn)) as connection, connection, connection.cursor() as cursor:
+        cursor.execute(sql)
+
+
+def test_twenty_migrators_at_once_leave_one_schema(
+    database18: str, migrated_database18: str
+) -> None:
+    """One of them applies the steps; all of them end well, and the schema is as ever."""
+    with ThreadPoolExecutor(20) as threads:
+        reports = list(threads.map(lambda _: migrate(database18), range(20)))
+    assert [report.before for report in reports].count(0) == 1
+    assert {report.after for report in reports} == {latest_version()}
+    assert catalog(migrated_database18) == catalog(database18)
+
+
+def test_a_second_migration_changes_nothing(migrated_database: str) -> None:
+    """It reports no step, and the schema is as before."""
+    before = catalog(migrated_database)
+    report = migrate(migrated_database)
+    assert (report.before, report.after, report.applied) == (report.after, report.after, [])
+    assert before == catalog(migrated_database)
+
+
+def test_a_migration_keeps_the_jobs(node: Master, dsn: str) -> None:
+    """Functions are replaced under running nodes, rows stay."""
+    ids = node.enqueue({}, {})
+    migrate(dsn)
+    assert ids == node.claimed_ids()
+
+
+def test_the_snapshot_is_up_to_date() -> None:
+    """Whoever changes the schema writes it anew: python -m tests.db.snapshot."""
+    assert snapshot_text() == SNAPSHOT.read_text()
+
+
+def test_the_snapshot_makes_what_migrations_make(database: str, migrated_database: str) -> None:
+    """The script that `txqueue migrate --sql` prints gives the same schema."""
+    run(database, snapshot_text())
+    assert catalog(migrated_database) == catalog(database)
+    check_version(database)
+
+
+def test_a_function_of_an_older_version_is_dropped(migrated_database: str) -> None:
+    """What no file defines any more is not left behind."""
+    run(migrated_database, "create function txqueue.former(int) returns int return 1")
+    migrate(migrated_database)
+    assert "former" not in {name for kind, name, _ in catalog(migrated_database)}
+
+
+def test_nothing_of_a_newer_schema_is_touched(migrated_database: str) -> None:
+    """An old txqueue must not put its functions over a newer one's."""
+    run(migrated_database, "insert into txqueue.migration values (9999, 'from the future')")
+    before = catalog(migrated_database)
+    with pytest.raises(SchemaMismatch, match="has version 9999, newer than"):
+        migrate(migrated_database)
+    assert before == catalog(migrated_database)
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "remedy"),
+    [
+        ("update txqueue.migration set number = 9999", "newer than", "install the newer txqueue"),
+        ("delete from txqueue.migration", "has version 0, older than", "run: txqueue migrate"),
+        ("drop schema txqueue cascade", "is not in this database", "run: txqueue migrate"),
+    ],
+)
+async def test_a_client_refuses_another_version(
+    migrated_database: str, change: str, what: str, remedy: str
+) -> None:
+    """At once, rather than at some call."""
+    run(migrated_database, change)
+    with pytest.raises(SchemaMismatch, match=what) as caught:
+        await WorkQueue.connect(migrated_database)
+    assert remedy == caught.value.remedy
+    with pytest.raises(SchemaMismatch, match=what):
+        check_version(migrated_database)
+
+
+def test_a_database_that_does_not_answer_is_told(tmp_path: object) -> None:
+    """In one line with a remedy."""
+    with pytest.raises(DatabaseUnavailable, match="does not answer: ") as caught:
+        migrate(f"host={tmp_path}")
+    assert "--dsn" in caught.value.remedy
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "Upper", "two words", 'x"; drop', "pg_mine", "x" * 42, "1st"])
+def test_an_unsafe_name_is_refused(name: str) -> None:
+    """The name stands in SQL, so it must be a plain identifier."""
+    with pytest.raises(ConfigurationError, match="is not a plain identifier"):
+        schema_sql(name)
+
+
+def test_schemas_side_by_side_share_nothing(node: Master, dsn: str) -> None:
+    """Each has its jobs, its nodes, its sleep flag and its channel."""
+    assert migrate(dsn, "second").applied
+    node.cursor.execute("listen second")
+    node.value("select second.enqueue('t', '{}')")
+    node.claim()
+    node.enqueue({})
+    assert {"ready": 1} == node.states()
+    assert 1 == node.value("select count(*) from second.job")
+    assert 1 == node.value("select count(*) from txqueue.node_info")
+    assert 0 == node.value("select count(*) from second.node_info")
+    node.connection.poll()
+    assert [] == node.connection.notifies
+    before = catalog(dsn)
+    node.cursor.execute("drop schema second cascade")
+    assert before == catalog(dsn)
+
+
+def test_every_function_pins_its_search_path(node: Master) -> None:
+    """A caller's search path must not decide what a name means."""
+    loose = node.column(
+        "select oid::regprocedure::text from pg_proc where pronamespace = 'txqueue'::regnamespace"
+        " and not 'search_path=txqueue, pg_temp' = any (coalesce(proconfig, '{}'))"
+    )
+    assert loose == []
+
+
+def test_history_lies_ready_from_the_first_moment(node: Master) -> None:
+    """A job can be completed before any node has done its maintenance."""
+    node.enqueue({})
+    (chunk,) = node.claim()
+    assert 1 == node.complete(chunk)

@@ -1,0 +1,288 @@
+"""The promises of the queue, each held by the stored functions on real PostgreSQL."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg2
+import pytest
+
+from tests.db.stored import Stored, Taken, stored
+
+
+@pytest.fixture
+def queue(migrated_database: str) -> Iterator[Stored]:
+    """A session on a database of its own."""
+    with stored(migrated_database) as session:
+        yield session
+
+
+def test_a_rolled_back_enqueue_leaves_nothing(queue: Stored) -> None:
+    """A job exists if and only if the transaction that enqueued it commits."""
+    queue.connection.autocommit = False
+    queue.enqueue({})
+    queue.connection.rollback()
+    (kept,) = queue.enqueue({})
+    queue.connection.commit()
+    assert [kept] == queue.column("select job_id from txqueue.job")
+
+
+def test_nothing_runs_before_its_time(queue: Stored) -> None:
+    """A job is taken only when its not_before has come, by the database's clock."""
+    (job_id,) = queue.enqueue({"not_before": "2999-01-01T00:00:00Z"})
+    assert queue.claimed_ids() == []
+    assert ("waiting", "time") == (queue.job(job_id)["state"], queue.job(job_id)["waiting_for"])
+    queue.cursor.execute("update txqueue.job set not_before = now() - interval '1 s'")
+    assert [job_id] == queue.claimed_ids()
+
+
+def test_a_claim_says_when_the_next_job_is_due(queue: Stored) -> None:
+    """A master learns from each claim how long it may sleep."""
+    queue.enqueue({"not_before": "2999-01-01T00:00:00Z"})
+    due_in = queue.value(
+        "select due_in from txqueue.next_job(%s, %s, '{default}', '{test.kind}', 1, 1, 1, 1, 1)",
+        queue.node_id,
+        queue.incarnation,
+    )
+    assert due_in > 1e9
+
+
+def test_jobs_are_taken_in_rank_order_across_lanes(queue: Stored) -> None:
+    """Priority goes first, then age, then the number, wherever the lanes begin and end.
+
+    A claim for more than 16 may take a sixteenth of its batch out of order.
+    """
+    queue.value("select setval('txqueue.job_id', 4093)")
+    normal = queue.enqueue(*[{} for _ in range(6)])
+    high = queue.enqueue({"priority": 7}, {"priority": 7})
+    low = queue.enqueue({"priority": 2})
+    assert [*high, *normal, *low] == queue.claimed_ids(16)
+
+
+def test_rank_ages_and_not_after_bumps(queue: Stored) -> None:
+    """Waiting for the aging time weighs as much as one priority; not_after ranks as a top job."""
+    (old, bumped) = queue.enqueue({}, {"priority": 0, "not_after": "2999-01-01T00:00:00Z"})
+    assert queue.value(
+        "select rank = not_before - 4 * interval '10 minutes' from txqueue.job where job_id = %s",
+        old,
+    )
+    assert queue.value(
+        "select rank = least(not_before, not_after - 9 * interval '10 minutes')"
+        " from txqueue.job where job_id = %s",
+        bumped,
+    )
+
+
+def test_a_claim_takes_up_to_the_free_weight(queue: Stored) -> None:
+    """The sum of weights never exceeds what is free, and nothing overtakes a heavy job."""
+    (light, heavy, behind) = queue.enqueue({"weight": 2}, {"weight": 5}, {"weight": 1})
+    assert [light] == queue.claimed_ids(6)
+    assert [] == queue.claimed_ids(4)
+    assert [heavy, behind] == queue.claimed_ids(6)
+
+
+def test_a_job_heavier_than_any_worker_still_runs(queue: Stored) -> None:
+    """A weight above the capacity of 100 counts as the whole of a worker."""
+    (heavy,) = queue.enqueue({"weight": 5000})
+    assert [] == queue.claimed_ids(200, largest=99)
+    assert [heavy] == queue.claimed_ids(200, largest=100)
+
+
+def test_few_jobs_are_spread_over_the_workers(queue: Stored) -> None:
+    """Chunks are as many as workers, so that none idles beside a full one."""
+    queue.enqueue(*[{} for _ in range(4)])
+    assert [2, 2] == [len(chunk.jobs) for chunk in queue.claim(workers=2)]
+
+
+def test_one_of_a_group_at_a_time_in_order(queue: Stored) -> None:
+    """While a job of a group is assigned the others are parked; ending it readies the oldest."""
+    ids = queue.enqueue(*[{"group": "g"} for _ in range(4)], {})
+    (chunk,) = queue.claim()
+    assert [ids[0], ids[4]] == chunk.ids
+    assert ["group"] * 3 == queue.column("select waiting_for from txqueue.job_waiting")
+    order = [ids[0]]
+    while len(order) < 4:
+        assert [] == queue.claim()
+        queue.complete(chunk)
+        (chunk,) = queue.claim()
+        order += chunk.ids
+    assert ids[:4] == order
+
+
+@pytest.mark.parametrize("outcome", ["retry", "snooze", "failed", "cancelled", "done"])
+def test_any_end_of_a_groups_job_readies_the_next(queue: Stored, outcome: str) -> None:
+    """A group goes on however its running job ended."""
+    (_, second) = queue.enqueue({"group": "g"}, {"group": "g"})
+    (chunk,) = queue.claim()
+    assert chunk.ids == queue.settle(chunk, outcome, delay=1000)
+    assert [second] == queue.claimed_ids()
+
+
+def test_a_completed_job_is_history(queue: Stored) -> None:
+    """Completing moves the row to history once; doing it again changes nothing."""
+    (job_id,) = queue.enqueue({"payload": {"text": 'it\'s "100 %" <b> 🎉'}})
+    (chunk,) = queue.claim()
+    assert (1, 0) == (queue.complete(chunk), queue.complete(chunk))
+    job = queue.job(job_id)
+    assert ("done", 1, {"text": 'it\'s "100 %" <b> 🎉'}) == (
+        job["state"],
+        job["attempt"],
+        job["payload"],
+    )
+    assert [] == queue.claim()
+
+
+def test_outcomes_are_written_as_told(queue: Stored) -> None:
+    """Retry spends an attempt and waits, snooze spends none, the rest is final."""
+    queue.enqueue(*[{} for _ in range(5)])
+    chunks = queue.claim(workers=5)
+    outcomes = ("retry", "snooze", "failed", "cancelled", "done")
+    for chunk, outcome in zip(chunks, outcomes, strict=True):
+        queue.settle(chunk, outcome, delay=100, error="because", result={"a": 1})
+    seen = [queue.job(chunk.ids[0]) for chunk in chunks]
+    assert [("waiting", 1), ("waiting", 0), ("failed", 1), ("cancelled", 1), ("done", 1)] == [
+        (job["state"], job["attempt"]) for job in seen
+    ]
+    assert ("because", {"a": 1}) == (seen[2]["error"], seen[4]["result"])
+
+
+def test_a_stale_token_changes_nothing(queue: Stored, migrated_database: str) -> None:
+    """Once a job is assigned anew, the former owner's writes touch no row."""
+    queue.enqueue({})
+    (stale,) = queue.claim()
+    with stored(migrated_database, "node") as successor:
+        (fresh,) = successor.claim()
+        assert stale.ids == fresh.ids
+        assert (0, []) == (queue.complete(stale), queue.settle(stale, "failed"))
+        assert not queue.value("select txqueue.heartbeat(%s, 0)", queue.incarnation)
+        assert [] == queue.claim()
+        assert 1 == successor.complete(fresh)
+
+
+def test_a_moved_job_is_still_completed(queue: Stored) -> None:
+    """Rotation may move a job that runs long; its completion finds it all the same."""
+    queue.enqueue({})
+    (chunk,) = queue.claim()
+    assert 1 == queue.value(
+        "select txqueue.move_stragglers('assigned', %s::smallint, 5::smallint, 10)", chunk.lane
+    )
+    assert 1 == queue.complete(chunk)
+
+
+def test_a_dead_nodes_jobs_are_rescued(queue: Stored, migrated_database: str) -> None:
+    """When a lease is out, the next heartbeat of any node gives the jobs back."""
+    (job_id,) = queue.enqueue({})
+    queue.claim()
+    with stored(migrated_database, "other") as other:
+        assert [] == other.claim()
+        queue.cursor.execute(
+            "update txqueue.node_info set heartbeat_at = now() - interval '11 s'"
+            " where name = 'node'"
+        )
+        assert other.value("select txqueue.heartbeat(%s, 0)", other.incarnation)
+        assert [job_id] == other.claimed_ids()
+
+
+def test_a_job_that_kills_is_quarantined(queue: Stored) -> None:
+    """After five processes died with a job it is failed as poison, and travels alone before."""
+    (killer, _) = queue.enqueue({}, {})
+    for _ in range(5):
+        assert 1 == sum(killer in chunk.ids for chunk in queue.claim())
+        queue.value(
+            "select txqueue.release"
+            "(%s, array(select assignment from txqueue.job where job_id = %s), true)",
+            queue.incarnation,
+            killer,
+        )
+        queue.value("select txqueue.release(%s, '{}', false, true)", queue.incarnation)
+    assert "failed" == queue.job(killer)["state"]
+    assert "poison" in queue.job(killer)["error"]
+
+
+def test_an_unknown_type_waits_until_a_node_publishes_it(queue: Stored) -> None:
+    """SQL may enqueue what no node knows yet; it runs when one does, under its policy."""
+    (job_id,) = queue.enqueue({"work_type": "test.later"})
+    assert "type" == queue.job(job_id)["waiting_for"]
+    kind = {"work_type": "test.later", "queue": "mail", "priority": 7, "weight": 3}
+    assert 1 == queue.value("select txqueue.publish(%s)", json.dumps([kind]))
+    assert "ready" == queue.job(job_id)["state"]
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        ({"priority": 10}, "priority 10 is not within 0 to 9"),
+        ({"priority": -1}, "priority -1 is not within 0 to 9"),
+        ({"weight": 0}, "weight 0 is below 1"),
+        ({"queue": ""}, "a queue name must have 1 to 200 characters"),
+        ({"group": ""}, "a group must have 1 to 1000 characters"),
+        ({"work_type": ""}, "a work type must have 1 to 200 characters"),
+        ({"payload": [1]}, "the payload of test.kind is not a JSON object"),
+        ({"payload": None}, "the payload of test.kind is not a JSON object"),
+        ({"payload": {"a": "x" * 1_100_000}}, "more than the limit of 1048576"),
+        ({"not_after": "2000-01-01T00:00:00Z"}, "is not later than not_before"),
+        ({"payload": {"a": "\0"}}, "unsupported Unicode escape sequence"),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else value.replace(" ", "_")[:30],
+)
+def test_bad_input_is_refused_whole(queue: Stored, job: dict[str, Any], said: str) -> None:
+    """What is wrong is said, and nothing of the call is written."""
+    with pytest.raises(psycopg2.Error, match=said) as refused:
+        queue.enqueue({}, job)
+    assert "DETAIL:  Failing row" not in str(refused.value)
+    assert {} == queue.states()
+
+
+def test_a_notification_is_sent_only_while_a_master_sleeps(queue: Stored) -> None:
+    """An enqueue wakes sleepers; while every master is awake it sends nothing."""
+    queue.cursor.execute("listen txqueue")
+
+    def heard() -> int:
+        queue.value("select 1")
+        queue.connection.poll()
+        count = len(queue.connection.notifies)
+        queue.connection.notifies.clear()
+        return count
+
+    queue.enqueue({})
+    assert 0 == heard()
+    queue.claim()
+    queue.claim()
+    queue.enqueue({})
+    assert 1 == heard()
+
+
+def test_many_claimers_share_without_a_job_taken_twice(
+    queue: Stored, migrated_database: str
+) -> None:
+    """Five nodes at once: each job runs once, each group strictly in order, none is stuck."""
+    ids = queue.enqueue(*[{"group": f"g{number % 10}"} for number in range(100)])
+    ids += queue.enqueue(*[{} for _ in range(100)])
+
+    def work(name: str) -> list[int]:
+        taken: list[int] = []
+        with stored(migrated_database, name) as node:
+            while set(node.states()) != {"done"}:
+                for chunk in node.claim(7):
+                    taken += chunk.ids
+                    node.complete(chunk)
+        return taken
+
+    with ThreadPoolExecutor(5) as threads:
+        taken = list(threads.map(work, ["a", "b", "c", "d", "e"]))
+    assert Counter(ids) == Counter(job_id for each in taken for job_id in each)
+    for number in range(10):
+        finished = queue.column(
+            'select job_id from txqueue.job where "group" = %s order by finished_at', f"g{number}"
+        )
+        assert sorted(finished) == finished
+
+
+def test_chunks_survive_text_that_needs_care(queue: Stored) -> None:
+    """What a master hands on unread is JSON, whatever the payload holds."""
+    payload = {"a": 'quote " backslash \\ newline \n [1] ] } 🎉', "b": {"c": [None, 1.5]}}
+    queue.enqueue({"payload": payload, "options": {"attempts": 3}})
+    chunks: list[Taken] = queue.claim()
+    assert [[payload, {"attempts": 3}]] == [entry[4:] for entry in chunks[0].jobs]

@@ -1,0 +1,147 @@
+"""The schema: made once by any number of migrators, rotated, and read by its indexes."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import psycopg2
+import pytest
+
+from tests.db.stored import stored
+from txqueue.errors import SchemaMismatch
+from txqueue.store.migrations import check_version, migrate
+
+
+def test_many_migrators_leave_one_schema(database: str) -> None:
+    """Several at once are safe: one applies the steps, the others find them applied."""
+    with ThreadPoolExecutor(6) as threads:
+        reports = list(threads.map(lambda _: migrate(database), range(6)))
+    assert 1 == sum(bool(report.applied) for report in reports)
+    check_version(database)
+
+
+def test_two_schemas_live_side_by_side(migrated_database: str) -> None:
+    """The name of the schema is a setting; each has tables of its own."""
+    migrate(migrated_database, "other_queue")
+    with closing(psycopg2.connect(migrated_database)) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "select other_queue.enqueue('some.type', '{}'), (select count(*) from txqueue.job)"
+        )
+        assert (1, 0) == cursor.fetchone()
+
+
+@pytest.mark.parametrize(("number", "said"), [(99, "newer than"), (0, "older than")])
+def test_a_schema_of_another_version_is_refused(
+    migrated_database: str, number: int, said: str
+) -> None:
+    """Neither a newer nor an older schema is used."""
+    with closing(psycopg2.connect(migrated_database)) as connection, connection.cursor() as cursor:
+        cursor.execute("update txqueue.migration set number = %s", (number,))
+        connection.commit()
+    with pytest.raises(SchemaMismatch, match=said):
+        check_version(migrated_database)
+
+
+def test_functions_are_closed_and_pinned(migrated_database: str) -> None:
+    """No stored function is everybody's, and each that acts for its owner pins its search path."""
+    with stored(migrated_database) as queue:
+        open_ones = queue.column(
+            "select proname from pg_proc where pronamespace = 'txqueue'::regnamespace"
+            " and has_function_privilege('public', oid, 'execute')"
+        )
+        loose = queue.column(
+            "select proname from pg_proc where pronamespace = 'txqueue'::regnamespace and prosecdef"
+            " and not coalesce(array_to_string(proconfig, ',') like '%%search_path=%%', false)"
+        )
+    assert ([], []) == (open_ones, loose)
+
+
+def test_the_enqueue_role_only_enqueues(migrated_database: str) -> None:
+    """It may enqueue; it may not read, change or take jobs."""
+    with stored(migrated_database) as queue:
+        queue.cursor.execute("set role txqueue_enqueue")
+        assert 1 == queue.value("select txqueue.enqueue('test.kind', '{}')")
+        for forbidden in (
+            "select count(*) from txqueue.job",
+            "delete from txqueue.job",
+            "update txqueue.job set priority = 9",
+            "select txqueue.heartbeat(1, 0)",
+        ):
+            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+                queue.cursor.execute(forbidden)
+
+
+def test_a_drained_lane_is_truncated_while_a_snapshot_is_held(migrated_database: str) -> None:
+    """Dead rows that vacuum may not touch are gone with the lane."""
+    with stored(migrated_database) as queue, closing(psycopg2.connect(migrated_database)) as reader:
+        with reader.cursor() as cursor:
+            cursor.execute("begin isolation level repeatable read")
+            cursor.execute("select 1")
+        queue.enqueue(*[{} for _ in range(300)])
+        queue.value("select setval('txqueue.job_id', 4096)")
+        for chunk in queue.claim():
+            queue.complete(chunk)
+        assert 0 < queue.value("select pg_relation_size('txqueue.job_ready_0')")
+        assert "truncated job_ready_0" in queue.value("select txqueue.rotate(1, 16)")
+        assert 0 == queue.value("select pg_relation_size('txqueue.job_ready_0')")
+
+
+def test_rotation_leaves_a_lane_in_use_alone(migrated_database: str) -> None:
+    """An open enqueue holds its lane; rotation passes it by without waiting."""
+    with stored(migrated_database) as queue, stored(migrated_database, "other") as other:
+        queue.enqueue({})
+        for chunk in queue.claim():
+            queue.complete(chunk)
+        other.connection.autocommit = False
+        other.enqueue({})
+        queue.value("select setval('txqueue.job_id', 4096)")
+        assert "truncated job_ready_0" not in queue.value("select txqueue.rotate(1, 16)")
+        other.connection.commit()
+        assert 1 == len(queue.claimed_ids())
+
+
+def test_stragglers_are_moved_on(migrated_database: str) -> None:
+    """The last few jobs of an old lane go to the current one and keep their rank."""
+    with stored(migrated_database) as queue:
+        ids = queue.enqueue(*[{} for _ in range(5)])
+        queue.value("select setval('txqueue.job_id', 4096)")
+        assert "moved on job_ready_0" in queue.value("select txqueue.rotate(1, 16)")
+        assert ids == queue.claimed_ids()
+
+
+def test_history_has_its_days_and_drops_old_ones(migrated_database: str) -> None:
+    """A week lies ready; what is older than retention is dropped, whoever reads the rest."""
+    with stored(migrated_database) as queue:
+        queue.cursor.execute(
+            "create table txqueue.job_done_20200101 (like txqueue.job_done including defaults);"
+            "alter table txqueue.job_done attach partition txqueue.job_done_20200101"
+            " for values from ('2020-01-01') to ('2020-01-02')"
+        )
+        assert ["-job_done_20200101"] == queue.value("select txqueue.ensure_history()")
+        days = queue.value(
+            "select count(*) from pg_inherits where inhparent = 'txqueue.job_done'::regclass"
+        )
+    assert 9 == days
+
+
+def test_claims_never_scan_a_table(migrated_database: str) -> None:
+    """With many jobs waiting for the future and stale statistics, a claim reads by index only."""
+    with stored(migrated_database) as queue:
+        queue.cursor.execute(
+            "insert into txqueue.job (job_id, rank, not_before, enqueued_at, weight, priority,"
+            " lane, state, waiting_for, work_type, queue, payload)"
+            " select -n, now(), now() + interval '1 day', now(), 1, 4, 0, 'waiting', 'time',"
+            " 'test.kind', 'default', '{}' from generate_series(1, 20000) as n"
+        )
+        queue.value("select pg_stat_force_next_flush()::text")
+        scans = (
+            "select coalesce(sum(seq_scan), 0) from pg_stat_user_tables"
+            " where relname ~ '^job_(waiting|ready|assigned|done)'"
+        )
+        before = queue.value(scans)
+        for _ in range(3):
+            queue.enqueue({}, {"group": "g"})
+            for chunk in queue.claim():
+                queue.complete(chunk)
+        queue.value("select pg_stat_force_next_flush()::text")
+        queue.value("select pg_stat_clear_snapshot()::text")
+        assert before == queue.value(scans)

@@ -1,0 +1,158 @@
+"""The examples run: files are saved and commands typed as the documents say."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg2
+import pytest
+
+from tests.docs.markdown import ROOT, Block, blocks
+from tests.docs.session import PATIENCE, Session
+
+README: Final = ROOT / "README.md"
+TUTORIAL: Final = ROOT / "docs" / "tutorial" / "first-queue.md"
+HOWTO: Final = ROOT / "docs" / "howto"
+ORDERS: Final = "create table orders (id bigint generated always as identity, item text)"
+ACCOUNT: Final = "create table account (id bigint, balance int); insert into account values (1, 0)"
+READY: Final = "registered as node"
+# Roles belong to the server, which outlives the test.
+ROLES: Final = "drop role if exists web_application, shop_node, shop_web"
+
+# (work type, payload): (state, result); what the handlers of a document come to.
+HANDLED: Final[Mapping[tuple[str, str], tuple[str, object]]] = {
+    ("mail.invoice", '{"customer": "9f3d0e1c-5c0e-4b6c-9a57-0e8f6f1f7a10", "due": "2030-01-31"}'): (
+        "done",
+        None,
+    ),
+    ("reports.Crawl", '{"url": "http://localhost"}'): ("done", None),
+    ("reports.Translate", '{"text": "hi"}'): ("done", "HI"),
+    ("reports.Render", '{"page": 3}'): ("done", {"pages": 3}),
+    ("shipping.Ship", '{"order_id": 1}'): ("waiting", None),
+    ("sync.Sync", '{"account": 1}'): ("done", {"synced": 1}),
+    ("sync.Sync", '{"account": 2}'): ("cancelled", None),
+    ("sync.Sync", '{"account": 3}'): ("waiting", None),
+    ("sync.Sync", '{"account": 4}'): ("failed", None),
+    ("billing.Bill", '{"account": 1, "amount": 2}'): ("done", None),
+    ("billing_asyncio.BillInAsyncio", '{"account": 1, "amount": 3}'): ("done", None),
+    ("mailbox.Deliver", '{"mailbox": "ada", "number": 1}'): ("done", None),
+    ("mailbox.Deliver", '{"mailbox": "ada", "number": 2}'): ("done", None),
+}
+
+
+def run_sql(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
+    """Run statements, each in a transaction of its own; returns the rows of the last."""
+    with closing(psycopg2.connect(dsn)) as connection, connection.cursor() as cursor:
+        connection.autocommit = True
+        for statement in statements:
+            cursor.execute(statement)
+        return cursor.fetchall() if cursor.description else []
+
+
+def statements(document: Path) -> Iterator[str]:
+    """Find the SQL of a document that is meant to run."""
+    for block in blocks(document):
+        if block.language == "sql" and not block.text.startswith("-- not run"):
+            yield block.text
+
+
+def files(document: Path) -> list[Block]:
+    """Find the files of a document."""
+    return [block for block in blocks(document) if block.action == "file"]
+
+
+def test_the_readme_runs(database18: str, tmp_path: Path) -> None:
+    """From an empty database to a receipt."""
+    run_sql(database18, ORDERS)
+    with Session(tmp_path, {"TXQUEUE_DSN": database18}) as session:
+        session.follow(blocks(README))
+    [(state, item)] = run_sql(
+        database18, "select state, item from txqueue.job cross join orders where id = 1"
+    )
+    assert (state, item) == ("done", "tea")
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs(tmp_path: Path) -> None:
+    """From nothing to a stopped node, with a server of its own."""
+    with Session(tmp_path, {}) as session:
+        session.follow(blocks(TUTORIAL))
+
+
+def test_existing_txpostgres_code_can_enqueue(migrated_database18: str, tmp_path: Path) -> None:
+    """In an interaction of its own pool."""
+    run_sql(migrated_database18, ORDERS)
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+        session.follow([*files(README), *blocks(HOWTO / "existing-txpostgres-code.md")])
+    assert run_sql(migrated_database18, "select priority, payload from txqueue.job") == [
+        (7, {"order_id": 1})
+    ]
+
+
+@pytest.mark.parametrize("name", ["enqueue-from-sql.md", "run-in-production.md"])
+def test_the_sql_of_a_howto_runs(migrated_database18: str, name: str) -> None:
+    """Statement by statement, as the owner."""
+    try:
+        run_sql(migrated_database18, *statements(HOWTO / name))
+    finally:
+        run_sql(migrated_database18, ROLES)
+
+
+def test_a_failed_job_is_run_again_and_deleted(migrated_database18: str) -> None:
+    """By the last two statements of the page."""
+    again, delete = list(statements(HOWTO / "enqueue-from-sql.md"))[-2:]
+    run_sql(
+        migrated_database18,
+        """select txqueue.enqueue('shop.SendReceipt', '{"order_id": 7}', "group" => 'g')""",
+        """with gone as (delete from txqueue.job returning *)
+           insert into txqueue.job (job_id, rank, not_before, enqueued_at, weight, priority, lane,
+                                    state, work_type, queue, "group", payload)
+           select job_id, rank, not_before, enqueued_at, weight, priority, lane,
+                  'failed', work_type, queue, "group", payload from gone""",
+    )
+    [(failed, enqueued)] = run_sql(migrated_database18, again)
+    run_sql(migrated_database18, delete)
+    left = run_sql(migrated_database18, 'select job_id, state, "group", payload from txqueue.job')
+    assert failed < enqueued
+    assert left == [(enqueued, "waiting", "g", {"order_id": 7})]
+
+
+def test_the_handlers_run(migrated_database18: str, tmp_path: Path) -> None:
+    """Each as the page says."""
+    run_sql(migrated_database18, ACCOUNT)
+    sources = files(HOWTO / "write-handlers.md")
+    apps = " ".join(f"--app {Path(block.name).stem}" for block in sources)
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+        session.follow(sources)
+        command = f"exec twistd -n --pidfile= txqueue {apps} --workers 1"
+        session.start("node", command, READY)
+        for work_type, payload in HANDLED:
+            run_sql(
+                migrated_database18,
+                f"select txqueue.enqueue('{work_type}', '{payload}', queue => 'default')",
+            )
+        ended = _await_runs(migrated_database18, len(HANDLED) + 1)
+    assert ended.pop(("billing.Notify", '{"account": 1}')) == ("done", None)
+    assert ended == {(kind, _plain(payload)): how for (kind, payload), how in HANDLED.items()}
+    assert run_sql(migrated_database18, "select balance from account") == [(5,)]
+
+
+def _await_runs(dsn: str, jobs: int) -> dict[tuple[str, str], tuple[str, object]]:
+    """Wait until each job has been run once; returns how each ended."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        rows = run_sql(
+            dsn,
+            "select work_type, payload, state, result from txqueue.job"
+            " where state not in ('ready', 'assigned') and coalesce(waiting_for, 'time') = 'time'",
+        )
+        if len(rows) == jobs or time.monotonic() > deadline:
+            return {(row[0], json.dumps(row[1], sort_keys=True)): row[2:] for row in rows}
+        time.sleep(0.2)
+
+
+def _plain(payload: str) -> str:
+    return json.dumps(json.loads(payload), sort_keys=True)

@@ -1,0 +1,39 @@
+"""The documents hang together: links lead somewhere, and nothing is left out."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.docs.markdown import DOCUMENTS, ROOT, anchors, links
+
+FLOORS: Final = ("node", "worker", "client", "store", "wire")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(document: Path) -> None:
+    """To a file that is there, and to a heading that it has."""
+    broken = []
+    for link in links(document):
+        name, _, anchor = link.partition("#")
+        target = (document.parent / name).resolve() if name else document
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert not broken
+
+
+def test_the_index_names_every_document() -> None:
+    """Whoever writes a document puts it into the index."""
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / link.partition("#")[0]).resolve() for link in links(index)}
+    assert set(DOCUMENTS) - linked == {index, ROOT / "README.md"}
+
+
+def test_the_architecture_names_every_module() -> None:
+    """Whoever adds a module says in a line what it is for."""
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+    package = ROOT / "txqueue"
+    modules = {path.stem for folder in FLOORS for path in (package / folder).glob("*.py")}
+    modules |= {path.stem for path in package.glob("*.py")}
+    unnamed = [name for name in modules - {"__init__"} if f"**`{name}`**" not in text]
+    assert not sorted(unnamed)

@@ -1,0 +1,106 @@
+"""The reference says all there is: made anew where it is made, compared where it is written."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
+
+import psycopg2
+import pytest
+
+from docs.build_reference import TARGET, reference
+from tests.docs.markdown import ROOT, section
+from txqueue.tap import Options
+
+SQL: Final = ROOT / "docs" / "reference" / "sql.md"
+SETTINGS: Final = ROOT / "docs" / "reference" / "settings.md"
+
+_COLUMNS: Final = """
+    select relname, array_agg(attname::text) from pg_class
+      join pg_attribute on attrelid = pg_class.oid and attnum > 0 and not attisdropped
+     where relnamespace = 'txqueue'::regnamespace and relkind in ('r', 'p') and not relispartition
+     group by relname
+"""
+_VIEWS: Final = "select viewname from pg_views where schemaname = 'txqueue'"
+_FUNCTIONS: Final = """
+    select proname from pg_proc
+     where pronamespace = 'txqueue'::regnamespace and has_function_privilege(%s, oid, 'execute')
+"""
+_ARGUMENTS: Final = """
+    select pg_get_function_arguments(oid), pg_get_function_result(oid) from pg_proc
+     where pronamespace = 'txqueue'::regnamespace and proname = %s
+"""
+
+
+def ask(dsn: str, question: str, *values: str) -> list[tuple[str, list[str]]]:
+    """Ask a database."""
+    with closing(psycopg2.connect(dsn)) as connection, connection.cursor() as cursor:
+        cursor.execute(question, values)
+        return cursor.fetchall()
+
+
+def settings() -> Iterator[str]:
+    """Name every option of a node."""
+    yield from (parameters[0] for parameters in Options.optParameters if parameters[0])
+    yield from (name.removeprefix("opt_") for name in vars(Options) if name.startswith("opt_"))
+
+
+def test_the_python_reference_is_up_to_date() -> None:
+    """Otherwise run: python docs/build_reference.py."""
+    assert TARGET.read_text("utf-8") == reference()
+
+
+def test_the_sql_reference_has_every_column(migrated_database18: str) -> None:
+    """Each in the section of its table."""
+    missing = [
+        f"{table}.{column}"
+        for table, columns in ask(migrated_database18, _COLUMNS)
+        for column in columns
+        if f"\n| `{column}` | " not in section(SQL, f"`txqueue.{table}`")
+    ]
+    assert not missing
+
+
+def test_the_sql_reference_has_every_view(migrated_database18: str) -> None:
+    """By its full name."""
+    views = [row[0] for row in ask(migrated_database18, _VIEWS)]
+    assert views
+    assert not [name for name in views if f"| `txqueue.{name}` | " not in section(SQL, "Views")]
+
+
+def test_the_sql_reference_has_every_function_that_a_role_may_call(
+    migrated_database18: str,
+) -> None:
+    """What everybody may call has a heading, what only nodes may call a line."""
+    enqueuing = {row[0] for row in ask(migrated_database18, _FUNCTIONS, "txqueue_enqueue")}
+    working = {row[0] for row in ask(migrated_database18, _FUNCTIONS, "txqueue_worker")}
+    assert enqueuing < working
+    assert all(section(SQL, f"`txqueue.{name}`") for name in enqueuing)
+    listed = section(SQL, "Functions for nodes")
+    assert not [name for name in working - enqueuing if f"\n| `{name}` | " not in listed]
+
+
+@pytest.mark.parametrize("name", ["enqueue", "enqueue_many", "backlog"])
+def test_the_sql_reference_shows_the_arguments(migrated_database18: str, name: str) -> None:
+    """As the server knows them."""
+    [(arguments, result)] = ask(migrated_database18, _ARGUMENTS, name)
+    plain = arguments.replace("DEFAULT NULL::text", "default null")
+    for kind in ("integer", "timestamp with time zone", "jsonb"):
+        plain = plain.replace(f"DEFAULT NULL::{kind}", "default null")
+    plain = plain.replace("timestamp with time zone", "timestamptz")
+    shown = " ".join(section(SQL, f"`txqueue.{name}`").split()).replace("( ", "(")
+    assert f"txqueue.{name}({plain}) returns {result}" in shown
+
+
+@pytest.mark.parametrize("name", sorted(settings()))
+def test_the_settings_have_every_option_of_a_node(name: str) -> None:
+    """With its variable."""
+    listed = section(SETTINGS, "Of a node")
+    assert f"| `--{name} " in listed
+    assert f"| `TXQUEUE_{name.upper()}` |" in listed
+
+
+def test_the_settings_have_every_column_of_the_table(migrated_database18: str) -> None:
+    """Those that are settings."""
+    columns = set(dict(ask(migrated_database18, _COLUMNS))["setting"]) - {"only_row"}
+    listed = section(SETTINGS, "Of the whole queue")
+    assert not [name for name in columns if f"\n| `{name}` | " not in listed]

@@ -1,0 +1,120 @@
+"""A performer on a desk of its own: its clock, its chunks, what it reported."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from attrs import define
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from txqueue import Retry, RunningJob, WorkItem
+from txqueue.job import Token
+from txqueue.worker.performer import Performer
+from txqueue.worker.running import Batch, OpenTransaction
+
+INCARNATION, LANE = 1, 3
+Entry = list[Any]
+
+
+def entry(job_id: int, work_type: str, *, weight: int = 1, number: int = 0) -> Entry:
+    """A job as it stands in a chunk."""
+    return [job_id, work_type, 0, weight, {"number": number}, None]
+
+
+@define
+class Handled(WorkItem):
+    """Performed by whatever handler the test gives."""
+
+    work_type = "performing.handled"
+
+    @staticmethod
+    def entry(job_id: int, *, weight: int = 1, failures: int = 0, options: object = None) -> Entry:
+        """One of these as it stands in a chunk."""
+        return [job_id, Handled.work_type, failures, weight, {}, options]
+
+
+def _nobody(job: RunningJob) -> Any:
+    raise AssertionError(f"job {job.id} opened a transaction")
+
+
+class Desk:
+    """A performer and everything around it.
+
+    Args:
+        capacity: Weight that may run at a time.
+        opener: Opens a job's own transaction.
+    """
+
+    def __init__(self, capacity: int = 100, opener: OpenTransaction = _nobody) -> None:
+        self.clock = Clock()
+        self.performer = Performer(self.clock, None, capacity, self, opener)
+        self.finished: list[tuple[int, int, list[int], int, int]] = []
+        self.settled: list[dict[str, Any]] = []
+        self.settled_weight = 0
+        self.counts: Counter[int] = Counter()
+        self.started: list[tuple[int, int, float]] = []
+        self.running: dict[int, Deferred[Any]] = {}
+
+    def finish(self, batch: Batch) -> None:
+        """Note jobs that returned nothing."""
+        assignment = batch.token.assignment
+        self.finished.append((assignment, batch.lane, batch.done, batch.jobs, batch.weight))
+
+    def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
+        """Note jobs that ended otherwise, as they would go over the wire."""
+        self.settled_weight += weight
+        self.counts.update(counts)
+        self.settled += json.loads(json.dumps(outcomes))
+
+    def start(self, jobs: list[tuple[int, int, float]]) -> None:
+        """Note jobs that run long."""
+        self.started += jobs
+
+    @contextmanager
+    def handler(
+        self,
+        perform: Callable[[Any, RunningJob], Any],
+        *,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[None]:
+        """Have `Handled` performed by this function, under this policy."""
+        kept = {name: Handled.__dict__.get(name) for name in ("perform", "retry", "timeout")}
+        given = {"perform": perform, "retry": retry or Retry(), "timeout": timeout}
+        try:
+            for name, value in given.items():
+                setattr(Handled, name, value)
+            yield
+        finally:
+            for name, value in kept.items():
+                if value is None:
+                    delattr(Handled, name)
+                else:
+                    setattr(Handled, name, value)
+
+    def hand(self, assignment: int, *jobs: Entry) -> None:
+        """Hand the performer a chunk."""
+        self.performer.perform(Token(INCARNATION, assignment), LANE, json.dumps(jobs))
+
+    def turn(self) -> None:
+        """Let the reactor turn until nothing is due now."""
+        for _ in range(20):
+            self.clock.advance(0)
+
+    def wait(self, job: RunningJob) -> Deferred[Any]:
+        """What a handler waits for until the test ends the job."""
+        self.running[job.id] = Deferred()
+        return self.running[job.id]
+
+    def end(self, job_id: int, value: object = None) -> None:
+        """Let a job go on."""
+        self.running.pop(job_id).callback(value)
+        self.turn()
+
+    def end_all(self) -> None:
+        """Let all that wait go on."""
+        for job_id in list(self.running):
+            self.end(job_id)

@@ -1,0 +1,151 @@
+"""Calls that need no database: help, wrong calls, and what an error looks like."""
+
+import json
+import os
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from txqueue.cli.options import Options
+from txqueue.cli.root import described, root, run
+from txqueue.errors import ConfigurationError, Refused
+
+NOWHERE = "host=/nonexistent user=nobody"
+
+
+@pytest.fixture(autouse=True)
+def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting from outside the test."""
+    for name in [name for name in os.environ if name.startswith(("TXQUEUE_", "PG"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """Call it; returns the exit status and the only line said."""
+    status = run(words, Options())
+    said = capsys.readouterr()
+    assert not said.out
+    # Click ends the line on which a terminal shows ^C.
+    (line,) = said.err.strip().splitlines()
+    assert line.startswith("error: ")
+    return status, line
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("bench", "drain", "--help"), ("--version",)])
+def test_help_is_no_error(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    """Nor is a call without a command."""
+    assert run(words, Options()) == 0
+    assert "txqueue" in capsys.readouterr().out
+
+
+def test_help_names_every_command() -> None:
+    """In one screen."""
+    shown = CliRunner().invoke(root, ["--help"]).output
+    for name in ("demo", "migrate", "enqueue", "status", "nodes", "jobs", "job", "bench"):
+        assert f"\n  {name} " in shown
+    assert shown.index("--help") < shown.index("Options of every command") < shown.index("--dsn")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fly",), "No such command"),
+        (("bench",), "Missing command"),
+        (("job", "x"), "'x'"),
+        (("job", str(2**63)), "range"),
+        (("jobs", "--state", "lost"), "'lost'"),
+        (("enqueue", "t"), "JSON"),
+        (("enqueue", "t", "{x}"), "not JSON"),
+        (("enqueue", "t", '{"x": NaN}'), "no NaN"),
+        (("enqueue", "t", "[1]"), "not a JSON object"),
+        (("enqueue", "t", "{}", "--priority", "10"), "--priority"),
+        (("enqueue", "t", "{}", "--weight", "0"), "--weight"),
+        (("enqueue", "t", "{}", "--count", "0"), "--count"),
+        (("enqueue", "t", "{}", "--not-before", "2030-01-31T12:00:00"), "no time zone"),
+        (("enqueue", "t", "{}", "--not-after", "tomorrow"), "not a moment"),
+        (("--schema", 'a"b', "status"), "not a plain identifier"),
+    ],
+)
+def test_a_wrong_call(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    """Exit status 2, and one line that says what is wrong."""
+    status, line = complaint(capsys, *words)
+    assert status == 2
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--dsn", NOWHERE, "status"),
+        ("status", "--dsn", NOWHERE),
+        ("migrate", "--dsn", NOWHERE),
+        ("bench", "--dsn", NOWHERE, "drain", "--json"),
+        ("bench", "drain", "--dsn", NOWHERE),
+    ],
+)
+def test_a_server_that_does_not_answer(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """The options of every command are understood before and after its name."""
+    status, line = complaint(capsys, *words)
+    assert status == 1
+    assert "/nonexistent" in line
+    assert "; check the DSN" in line
+
+
+def test_the_later_option_wins() -> None:
+    """And one that is not repeated stays."""
+    options = Options()
+    run(["--dsn", "host=a", "--json", "migrate", "--sql", "--dsn", "host=b"], options)
+    assert (options.dsn, options.json) == ("host=b", True)
+
+
+def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    """Above the line, which stays the last."""
+    assert run(["status", "--debug", "--dsn", NOWHERE], Options()) == 1
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert said.splitlines()[-1].startswith("error: ")
+
+
+def test_migrate_prints_its_sql(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a database; with the schema's name in it, and as JSON if asked to."""
+    assert run(["migrate", "--sql", "--schema", "mine"], Options()) == 0
+    text = capsys.readouterr().out
+    assert "create schema if not exists mine" in text
+    assert "@schema@" not in text
+    assert run(["migrate", "--sql", "--json", "--schema", "mine"], Options()) == 0
+    assert json.loads(capsys.readouterr().out)["sql"] == text
+
+
+@pytest.mark.parametrize(
+    ("error", "line", "status"),
+    [
+        (Refused("no", "ask again"), "no; ask again", 1),
+        (ConfigurationError("bad"), "bad", 2),
+        (click.ClickException("full"), "full", 1),
+        (KeyError("x"), "txqueue has a fault: KeyError: 'x'; --debug shows where", 1),
+    ],
+)
+def test_errors_in_words(error: Exception, line: str, status: int) -> None:
+    """What, why and the remedy; a fault of ours says so."""
+    said, code = described(error)
+    assert said.startswith(line)
+    assert code == status
+
+
+def test_an_interruption(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C is no traceback."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("txqueue.store.migrations.migrate", interrupt)
+    assert complaint(capsys, "migrate") == (130, "error: interrupted")

@@ -1,0 +1,96 @@
+"""What the counts of the database mean."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from txqueue.cli.situation import queues, warnings
+
+NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
+
+
+def row(queue: str, state: str, jobs: int, **more: Any) -> dict[str, Any]:
+    """Counts as the view gives them."""
+    given = {"work_type": "mail", "waiting_for": None, "oldest": NOW - timedelta(seconds=9)}
+    return {"queue": queue, "state": state, "jobs": jobs, **given, **more}
+
+
+def node(name: str, state: str = "alive", **more: Any) -> dict[str, Any]:
+    """A node as the view gives it."""
+    given = {"hostname": "h", "queues": ["default"], "work_types": ["mail"]}
+    return {"name": name, "state": state, "heartbeat_at": NOW, **given, **more}
+
+
+def kinds(found: list[dict[str, str]]) -> list[tuple[str, str]]:
+    """What is warned of."""
+    return [(warning["kind"], warning["subject"]) for warning in found]
+
+
+def test_a_queue_is_summed_up_over_types_and_reasons() -> None:
+    """Depth by state, why jobs wait, the oldest ready one, and the rate."""
+    live = [
+        row("default", "ready", 3),
+        row("default", "ready", 2, work_type="sms", oldest=NOW - timedelta(seconds=20)),
+        row("default", "waiting", 4, waiting_for="time"),
+        row("default", "waiting", 1, waiting_for="time", work_type="sms"),
+    ]
+    recent = [{"queue": "default", "jobs": 120, "since": NOW - timedelta(minutes=1)}]
+    (queue,) = queues(live, recent, [node("a")], NOW)
+    assert (queue["ready"], queue["waiting"], queue["assigned"], queue["failed"]) == (5, 5, 0, 0)
+    assert queue["waiting_for"] == {"time": 5}
+    assert queue["oldest_ready_seconds"] == 20
+    assert (queue["done_per_second"], queue["done_last_minute"]) == (2, 120)
+    assert queue["nodes"] == ["a"]
+
+
+def test_a_served_queue_without_jobs_is_shown() -> None:
+    """And one without nodes too, sorted by name."""
+    found = queues([row("b", "ready", 1)], [], [node("n", queues=["c", "a"])], NOW)
+    assert [queue["queue"] for queue in found] == ["a", "b", "c"]
+    assert found[0]["oldest_ready_seconds"] is None
+
+
+def test_all_is_well() -> None:
+    """A queue that is served, of a type that is known: nothing to say."""
+    assert warnings([row("default", "ready", 1)], [node("a")], [], NOW) == []
+
+
+def test_a_dead_node_serves_nothing() -> None:
+    """Its queue has no node then, and its types nobody who knows them."""
+    dead = node("a", "dead", heartbeat_at=NOW - timedelta(minutes=2))
+    found = warnings([row("default", "ready", 1)], [dead], [], NOW)
+    assert kinds(found) == [
+        ("dead_node", "a"),
+        ("unserved_queue", "default"),
+        ("unknown_type", "mail"),
+    ]
+    assert "no heartbeat for 2 min" in found[0]["what"]
+    assert "--queues default" in found[1]["remedy"]
+
+
+def test_types_that_nobody_knows() -> None:
+    """Whether the job waits for its type or was enqueued while somebody knew it."""
+    live = [
+        row("default", "waiting", 1, waiting_for="type", work_type="x"),
+        row("default", "ready", 1500, work_type="y"),
+        row("default", "ready", 1),
+    ]
+    found = warnings(live, [node("a")], [], NOW)
+    assert kinds(found) == [("unknown_type", "x"), ("unknown_type", "y")]
+    assert "1,500 jobs" in found[1]["what"]
+
+
+def test_failed_jobs_are_pointed_at() -> None:
+    """With the command that shows them."""
+    (found,) = warnings([row("default", "failed", 1)], [node("a")], [], NOW)
+    assert found["remedy"].endswith("txqueue jobs --state failed --type mail")
+
+
+def test_old_snapshots() -> None:
+    """One of a minute may be a report; a slot without a moment is always told."""
+    held = {"kind": "transaction", "name": "psql", "pid": 7}
+    young = {**held, "since": NOW - timedelta(minutes=1)}
+    old = {**held, "since": NOW - timedelta(hours=1)}
+    slot = {"kind": "replication slot", "name": "s", "pid": None, "since": None}
+    found = warnings([], [], [young, old, slot], NOW)
+    assert kinds(found) == [("old_snapshot", "psql"), ("old_snapshot", "s")]
+    assert "transaction psql (pid 7)" in found[0]["what"]

@@ -1,0 +1,308 @@
+"""The house: each floor imports only from below, files are small and functions short.
+
+The rules are the tables at the top; what follows only reads imports and compares.
+"""
+
+import ast
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from attrs import frozen
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+VALUES: Final = frozenset(
+    {
+        "txqueue.clock",
+        "txqueue.errors",
+        "txqueue.job",
+        "txqueue.outcome",
+        "txqueue.payload",
+        "txqueue.policy",
+        "txqueue.priority",
+        "txqueue.rank",
+        "txqueue.retry",
+        "txqueue.settings",
+        "txqueue.verdict",
+        "txqueue.work",
+    }
+)
+"""Floor 0: values and pure decisions."""
+
+PACKAGES: Final = {
+    "txqueue.store": 1,
+    "txqueue.wire": 1,
+    "txqueue.node": 2,
+    "txqueue.worker": 2,
+    "txqueue.client": 2,
+}
+"""Floors 1 and 2; packages of one floor do not import each other. All the rest is floor 3."""
+
+EDGES: Final = 3
+
+VALUES_MAY_IMPORT: Final = frozenset({*sys.stdlib_module_names, "attr", "attrs", "cattr", "cattrs"})
+"""What floor 0 may import besides itself: nothing of Twisted's, no driver."""
+
+ONLY_IN: Final = {
+    "psycopg2": "txqueue.store",
+    "txpostgres": "txqueue.store",
+    "twisted.protocols.amp": "txqueue.wire",
+}
+"""What only one package may know."""
+
+SERVICE_PACKAGES: Final = ("txqueue.node", "txqueue.worker")
+"""Their modules are services, which do not import each other."""
+
+ASSEMBLERS: Final = frozenset({"__init__", "__main__", "service"})
+"""The modules of those packages that put the services together."""
+
+PARTS: Final = {
+    "txqueue.node.alarm": "what the services are made of: a wait, and a step done again",
+    "txqueue.node.worker": "one worker process as its master sees it; the pool is the service",
+    "txqueue.worker.chunk": "how a chunk's text is read; it knows no service",
+    "txqueue.worker.running": "what the services hand on: a job as its handler sees it",
+    "txqueue.worker.runtimes": "how one handler is run; it knows no service",
+}
+"""Modules of those packages that are no service, and why: their neighbours may import them."""
+
+EXEMPT_IMPORTS: Final[dict[tuple[str, str], str]] = {}
+"""(importer, imported): the reason why this one import may break the rules."""
+
+LONGEST_FILE: Final = 350
+EXEMPT_FILES: Final[dict[str, str]] = {}
+"""A file's path from the root: the reason why it is longer than others may be."""
+
+NAMELESS: Final = frozenset({"utils", "util", "helpers", "helper", "common", "misc"})
+MEDIAN_LINES: Final = 7
+P90_LINES: Final = 20
+
+
+@frozen
+class Module:
+    """A module of txqueue, with what it imports."""
+
+    name: str
+    path: Path
+
+    @property
+    def floor(self) -> int:
+        """The floor it is on."""
+        return floor_of(self.name)
+
+    def imports(self, known: frozenset[str]) -> Iterator[tuple[str, int]]:
+        """Every module it imports, anywhere in it, with the line; types count too."""
+        for node in ast.walk(ast.parse(self.path.read_text())):
+            if isinstance(node, ast.Import):
+                yield from ((alias.name, node.lineno) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield from ((name, node.lineno) for name in self._from(node, known))
+
+    def _from(self, node: ast.ImportFrom, known: frozenset[str]) -> Iterator[str]:
+        """What `from base import names` imports: submodules by their names, else the base."""
+        base = ".".join(filter(None, [self._anchor(node.level), node.module]))
+        for alias in node.names:
+            full = f"{base}.{alias.name}"
+            yield full if full in known or full in ONLY_IN else base
+
+    def _anchor(self, level: int) -> str:
+        """The package that a relative import starts from."""
+        parts = self.name.split(".")
+        drop = level - 1 if self.path.name == "__init__.py" else level
+        return ".".join(parts[: len(parts) - drop]) if level else ""
+
+
+def is_within(name: str, package: str) -> bool:
+    """Whether a module is that package or in it."""
+    return name == package or name.startswith(f"{package}.")
+
+
+def package_of(name: str) -> str | None:
+    """The package of floor 1 or 2 that a module is in."""
+    return next((package for package in PACKAGES if is_within(name, package)), None)
+
+
+def floor_of(name: str) -> int:
+    """The floor of a module of txqueue."""
+    package = package_of(name)
+    return 0 if name in VALUES else EDGES if package is None else PACKAGES[package]
+
+
+def breach(importer: str, imported: str) -> str | None:
+    """Say which rule an import breaks.
+
+    Args:
+        importer: The module that imports.
+        imported: The module that is imported, ours or not.
+
+    Returns:
+        The rule, in words; None if it is fine.
+    """
+    if (importer, imported) in EXEMPT_IMPORTS:
+        return None
+    if is_within(imported, "txqueue"):
+        return breach_among_us(importer, imported)
+    for known, home in ONLY_IN.items():
+        if is_within(imported, known) and not is_within(importer, home):
+            return f"only {home} may know {known}"
+    if floor_of(importer) == 0 and imported.split(".", maxsplit=1)[0] not in VALUES_MAY_IMPORT:
+        return "floor 0 imports only the standard library, attrs, cattrs and floor 0"
+    return None
+
+
+def breach_among_us(importer: str, imported: str) -> str | None:
+    """The same, for an import of one of our own modules."""
+    here, there = floor_of(importer), floor_of(imported)
+    home, away = package_of(importer), package_of(imported)
+    if there > here:
+        return f"floor {here} must not import floor {there}: only what is below"
+    if home is not None and there == here and home != away:
+        return f"packages of floor {here} do not import each other"
+    is_assembler = importer == home or importer.rsplit(".", maxsplit=1)[-1] in ASSEMBLERS
+    if home in SERVICE_PACKAGES and home == away and not is_assembler and imported not in PARTS:
+        return f"services of {home} do not import each other; {sorted(ASSEMBLERS)} join them"
+    return None
+
+
+def our_modules() -> list[Module]:
+    """Every module of the package."""
+    found = [(path, path.relative_to(ROOT).with_suffix("").parts) for path in sources("txqueue")]
+    return [
+        Module(".".join(parts[:-1] if parts[-1] == "__init__" else parts), path)
+        for path, parts in found
+    ]
+
+
+def sources(*folders: str) -> list[Path]:
+    """The Python files in these folders of the tree."""
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+MODULES: Final = our_modules()
+KNOWN: Final = frozenset(module.name for module in MODULES)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+def test_imports_only_from_below(module: Module) -> None:
+    """No import of this module breaks a floor."""
+    broken = [
+        f"{module.path.relative_to(ROOT)}:{line}: {module.name} (floor {module.floor}) "
+        f"imports {imported}: {rule}"
+        for imported, line in sorted(set(module.imports(KNOWN)))
+        if (rule := breach(module.name, imported))
+    ]
+    assert not broken, "\n" + "\n".join(broken)
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported", "rule"),
+    [
+        ("txqueue.job", "txqueue.errors", None),
+        ("txqueue.job", "cattrs", None),
+        ("txqueue.job", "twisted.internet.defer", "floor 0 imports only"),
+        ("txqueue.job", "psycopg2", "only txqueue.store may know psycopg2"),
+        ("txqueue.job", "txqueue.store.pool", "floor 0 must not import floor 1"),
+        ("txqueue.job", "txqueue", "floor 0 must not import floor 3"),
+        ("txqueue.store.pool", "txqueue.store.calls", None),
+        ("txqueue.store.pool", "txpostgres", None),
+        ("txqueue.store.pool", "txqueue.wire.tls", "packages of floor 1"),
+        ("txqueue.store.pool", "twisted.protocols.amp", "only txqueue.wire may know"),
+        ("txqueue.wire.commands", "twisted.protocols.amp", None),
+        ("txqueue.node.sweep", "txqueue.store.calls", None),
+        ("txqueue.node.sweep", "txqueue.worker.performer", "packages of floor 2"),
+        ("txqueue.node.sweep", "txqueue.node.peers", "services of txqueue.node"),
+        ("txqueue.node.sweep", "txqueue.node", "services of txqueue.node"),
+        ("txqueue.node.sweep", "txqueue.node.alarm", None),
+        ("txqueue.node.alarm", "txqueue.node.sweep", "services of txqueue.node"),
+        ("txqueue.node.service", "txqueue.node.peers", None),
+        ("txqueue.node", "txqueue.node.peers", None),
+        ("txqueue.worker.__main__", "txqueue.worker.performer", None),
+        ("txqueue.client.queue", "txqueue.client.transaction", None),
+        ("txqueue.client.queue", "txqueue.tap", "floor 2 must not import floor 3"),
+        ("txqueue.tap", "txqueue.node.service", None),
+        ("txqueue.cli.main", "txqueue.embedded", None),
+        ("txqueue.cli.main", "psycopg2.errors", "only txqueue.store may know psycopg2"),
+    ],
+)
+def test_the_rules_say_what_they_mean(importer: str, imported: str, rule: str | None) -> None:
+    """Each rule catches what it is for, and nothing else."""
+    found = breach(importer, imported)
+    assert found is None if rule is None else found is not None and found.startswith(rule)
+
+
+def test_no_exemption_is_idle() -> None:
+    """Whatever the tables excuse is still there."""
+    importers = {importer for importer, _ in EXEMPT_IMPORTS}
+    assert {*PARTS, *importers} <= KNOWN
+
+
+def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
+    """Absolute and relative, whole and in part, at the top and inside a function."""
+    path = tmp_path / "sweep.py"
+    path.write_text(
+        "import os.path\n"
+        "from txqueue import job, Priority\n"
+        "from . import peers\n"
+        "from ..store.calls import claim\n"
+        "from twisted.protocols import amp\n"
+        "def late():\n"
+        "    from .registry import Registry\n"
+    )
+    module = Module("txqueue.node.sweep", path)
+    known = frozenset({"txqueue.job", "txqueue.node.peers", "txqueue.node.registry"})
+    assert {name for name, _ in module.imports(known)} == {
+        "os.path",
+        "txqueue.job",
+        "txqueue",
+        "txqueue.node.peers",
+        "txqueue.store.calls",
+        "twisted.protocols.amp",
+        "txqueue.node.registry",
+    }
+
+
+def test_files_are_named_for_what_they_hold() -> None:
+    """No file or folder whose name says nothing."""
+    paths = [path.relative_to(ROOT) for path in sources("txqueue", "tests", "benchmarks")]
+    nameless = [str(path) for path in paths if NAMELESS & {*path.parent.parts, path.stem}]
+    assert not nameless, f"what do these hold? {nameless}"
+
+
+def test_files_are_small() -> None:
+    """No file longer than a reader can hold, unless there is a reason; no idle exemption."""
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
+        for path in sources("txqueue", "tests", "benchmarks")
+    }
+    long = {path for path, length in lengths.items() if length > LONGEST_FILE}
+    assert long == set(EXEMPT_FILES), {path: lengths.get(path) for path in long ^ set(EXEMPT_FILES)}
+
+
+def test_functions_are_short() -> None:
+    """Of all functions, half are tiny and nine of ten fit a glance; docstrings are free."""
+    lengths = sorted(
+        length for module in MODULES for length in function_lengths(module.path.read_text())
+    )
+    median, p90 = statistics.median(lengths), lengths[int(0.9 * len(lengths))]
+    assert median <= MEDIAN_LINES, f"median {median}"
+    assert p90 <= P90_LINES, f"90th percentile {p90}, longest {lengths[-1]}"
+
+
+def function_lengths(source: str) -> Iterator[int]:
+    """The lines of each function and method, without decorators and docstring."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield node.end_lineno - node.lineno + 1 - docstring_lines(node)
+
+
+def docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function's docstring."""
+    if ast.get_docstring(node) is None:
+        return 0
+    first = node.body[0]
+    assert first.end_lineno is not None
+    return first.end_lineno - first.lineno + 1

@@ -1,0 +1,280 @@
+"""Between work items and JSON: strict both ways, and silent about values."""
+
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID, uuid4
+
+import attrs
+import pytest
+from attrs import define, field
+from hypothesis import given
+from hypothesis import strategies as st
+
+from txqueue import WorkItem
+from txqueue.errors import InvalidWork
+from txqueue.payload import decode, encode, encode_result, option_json
+
+SECRET = "s3cret-value"
+TRICKY = [
+    "it's",
+    '"quoted"',
+    "100% %s %(x)s",
+    "<b onclick='x()'>&amp;</b>",
+    "naïve 🎉 👩‍🚀",
+    "\\u0000",
+]
+
+
+class Colour(Enum):
+    """A choice."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+@define
+class Address:
+    """Data inside a work item."""
+
+    street: str
+    lines: list[str] = field(factory=list)
+
+
+def _not_negative(_: object, attribute: "attrs.Attribute[int]", value: int) -> None:
+    if value < 0:
+        raise ValueError(f"{attribute.name} must not be {value}")
+
+
+@define
+class Everything(WorkItem):
+    """One field of each kind."""
+
+    text: str = ""
+    number: int = field(default=0, validator=_not_negative)
+    ratio: float = 0.0
+    flag: bool = False
+    maybe: int | None = None
+    either: int | str = 0
+    moment: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    day: date = date(2026, 1, 1)
+    key: UUID = field(factory=uuid4)
+    price: Decimal = Decimal("1.10")
+    colour: Colour = Colour.RED
+    address: Address = field(factory=lambda: Address("Main Street"))
+    others: list[Address] = field(factory=list)
+    counts: dict[str, int] = field(factory=dict)
+    pair: tuple[int, str] = (1, "one")
+    names: set[str] = field(factory=set)
+    raw: bytes = b""
+    anything: dict[str, Any] = field(factory=dict)
+
+
+@define
+class Login(WorkItem):
+    """What must not be shown in an error."""
+
+    user: int
+    password: str
+
+
+texts = st.one_of(st.sampled_from(TRICKY), st.text(st.characters(exclude_categories=["Cs"])))
+moments = st.datetimes(timezones=st.just(timezone(timedelta(hours=5, minutes=30))))
+addresses = st.builds(Address, street=texts, lines=st.lists(texts, max_size=3))
+json_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), texts),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)),
+    max_leaves=5,
+)
+everything = st.builds(
+    Everything,
+    text=texts,
+    number=st.integers(0),
+    ratio=st.floats(allow_nan=False, allow_infinity=False),
+    flag=st.booleans(),
+    maybe=st.none() | st.integers(),
+    either=st.integers() | texts,
+    moment=moments,
+    day=st.dates(),
+    key=st.uuids(),
+    price=st.decimals(allow_nan=False, allow_infinity=False),
+    colour=st.sampled_from(Colour),
+    address=addresses,
+    others=st.lists(addresses, max_size=2),
+    counts=st.dictionaries(texts, st.integers(), max_size=3),
+    pair=st.tuples(st.integers(), texts),
+    names=st.sets(texts, max_size=3),
+    raw=st.binary(max_size=20),
+    anything=st.dictionaries(texts, json_values, max_size=3),
+)
+
+
+@given(everything)
+def test_what_is_enqueued_is_what_runs(work: Everything) -> None:
+    """A work item comes back equal from the text of its payload, whatever its fields hold."""
+    assert work == decode(Everything, json.loads(json.dumps(encode(work))))
+
+
+@pytest.mark.parametrize("text", TRICKY)
+def test_text_is_stored_as_it_is(text: str) -> None:
+    """Quotes, per cents, HTML and emoji are not touched."""
+    assert text == encode(Everything(text=text))["text"]
+
+
+WRONG_VALUES: dict[str, Any] = {
+    "text": 7,
+    "number": SECRET,
+    "ratio": SECRET,
+    "flag": 1,
+    "maybe": SECRET,
+    "either": 1.5,
+    "moment": SECRET,
+    "day": SECRET,
+    "key": SECRET,
+    "price": SECRET,
+    "colour": SECRET,
+    "address": SECRET,
+    "others": [Address(street=7)],  # type: ignore[arg-type]  # what the test is about
+    "counts": {"a": SECRET},
+    "pair": (1,),
+    "names": {7},
+    "raw": SECRET,
+    "anything": 7,
+}
+
+
+@pytest.mark.parametrize("name", WRONG_VALUES)
+def test_a_wrong_field_is_refused_at_enqueue(name: str) -> None:
+    """The error names the field and says what it should be, and never shows the value."""
+    work = Everything()
+    object.__setattr__(work, name, WRONG_VALUES[name])
+    with pytest.raises(InvalidWork) as caught:
+        encode(work)
+    assert f"$.{name}" in caught.value.what
+    assert "Everything" in caught.value.what
+    assert caught.value.remedy != ""
+    assert SECRET not in str(caught.value)
+
+
+WRONG_JSON: dict[str, Any] = {
+    **WRONG_VALUES,
+    "others": [{"street": 7}],
+    "pair": [1],
+    "names": [7],
+    "raw": 7,
+}
+
+
+@pytest.mark.parametrize("name", WRONG_JSON)
+def test_a_wrong_payload_is_refused_at_the_worker(name: str) -> None:
+    """A payload that somebody wrote in SQL is held against the class in the same way."""
+    payload = encode(Everything()) | {name: WRONG_JSON[name]}
+    with pytest.raises(InvalidWork) as caught:
+        decode(Everything, payload)
+    assert f"$.{name}" in caught.value.what
+    assert Everything.work_type in caught.value.what
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [{}, {"user": 7}, {"user": 7, "password": 7}, {"user": True, "password": "x"}],
+    ids=str,
+)
+def test_a_payload_of_another_shape_is_refused(payload: dict[str, Any]) -> None:
+    """Missing fields, and true for a number."""
+    with pytest.raises(InvalidWork):
+        decode(Login, payload)
+
+
+@pytest.mark.parametrize("payload", [None, 7, "text", [], [1]], ids=str)
+def test_a_payload_that_is_no_object_is_refused(payload: object) -> None:
+    """JSON alone is not enough."""
+    with pytest.raises(InvalidWork, match="an object with its fields"):
+        decode(Login, payload)
+
+
+def test_an_extra_field_is_refused() -> None:
+    """A misspelt field is an error, not ignored."""
+    with pytest.raises(InvalidWork, match="extra fields found"):
+        decode(Login, {"user": 7, "password": "x", "pasword": SECRET})
+
+
+def test_what_a_validator_says_of_a_value_is_not_shown() -> None:
+    """An error of the class's own validator may hold the value; ours does not."""
+    with pytest.raises(InvalidWork) as caught:
+        decode(Everything, encode(Everything()) | {"number": -98765})
+    assert "98765" not in str(caught.value)
+
+
+@pytest.mark.parametrize("thing", [SECRET, 7, None, Login, {"user": 7}], ids=type)
+def test_what_is_no_work_item_is_refused(thing: Any) -> None:
+    """Anything else than an instance of a work item class; the error does not show it."""
+    with pytest.raises(InvalidWork, match="is not a work item") as caught:
+        encode(thing)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_class_without_attrs_is_refused() -> None:
+    """The remedy is to decorate it."""
+
+    class Plain(WorkItem):
+        pass
+
+    with pytest.raises(InvalidWork, match=r"not an attrs class; .*attrs\.define"):
+        encode(Plain())
+
+
+def test_a_field_that_json_cannot_carry_is_refused() -> None:
+    """The error says which type, and which there are instead."""
+
+    @define
+    class Callback(WorkItem):
+        function: timedelta
+
+    with pytest.raises(InvalidWork, match=r"timedelta.*; declare plain data"):
+        encode(Callback(timedelta(1)))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(7, "7"), ({"a": [1]}, '{"a": [1]}'), (Address("x"), '{"street": "x", "lines": []}')],
+)
+def test_a_result_is_plain_data_or_attrs(value: object, text: str) -> None:
+    """What handlers return is stored as JSON."""
+    assert text == encode_result(value)
+
+
+def _loop() -> list[Any]:
+    loop: list[Any] = []
+    loop.append(loop)
+    return loop
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), float("nan"), float("inf"), "a\0b", ["\0"], "\ud800", {(1, 2): 3}, _loop()],
+    ids=["object", "nan", "inf", "nul", "nul in list", "surrogate", "tuple as key", "loop"],
+)
+def test_a_result_that_cannot_be_stored_is_refused(value: object) -> None:
+    """JSON cannot carry it, or PostgreSQL cannot store it."""
+    with pytest.raises(InvalidWork, match=r"the result is not JSON: .*; return plain data"):
+        encode_result(value)
+
+
+def test_a_result_may_look_like_an_escape() -> None:
+    """Six characters that spell a NUL are no NUL."""
+    assert json.loads(encode_result("\\u0000")) == "\\u0000"
+
+
+def test_a_naive_moment_is_refused() -> None:
+    """Nobody knows which moment it is."""
+    with pytest.raises(InvalidWork, match=r"2026-01-01T00:00:00 has no time zone; use datetime"):
+        option_json(datetime(2026, 1, 1))
+
+
+def test_an_aware_moment_keeps_its_offset() -> None:
+    """Moments travel as ISO 8601."""
+    assert option_json(datetime(2026, 1, 1, tzinfo=UTC)) == "2026-01-01T00:00:00+00:00"

@@ -1,0 +1,119 @@
+"""Where a setting comes from, and which source goes first."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from txqueue.errors import ConfigurationError
+from txqueue.settings import Settings
+
+OWN = 'workers = 30\nqueues = ["own", "mail"]\n'
+SHARED = "[tool.txqueue]\nworkers = 40\n"
+
+
+def settings_of(
+    folder: Path,
+    flags: dict[str, Any] | None = None,
+    environ: dict[str, str] | None = None,
+    own: str | None = None,
+    shared: str | None = None,
+) -> Settings:
+    """Make settings in a folder with these files in it."""
+    for name, text in {"txqueue.toml": own, "pyproject.toml": shared}.items():
+        if text is not None:
+            (folder / name).write_text(text)
+    return Settings(flags or {}, environ or {}, folder)
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        ({"flags": {"workers": "10"}, "environ": {"TXQUEUE_WORKERS": "20"}, "own": OWN}, 10),
+        ({"flags": {"workers": None}, "environ": {"TXQUEUE_WORKERS": "20"}, "own": OWN}, 20),
+        ({"environ": {"TXQUEUE_WORKERS": "20"}, "own": OWN, "shared": SHARED}, 20),
+        ({"environ": {"WORKERS": "20"}, "own": OWN, "shared": SHARED}, 30),
+        ({"own": OWN, "shared": SHARED}, 30),
+        ({"shared": SHARED}, 40),
+        ({"shared": "[tool.other]\nworkers = 50\n"}, 60),
+        ({}, 60),
+    ],
+)
+def test_the_nearest_source_wins(tmp_path: Path, sources: dict[str, Any], expected: int) -> None:
+    """Flag, environment, txqueue.toml, pyproject.toml, default."""
+    assert expected == settings_of(tmp_path, **sources).whole("workers", 60)
+
+
+def test_an_empty_dsn_is_libpq_s_own(tmp_path: Path) -> None:
+    """With nothing given, libpq looks at its own PG* variables."""
+    assert settings_of(tmp_path, {"dsn": None}).dsn() == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "own", "expected"),
+    [
+        ({"queues": "a, b,,c "}, {}, OWN, ["a", "b", "c"]),
+        ({}, {"TXQUEUE_QUEUES": "mail"}, OWN, ["mail"]),
+        ({}, {}, OWN, ["own", "mail"]),
+        ({}, {}, None, ["default"]),
+    ],
+)
+def test_names_are_a_list_or_joined_by_commas(
+    tmp_path: Path, flags: dict[str, Any], environ: dict[str, str], own: str, expected: list[str]
+) -> None:
+    """As each source can write them."""
+    assert expected == settings_of(tmp_path, flags, environ, own).names("queues", ["default"])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("many", "lease is 'many', not a number"),
+        ("", "lease is '', not a number"),
+        ("0.1", "lease is 0.1, below 0.5"),
+        ("-5", "below 0.5"),
+        ("nan", "lease is 'nan', not a number"),
+        ("inf", "lease is 'inf', not a number"),
+    ],
+)
+def test_a_wrong_number_of_seconds_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    """The error names the setting and what it is."""
+    settings = settings_of(tmp_path, environ={"TXQUEUE_LEASE": text})
+    with pytest.raises(ConfigurationError, match=complaint) as caught:
+        settings.seconds("lease", 10)
+    assert caught.value.remedy.startswith("give ")
+
+
+@pytest.mark.parametrize("value", ["1.5", "one", "0", 1.5, [], True])
+def test_a_wrong_whole_number_is_refused(tmp_path: Path, value: object) -> None:
+    """Half a worker is none, and neither is `true`."""
+    settings = settings_of(tmp_path, {"workers": value})
+    with pytest.raises(ConfigurationError, match="workers is "):
+        settings.whole("workers", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("txqueue.toml", "workers = "), ("pyproject.toml", "[tool"), ("txqueue.toml", "\udcff")],
+)
+def test_a_broken_file_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    """The error names the file."""
+    (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ConfigurationError, match=f"{name} cannot be read") as caught:
+        Settings({}, {}, tmp_path)
+    assert caught.value.remedy == "mend or remove it"
+
+
+@pytest.mark.parametrize("text", ["tool = 7\n", "[tool]\ntxqueue = 7\n"])
+def test_a_section_that_is_no_table_is_refused(tmp_path: Path, text: str) -> None:
+    """Valid TOML of the wrong shape is an error of the file."""
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(ConfigurationError, match=r"pyproject\.toml"):
+        Settings({}, {}, tmp_path)
+
+
+@pytest.mark.parametrize("value", [7, [7], [["mail"]]])
+def test_names_that_are_no_texts_are_refused(tmp_path: Path, value: object) -> None:
+    """A number is no queue."""
+    with pytest.raises(ConfigurationError, match="queues is"):
+        settings_of(tmp_path, {"queues": value}).names("queues", [])

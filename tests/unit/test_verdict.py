@@ -1,0 +1,106 @@
+"""What becomes of a job whose handler raised."""
+
+import pytest
+
+from txqueue import Discard, Fail, Retry, Snooze
+from txqueue.errors import InvalidWork, UnknownWorkType
+from txqueue.verdict import LONGEST_ERROR, Verdict, described, judge
+
+RETRY = Retry(attempts=3, first=10.0, factor=2.0, jitter=0, fatal=(KeyError,))
+
+
+@pytest.mark.parametrize(
+    ("error", "failures", "outcome", "delay"),
+    [
+        (ValueError("x"), 0, "retry", 10.0),
+        (ValueError("x"), 1, "retry", 20.0),
+        (ValueError("x"), 2, "failed", None),
+        (ValueError("x"), 7, "failed", None),
+        (KeyError("x"), 0, "failed", None),
+        (Snooze(5), 0, "snooze", 5.0),
+        (Snooze(5), 7, "snooze", 5.0),
+        (Snooze(-5), 0, "snooze", 0.0),
+        (Discard("no need"), 0, "cancelled", None),
+        (Discard(), 0, "cancelled", None),
+        (Fail("broken"), 0, "failed", None),
+        (InvalidWork("wrong", "mend it"), 0, "failed", None),
+        (UnknownWorkType("unknown", "import it"), 0, "failed", None),
+        (KeyboardInterrupt(), 0, "retry", 10.0),
+    ],
+    ids=repr,
+)
+def test_the_outcome(
+    error: BaseException, failures: int, outcome: str, delay: float | None
+) -> None:
+    """Exceptions are retried while attempts are left; the special ones say what they want."""
+    verdict = judge(error, RETRY, failures, 0.5)
+    assert (outcome, delay) == (verdict.outcome, verdict.delay)
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (Discard("no need"), "no need"),
+        (Discard(), None),
+        (Fail("broken"), "broken"),
+        (Fail(), "failed by its handler"),
+        (Fail(ValueError("inner")), "inner"),  # type: ignore[arg-type]  # people do
+        (Discard(7), "7"),  # type: ignore[arg-type]  # people do
+        (InvalidWork("wrong", "mend it"), "wrong; mend it"),
+        (Fail("nul \0 and \ud800"), "nul � and ?"),
+        (Snooze(1), None),
+    ],
+    ids=repr,
+)
+def test_what_is_kept_as_the_error(error: BaseException, kept: str | None) -> None:
+    """A reason is kept as text that PostgreSQL can store."""
+    assert kept == judge(error, RETRY, 0, 0.5).error
+
+
+def test_a_failure_keeps_its_traceback() -> None:
+    """The line of the exception comes first, then where it was raised."""
+    try:
+        raise ValueError("the reason")
+    except ValueError as error:
+        first, _, rest = described(error).partition("\n")
+    assert first == "ValueError: the reason"
+    assert "test_a_failure_keeps_its_traceback" in rest
+
+
+def test_a_long_error_is_shortened() -> None:
+    """The end of a traceback says most; NULs and lone surrogates are replaced."""
+    text = described(ValueError("\0\ud800" + "x" * 100_000 + "END"))
+    assert len(text) < LONGEST_ERROR + 1100
+    assert text.endswith("END")
+    assert not {"\0", "\ud800"} & set(text)
+
+
+def test_an_exception_that_cannot_be_shown_is_kept_all_the_same() -> None:
+    """`str()` of an exception may raise itself."""
+
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert judge(Broken(), RETRY, 0, 0.5).outcome == "retry"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "more"),
+    [
+        (Verdict("retry", 1.5, "why"), {"delay": 1.5, "error": "why"}),
+        (Verdict("snooze", 0.0), {"delay": 0.0}),
+        (Verdict("cancelled"), {}),
+    ],
+)
+def test_a_verdict_is_what_settle_takes(verdict: Verdict, more: dict[str, object]) -> None:
+    """Only what applies is sent."""
+    expected = {"job_id": 7, "assignment": 9, "outcome": verdict.outcome, **more}
+    assert expected == verdict.as_json(7, 9)
+
+
+@pytest.mark.parametrize("delay", [float("nan"), float("inf"), -float("inf")])
+def test_nobody_snoozes_for_ever(delay: float) -> None:
+    """The error is raised in the handler, where it can be mended."""
+    with pytest.raises(ValueError, match="cannot snooze for"):
+        Snooze(delay)

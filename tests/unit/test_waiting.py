@@ -1,0 +1,108 @@
+"""Waits for jobs to end: one question for all who wait."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from attrs import fields
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import Clock
+
+from txqueue import Job, State
+from txqueue.client.waiting import LONGEST, Waiting
+
+
+def ended(job_id: int) -> Job:
+    """A job that is done."""
+    values: dict[str, Any] = {field.name: None for field in fields(Job)}
+    return Job(**values | {"id": job_id, "state": State.DONE, "result": job_id})
+
+
+class Asked:
+    """Answers questions, and remembers them."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.waiting = Waiting(self.clock, self.ask)
+        self.questions: list[list[int]] = []
+        self.ended: set[int] = set()
+        self.error: Exception | None = None
+
+    async def ask(self, job_ids: Sequence[int]) -> list[Job]:
+        """Say which of them have ended."""
+        self.questions.append(sorted(job_ids))
+        if self.error is not None:
+            raise self.error
+        return [ended(job_id) for job_id in job_ids if job_id in self.ended]
+
+
+async def test_one_question_for_all() -> None:
+    """Everybody who waits at the time, two for the same job as well."""
+    asked = Asked()
+    waits = [asked.waiting.ended(job_id) for job_id in (1, 2, 2)]
+    asked.ended = {1, 2}
+    asked.clock.advance(0)
+    assert asked.questions == [[1, 2]]
+    assert [(await wait).result for wait in waits] == [1, 2, 2]
+    assert asked.clock.getDelayedCalls() == []
+
+
+async def test_the_longer_the_rarer() -> None:
+    """Questions come at growing pauses, up to a bound, until the job has ended."""
+    asked = Asked()
+    wait = asked.waiting.ended(1)
+    moments = []
+    while asked.clock.seconds() < 20:
+        before = len(asked.questions)
+        asked.clock.advance(0.005)
+        if len(asked.questions) > before:
+            moments.append(asked.clock.seconds())
+    pauses = [after - before for before, after in pairwise(moments)]
+    assert all(second >= first - 0.01 for first, second in pairwise(pauses))
+    assert max(pauses) <= LONGEST + 0.01
+    asked.ended = {1}
+    asked.clock.advance(LONGEST)
+    assert (await wait).id == 1
+
+
+async def test_who_comes_later_is_asked_for_soon() -> None:
+    """However long the others have waited already."""
+    asked = Asked()
+    first = asked.waiting.ended(1)
+    asked.clock.pump([0.1] * 50)
+    second = asked.waiting.ended(2)
+    asked.ended = {2}
+    asked.clock.advance(0)
+    assert (await second).id == 2
+    first.cancel()
+    with pytest.raises(CancelledError):
+        await first
+    assert asked.clock.getDelayedCalls() == []
+
+
+async def test_an_error_ends_the_waits() -> None:
+    """Each of them; new ones ask anew."""
+    asked = Asked()
+    asked.error = ValueError("mine")
+    waits = [asked.waiting.ended(1), asked.waiting.ended(2)]
+    asked.clock.advance(0)
+    for wait in waits:
+        with pytest.raises(ValueError, match="mine"):
+            await wait
+    asked.error = None
+    asked.ended = {3}
+    again = asked.waiting.ended(3)
+    asked.clock.advance(0)
+    assert (await again).id == 3
+
+
+async def test_stopping_cancels_everybody() -> None:
+    """And leaves no timer."""
+    asked = Asked()
+    waits: list[Deferred[Job]] = [asked.waiting.ended(1), asked.waiting.ended(1)]
+    asked.waiting.stop()
+    for wait in waits:
+        with pytest.raises(CancelledError):
+            await wait
+    assert asked.clock.getDelayedCalls() == []

@@ -1,0 +1,202 @@
+"""Work item classes: what is refused at definition, and how they are found."""
+
+import inspect
+from typing import Any, ClassVar
+
+import pytest
+from attrs import define, field, frozen
+
+from txqueue import Priority, Retry, Runtime, WorkItem
+from txqueue import work as work_module
+from txqueue.errors import InvalidWork, UnknownWorkType
+from txqueue.work import find_work_type, is_work_type, known_work_types
+
+
+@pytest.fixture(autouse=True)
+def same_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the classes that a test defines."""
+    monkeypatch.setattr(work_module, "_registry", dict(work_module._registry))
+
+
+async def _coroutine(self: object, job: object) -> None: ...
+
+
+def _plain(self: object, job: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("body", "what", "remedy"),
+    [
+        ({"work_type": ""}, "work_type '' is not a name", "letters, digits"),
+        ({"work_type": "two words"}, "work_type 'two words' is not a name", "letters, digits"),
+        ({"work_type": 'quo"te'}, "is not a name", "letters, digits"),
+        ({"work_type": "x" * 201}, "is not a name", "at most 200"),
+        ({"work_type": 7}, "work_type 7 is not a name", "letters, digits"),
+        ({"queue": ""}, "queue '' is not a name", "1 to 200 characters"),
+        ({"queue": "q" * 201}, "is not a name", "1 to 200 characters"),
+        ({"queue": None}, "queue None is not a name", "1 to 200 characters"),
+        ({"priority": 10}, "priority 10 is not within 0 to 9", "Priority.LOW, NORMAL or HIGH"),
+        ({"priority": -1}, "priority -1 is not within 0 to 9", "0 to 9"),
+        ({"priority": 4.5}, "priority 4.5 is not within 0 to 9", "whole number"),
+        ({"priority": True}, "priority True is not within 0 to 9", "whole number"),
+        ({"weight": 0}, "weight 0 is below 1", "1 for an ordinary job"),
+        ({"weight": 1.5}, "weight 1.5 is below 1 or not whole", "1 for an ordinary job"),
+        ({"retry": 3}, "retry 3 is not a Retry", "Retry(...)"),
+        ({"timeout": 0}, "timeout 0 is not above 0", "None for no limit"),
+        ({"timeout": float("nan")}, "timeout nan is not above 0", "None for no limit"),
+        ({"timeout": "30"}, "timeout '30' is not above 0", "give seconds"),
+        ({"runtime": "thread"}, "runtime 'thread' is not a Runtime", "Runtime.TWISTED"),
+        (
+            {"runtime": Runtime.ASYNCIO, "perform": _plain},
+            "an asyncio handler must be a coroutine",
+            "async def perform(self, job)",
+        ),
+        (
+            {"runtime": Runtime.THREAD, "perform": _coroutine},
+            "must be a plain function",
+            "def perform(self, job)",
+        ),
+        (
+            {"__annotations__": {"queue": str}},
+            "the field queue hides the policy of that name",
+            "rename the field",
+        ),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
+)
+def test_a_wrong_policy_is_refused_at_definition(
+    body: dict[str, Any], what: str, remedy: str
+) -> None:
+    """The error names the class, says what is wrong and how to mend it."""
+    with pytest.raises(InvalidWork) as caught:
+        type("Wrong", (WorkItem,), {"__module__": __name__, "__qualname__": "Wrong", **body})
+    assert caught.value.what.startswith("Wrong: ")
+    assert what in caught.value.what
+    assert remedy in caught.value.remedy
+    assert "Wrong" not in {cls.__name__ for cls in known_work_types()}
+
+
+def test_policy_has_defaults() -> None:
+    """A class with fields only is complete."""
+
+    @define
+    class Simple(WorkItem):
+        number: int
+
+    policy = (Simple.queue, Simple.priority, Simple.weight, Simple.timeout, Simple.runtime)
+    assert policy == ("default", Priority.NORMAL, 1, None, Runtime.TWISTED)
+    assert Retry() == Simple.retry
+    assert Simple(1).group is None
+
+
+def test_policy_is_inherited_but_not_the_name() -> None:
+    """A subclass is a work type of its own with its base's policy."""
+
+    @define
+    class Mail(WorkItem):
+        work_type = "mail"
+        queue = "mail"
+
+    @define
+    class Urgent(Mail):
+        priority = Priority.HIGH
+
+    assert (Urgent.queue, Urgent.priority) == ("mail", 7)
+    assert f"{__name__}.{Urgent.__qualname__}".replace("<locals>", "locals") == Urgent.work_type
+
+
+@pytest.mark.parametrize("decorate", [define, frozen, define(slots=False)])
+def test_the_class_that_attrs_makes_is_the_one_known(decorate: Any) -> None:
+    """With slots attrs makes a second class; jobs are made of that one."""
+
+    class Sliced(WorkItem):
+        number: int
+
+    made = decorate(Sliced)
+    assert find_work_type(made.work_type) is made
+    assert is_work_type(made)
+    assert is_work_type(Sliced) is (made is Sliced)
+
+
+def test_a_class_defined_again_replaces_the_first() -> None:
+    """A module may be reloaded."""
+
+    def made() -> type[WorkItem]:
+        @define
+        class Again(WorkItem):
+            number: int
+
+        return Again
+
+    first, second = made(), made()
+    assert second is find_work_type(first.work_type)
+    assert not is_work_type(first)
+
+
+def test_two_classes_cannot_share_a_name() -> None:
+    """A job could not tell which of them it is."""
+
+    @define
+    class One(WorkItem):
+        work_type = "shared"
+
+    with pytest.raises(InvalidWork) as caught:
+
+        @define
+        class Two(WorkItem):
+            work_type = "shared"
+
+    assert "work_type 'shared' is taken by " in caught.value.what
+    assert "One" in caught.value.what
+    assert "a work_type of its own" in caught.value.remedy
+    assert find_work_type("shared") is One
+
+
+def test_policy_may_be_annotated_as_class_variable() -> None:
+    """Only a field hides a policy."""
+
+    @define
+    class Annotated(WorkItem):
+        queue: ClassVar[str] = "mail"
+
+    assert Annotated.queue == "mail"
+
+
+def test_a_field_named_by_attrs_alone_is_refused() -> None:
+    """`queue = field()` would make a field of the policy as well."""
+    with pytest.raises(InvalidWork, match="is not a name"):
+
+        @define
+        class Hidden(WorkItem):
+            queue = field(default="mail")  # type: ignore[var-annotated]  # what the test is about
+
+
+def test_an_unknown_name_says_what_is_known() -> None:
+    """The error lists the names and the remedy."""
+
+    @define
+    class Known(WorkItem):
+        work_type = "known.here"
+
+    with pytest.raises(UnknownWorkType) as caught:
+        find_work_type("no.such")
+    assert "work type 'no.such' is not known here" in caught.value.what
+    assert "--app" in caught.value.remedy
+
+
+def test_known_types_are_sorted_by_name() -> None:
+    """Nodes publish them in one order, so that they lock rows in one order."""
+    names = [cls.work_type for cls in known_work_types()]
+    assert sorted(names) == names
+
+
+def test_a_work_item_without_a_handler_says_so() -> None:
+    """The base performs nothing."""
+
+    @define
+    class Idle(WorkItem):
+        pass
+
+    assert not inspect.iscoroutinefunction(Idle.perform)
+    with pytest.raises(NotImplementedError):
+        Idle().perform(None)
