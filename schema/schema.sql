@@ -22,6 +22,13 @@ create sequence txqueue.assignment as bigint;
 -- leaving a dead row and without waiting for a transaction to end.
 create sequence txqueue.asleep as bigint minvalue 0 start 0;
 
+-- The lane that jobs becoming ready go to. Sequences too, because whoever enqueues reads the one and
+-- rotation writes both.
+create sequence txqueue.lane as smallint minvalue 0 maxvalue 7 start 0;
+
+-- When a lane was last truncated, in milliseconds since 1970.
+create sequence txqueue.rotated as bigint minvalue 0 start 0;
+
 create table txqueue.setting (
     only_row         boolean primary key default true check (only_row),
     aging            interval not null default '10 minutes',
@@ -209,6 +216,36 @@ language sql stable security definer
 set search_path = txqueue, pg_temp
 as $$ select count(*) from job_ready where job_ready.queue = $1 $$;
 
+-- Refuses what cannot be a job; null for what can. Without settings of its own, so that it is inlined.
+create or replace function txqueue.check_job(
+    work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
+    "group" text, not_before timestamptz, not_after timestamptz) returns text
+language sql volatile
+as $$
+    select case
+        when work_type is null or length(work_type) not between 1 and 200
+            then txqueue.refuse('a work type must have 1 to 200 characters', 'pass the name of a work type')
+        when payload is null or jsonb_typeof(payload) <> 'object'
+            then txqueue.refuse(format('the payload of %s is not a JSON object', work_type),
+                                 'pass an object with the fields of the work item')
+        when pg_column_size(payload) > payload_limit
+            then txqueue.refuse(format('the payload of %s has %s bytes, more than the limit of %s', work_type,
+                                        pg_column_size(payload), payload_limit),
+                                 'store large data elsewhere and enqueue its key, or raise payload_limit in setting')
+        when priority not between 0 and 9
+            then txqueue.refuse(format('priority %s is not within 0 to 9', priority), 'use 2 for low, 4 for normal, 7 for high')
+        when weight < 1
+            then txqueue.refuse(format('weight %s is below 1', weight), 'use 1 for an ordinary job')
+        when length(queue) not between 1 and 200
+            then txqueue.refuse('a queue name must have 1 to 200 characters', 'pass a shorter name')
+        when length("group") not between 1 and 1000
+            then txqueue.refuse('a group must have 1 to 1000 characters', 'pass a shorter key, or null for no group')
+        when not_after <= not_before
+            then txqueue.refuse(format('not_after %s is not later than not_before %s', not_after, not_before),
+                                 'give a not_after that lies after not_before, or none')
+    end
+$$;
+
 -- Completes jobs that returned nothing: one element an assignment, its lane and its job numbers as
 -- the text of a bigint array. Rows that another assignment has since taken are not touched.
 -- Returns how many jobs it completed.
@@ -286,11 +323,11 @@ as $$
         'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result))) <> '{}'
 $$;
 
--- The lane that jobs enqueued now go to. Rotation leaves it alone; whatever moves goes there.
+-- The lane that jobs becoming ready go to, until rotation moves on to the next.
 create or replace function txqueue.current_lane() returns smallint
 language sql volatile
 set search_path = txqueue, pg_temp
-as $$ select lane_of(last_value) from job_id $$;
+as $$ select last_value from lane $$;
 
 -- Drops a partition of history unless somebody uses history for longer than an instant: the lock
 -- that it takes on the whole of it would keep everybody else waiting behind.
@@ -307,18 +344,39 @@ exception when lock_not_available then
 end $$;
 
 -- Enqueues one job in the caller's transaction; null means the work type's own policy.
+-- Returns its number.
 create or replace function txqueue.enqueue(
     work_type text, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
     "group" text default null, options jsonb default null)
 returns bigint
-language sql volatile security definer
+language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
-    select (enqueue_many(jsonb_build_array(jsonb_build_object(
-        'work_type', work_type, 'payload', payload, 'queue', queue, 'priority', priority, 'weight', weight,
-        'not_before', not_before, 'not_after', not_after, 'group', "group", 'options', options))))[1]
-$$;
+declare
+    settings  setting;
+    known     work_type;
+    waits_for text;
+    job_id    bigint := nextval('job_id');
+begin
+    select * into strict settings from setting;
+    select * into known from work_type as published where published.work_type = enqueue.work_type;
+    not_before := coalesce(not_before, now());
+    queue := coalesce(queue, known.queue, 'default');
+    priority := coalesce(priority, known.priority, 4);
+    weight := coalesce(weight, known.weight, 1);
+    waits_for := case when known.work_type is null then 'type' when not_before > now() then 'time' end;
+    perform check_job(work_type, payload, settings.payload_limit, priority, weight, queue, "group", not_before, not_after);
+    insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
+                     waiting_for, work_type, queue, "group", options, payload)
+    values (job_id, rank_of(not_before, not_after, priority, settings.aging), not_before, not_after, now(), weight,
+            priority, current_lane(), case when waits_for is null then 'ready'::job_state else 'waiting' end,
+            waits_for, work_type, queue, "group", options, payload);
+    if not_before < now() + interval '3 seconds' then
+        perform wake();
+    end if;
+    return job_id;
+end $$;
 comment on function txqueue.enqueue is 'Enqueue one job in the caller''s transaction.';
 
 -- Enqueues an array of jobs, each an object with the arguments of enqueue() as its keys, in the
@@ -335,6 +393,7 @@ declare
     settings  setting;
     ids       bigint[];
     is_soon   boolean;
+    its_lane  smallint := current_lane();
 begin
     select * into strict settings from setting;
     with given as (
@@ -350,35 +409,15 @@ begin
           left join work_type as known on known.work_type = element.work_type
     ), checked as (
         select given.*, nextval('job_id') as job_id,
-               case
-                   when work_type is null or length(work_type) not between 1 and 200
-                       then refuse('a work type must have 1 to 200 characters', 'pass the name of a work type')
-                   when payload is null or jsonb_typeof(payload) <> 'object'
-                       then refuse(format('the payload of %s is not a JSON object', work_type),
-                                   'pass an object with the fields of the work item')
-                   when pg_column_size(payload) > settings.payload_limit
-                       then refuse(format('the payload of %s has %s bytes, more than the limit of %s', work_type,
-                                          pg_column_size(payload), settings.payload_limit),
-                                   'store large data elsewhere and enqueue its key, or raise payload_limit in setting')
-                   when its_priority not between 0 and 9
-                       then refuse(format('priority %s is not within 0 to 9', its_priority), 'use 2 for low, 4 for normal, 7 for high')
-                   when its_weight < 1
-                       then refuse(format('weight %s is below 1', its_weight), 'use 1 for an ordinary job')
-                   when length(its_queue) not between 1 and 200
-                       then refuse('a queue name must have 1 to 200 characters', 'pass a shorter name')
-                   when length("group") not between 1 and 1000
-                       then refuse('a group must have 1 to 1000 characters', 'pass a shorter key, or null for no group')
-                   when not_after <= its_not_before
-                       then refuse(format('not_after %s is not later than not_before %s', not_after, its_not_before),
-                                   'give a not_after that lies after not_before, or none')
-               end as refused
+               check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
+                         its_not_before, not_after) as refused
           from given
     ), put as (
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                          waiting_for, work_type, queue, "group", options, payload)
         select job_id,
-               least(its_not_before - its_priority * settings.aging, not_after - 9 * settings.aging),
-               its_not_before, not_after, now(), its_weight, its_priority, (job_id >> 12) & 7,
+               rank_of(its_not_before, not_after, its_priority, settings.aging),
+               its_not_before, not_after, now(), its_weight, its_priority, its_lane,
                case when is_known and its_not_before <= now() then 'ready'::job_state else 'waiting' end,
                case when not is_known then 'type' when its_not_before > now() then 'time' end,
                work_type, its_queue, "group", options, payload
@@ -590,11 +629,25 @@ select kind.state, coalesce(sum(greatest(stats.n_live_tup, 0)), 0)::bigint as jo
  group by kind.state;
 comment on view txqueue.history_size is 'About how many jobs history holds.';
 
--- The lane of a job by its number: runs of 4096 jobs go to one lane, then to the next.
-create or replace function txqueue.lane_of(job_id bigint) returns smallint
-language sql immutable parallel safe
+-- The transactions that use a lane now, each as the lane's name and the transaction's.
+create or replace function txqueue.lane_holders(leaf text) returns text[]
+language sql volatile
 set search_path = txqueue, pg_temp
-as $$ select ((job_id >> 12) & 7)::smallint $$;
+as $$
+    select coalesce(array_agg(format('%s %s', leaf, virtualtransaction)), '{}')
+      from pg_locks
+     where locktype = 'relation' and relation = leaf::regclass and granted and pid <> pg_backend_pid()
+       and database = (select oid from pg_database where datname = current_database())
+$$;
+
+-- The tables of ready and assigned jobs, and their sizes.
+create or replace function txqueue.lanes() returns table (leaf text, kind text, lane smallint, bytes bigint)
+language sql volatile
+set search_path = txqueue, pg_temp
+as $$
+    select format('job_%s_%s', kind, lane), kind, lane::smallint, pg_relation_size(format('job_%s_%s', kind, lane)::regclass)
+      from unnest(array['ready', 'assigned']) as kind, generate_series(0, 7) as lane
+$$;
 
 -- Marks a node as draining or stopped; a stopped one gives back whatever it still
 -- holds. While no node is alive nobody sleeps, so no enqueue sends a NOTIFY in vain.
@@ -720,6 +773,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     octets_limit constant bigint := 4194304;
@@ -734,6 +788,7 @@ declare
     deaths     integer := case when take_suspects then 32767 else 1 end;
     steps      integer := 0;
     found_any  boolean := false;
+    is_last    boolean := false;
     passed     smallint[] := '{}';
 begin
     alone := false;
@@ -746,7 +801,7 @@ begin
     if not exists (select from node_info as me where me.incarnation = its_incarnation and me.state = 'alive') then
         room := 0;
     end if;
-    while room > 0 and steps < 64 loop
+    while room > 0 and steps < 64 and not is_last loop
         steps := steps + 1;
         select each.lane, first.queue, lead(first.rank) over following as until_rank,
                lead(first.job_id) over following as until_job
@@ -761,7 +816,9 @@ begin
          order by first.rank, first.job_id limit 1;
         exit when not found;
         claimed := lock_ready(head.lane, head.queue, work_types, head.until_rank, head.until_job, room::integer, deaths);
-        if claimed.jobs < step then
+        -- Nothing else was ready, and it is all taken: there is no need to look again.
+        is_last := head.until_rank is null and claimed.jobs < room and claimed.grouped = 0;
+        if claimed.jobs < step and not is_last then
             claimed := lock_ready(head.lane, head.queue, work_types, null, null, step, deaths);
             if claimed.jobs < step then
                 passed := passed || head.lane;
@@ -812,6 +869,25 @@ begin
     end if;
     lane := null; assignment := null; jobs := 0; weight := 0; chunk := null;
     return next;
+end $$;
+
+-- Moves on to the next lane that holds nothing, not even dead rows, once the current one has some
+-- size; stays where it is while there is no such lane. Returns the lane that is current then.
+create or replace function txqueue.next_lane(least_bytes bigint) returns smallint
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    current smallint := current_lane();
+    free    smallint;
+begin
+    select lane into free from lanes()
+     where kind = 'ready' and bytes = 0 and lane <> current order by (lane - current + 8) % 8 limit 1;
+    if free is not null and (select bytes >= least_bytes from lanes() where kind = 'ready' and lane = current) then
+        perform setval('lane', free);
+        current := free;
+    end if;
+    return current;
 end $$;
 
 -- The nodes, with what only the moment of asking tells: who is silent for longer than its lease,
@@ -895,6 +971,14 @@ begin
            is distinct from (excluded.queue, excluded.priority, excluded.weight, excluded.policy);
     return ready_known();
 end $$;
+
+-- The moment by which jobs are ordered, smaller first: when a job is due, less its priority; or, if
+-- that is sooner, where a job of the highest priority that became due at not_after would stand.
+-- Without settings of its own, so that it is inlined.
+create or replace function txqueue.rank_of(
+    not_before timestamptz, not_after timestamptz, priority integer, aging interval) returns timestamptz
+language sql stable parallel safe
+as $$ select least(not_before - priority * aging, not_after - 9 * aging) $$;
 
 -- Readies the jobs that waited for a type that is published by now. Returns how many.
 create or replace function txqueue.ready_known() returns integer
@@ -1047,45 +1131,58 @@ begin
     return rescued;
 end $$;
 
--- Truncates drained lanes, the fullest of dead rows first, and moves the few stragglers of a lane
--- on so that it can drain. Truncation frees what vacuum cannot while some transaction holds an old
--- snapshot. It never waits: a lane that somebody uses is left for the next call. Returns what it did.
-create or replace function txqueue.rotate(least_bytes bigint default 1048576, at_most integer default 4) returns text[]
+-- Keeps the lanes short: moves on to the next lane, truncates drained ones, the fullest of dead rows
+-- first, and moves the few stragglers of a lane on so that it can drain. Truncation frees what vacuum
+-- cannot while some transaction holds an old snapshot.
+--
+-- Truncation writes rows of the catalog, which rot in their turn: within a second of the last one only
+-- a lane of eight times the size is worth it.
+--
+-- It waits an instant for a lane in use, because claims use theirs nearly all the time; but not for a
+-- transaction that held the lane at the call before: the caller passes the holders that it got then.
+-- Returns what it did, and who kept it from doing more.
+create or replace function txqueue.rotate(
+    held text[] default '{}', least_bytes bigint default 1048576, at_most integer default 2,
+    out did text[], out holders text[])
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    did      text[] := '{}';
-    current  smallint := current_lane();
-    leaf     text;
-    its_kind text;
-    its_lane smallint;
+    now_ms   bigint := extract(epoch from clock_timestamp()) * 1000;
+    current  smallint;
+    users    text[];
     is_empty boolean;
+    this     record;
 begin
+    did := '{}';
+    holders := '{}';
     if not pg_try_advisory_xact_lock(hashtextextended('txqueue rotate', 839)) then
-        return did;
+        return;
     end if;
-    for leaf, its_kind, its_lane in
-        select format('job_%s_%s', kind, lane), kind, lane
-          from unnest(array['ready', 'assigned']) as kind, generate_series(0, 7) as lane
-         where pg_relation_size(format('job_%s_%s', kind, lane)::regclass) >= least_bytes
-           and not (kind = 'ready' and lane = current)
-         order by pg_relation_size(format('job_%s_%s', kind, lane)::regclass) desc
+    if now_ms - (select last_value from rotated) < 1000 then
+        least_bytes := 8 * least_bytes;
+    end if;
+    current := next_lane(least_bytes);
+    for this in
+        select * from lanes() where bytes >= least_bytes and not (kind = 'ready' and lane = current) order by bytes desc
     loop
         exit when cardinality(did) >= at_most;
-        execute format('select not exists (select from %I)', leaf) into is_empty;
+        execute format('select not exists (select from %I)', this.leaf) into is_empty;
         if is_empty then
-            if truncate_if_empty(leaf) then
-                did := did || ('truncated ' || leaf);
+            users := lane_holders(this.leaf);
+            if not users && held and truncate_if_empty(this.leaf) then
+                did := did || ('truncated ' || this.leaf);
+                perform setval('rotated', now_ms);
+            else
+                holders := holders || users;
             end if;
-        elsif its_lane <> current and pg_relation_size(leaf::regclass) >= 4 * least_bytes then
-            if move_stragglers(its_kind, its_lane, current, 500) > 0 then
-                did := did || ('moved on ' || leaf);
+        elsif this.lane <> current and this.bytes >= 4 * least_bytes then
+            if move_stragglers(this.kind, this.lane, current, 500) > 0 then
+                did := did || ('moved on ' || this.leaf);
             end if;
         end if;
     end loop;
-    return did;
 end $$;
 
 -- Writes how jobs ended that did not just return: an array of objects with job_id, lane, assignment,
@@ -1159,16 +1256,17 @@ begin
     return noted;
 end $$;
 
--- Truncates one lane if nobody holds it and it is empty under the lock.
+-- Truncates one lane if it is empty under a lock for which it waits no longer than an instant.
 create or replace function txqueue.truncate_if_empty(leaf text) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
+set lock_timeout = '50ms'
 as $$
 declare
     is_empty boolean;
 begin
-    execute format('lock table %I in access exclusive mode nowait', leaf);
+    execute format('lock table %I in access exclusive mode', leaf);
     execute format('select not exists (select from %I)', leaf) into is_empty;
     if is_empty then
         execute format('truncate %I', leaf);

@@ -1,5 +1,5 @@
--- The lane that jobs enqueued now go to. Rotation leaves it alone; whatever moves goes there.
+-- The lane that jobs becoming ready go to, until rotation moves on to the next.
 create or replace function @schema@.current_lane() returns smallint
 language sql volatile
 set search_path = @schema@, pg_temp
-as $$ select lane_of(last_value) from job_id $$;
+as $$ select last_value from lane $$;

@@ -1,14 +1,35 @@
 -- Enqueues one job in the caller's transaction; null means the work type's own policy.
+-- Returns its number.
 create or replace function @schema@.enqueue(
     work_type text, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
     "group" text default null, options jsonb default null)
 returns bigint
-language sql volatile security definer
+language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 as $$
-    select (enqueue_many(jsonb_build_array(jsonb_build_object(
-        'work_type', work_type, 'payload', payload, 'queue', queue, 'priority', priority, 'weight', weight,
-        'not_before', not_before, 'not_after', not_after, 'group', "group", 'options', options))))[1]
-$$;
+declare
+    settings  setting;
+    known     work_type;
+    waits_for text;
+    job_id    bigint := nextval('job_id');
+begin
+    select * into strict settings from setting;
+    select * into known from work_type as published where published.work_type = enqueue.work_type;
+    not_before := coalesce(not_before, now());
+    queue := coalesce(queue, known.queue, 'default');
+    priority := coalesce(priority, known.priority, 4);
+    weight := coalesce(weight, known.weight, 1);
+    waits_for := case when known.work_type is null then 'type' when not_before > now() then 'time' end;
+    perform check_job(work_type, payload, settings.payload_limit, priority, weight, queue, "group", not_before, not_after);
+    insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
+                     waiting_for, work_type, queue, "group", options, payload)
+    values (job_id, rank_of(not_before, not_after, priority, settings.aging), not_before, not_after, now(), weight,
+            priority, current_lane(), case when waits_for is null then 'ready'::job_state else 'waiting' end,
+            waits_for, work_type, queue, "group", options, payload);
+    if not_before < now() + interval '3 seconds' then
+        perform wake();
+    end if;
+    return job_id;
+end $$;
 comment on function @schema@.enqueue is 'Enqueue one job in the caller''s transaction.';

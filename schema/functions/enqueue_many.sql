@@ -12,6 +12,7 @@ declare
     settings  setting;
     ids       bigint[];
     is_soon   boolean;
+    its_lane  smallint := current_lane();
 begin
     select * into strict settings from setting;
     with given as (
@@ -27,35 +28,15 @@ begin
           left join work_type as known on known.work_type = element.work_type
     ), checked as (
         select given.*, nextval('job_id') as job_id,
-               case
-                   when work_type is null or length(work_type) not between 1 and 200
-                       then refuse('a work type must have 1 to 200 characters', 'pass the name of a work type')
-                   when payload is null or jsonb_typeof(payload) <> 'object'
-                       then refuse(format('the payload of %s is not a JSON object', work_type),
-                                   'pass an object with the fields of the work item')
-                   when pg_column_size(payload) > settings.payload_limit
-                       then refuse(format('the payload of %s has %s bytes, more than the limit of %s', work_type,
-                                          pg_column_size(payload), settings.payload_limit),
-                                   'store large data elsewhere and enqueue its key, or raise payload_limit in setting')
-                   when its_priority not between 0 and 9
-                       then refuse(format('priority %s is not within 0 to 9', its_priority), 'use 2 for low, 4 for normal, 7 for high')
-                   when its_weight < 1
-                       then refuse(format('weight %s is below 1', its_weight), 'use 1 for an ordinary job')
-                   when length(its_queue) not between 1 and 200
-                       then refuse('a queue name must have 1 to 200 characters', 'pass a shorter name')
-                   when length("group") not between 1 and 1000
-                       then refuse('a group must have 1 to 1000 characters', 'pass a shorter key, or null for no group')
-                   when not_after <= its_not_before
-                       then refuse(format('not_after %s is not later than not_before %s', not_after, its_not_before),
-                                   'give a not_after that lies after not_before, or none')
-               end as refused
+               check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
+                         its_not_before, not_after) as refused
           from given
     ), put as (
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                          waiting_for, work_type, queue, "group", options, payload)
         select job_id,
-               least(its_not_before - its_priority * settings.aging, not_after - 9 * settings.aging),
-               its_not_before, not_after, now(), its_weight, its_priority, (job_id >> 12) & 7,
+               rank_of(its_not_before, not_after, its_priority, settings.aging),
+               its_not_before, not_after, now(), its_weight, its_priority, its_lane,
                case when is_known and its_not_before <= now() then 'ready'::job_state else 'waiting' end,
                case when not is_known then 'type' when its_not_before > now() then 'time' end,
                work_type, its_queue, "group", options, payload

@@ -23,6 +23,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     octets_limit constant bigint := 4194304;
@@ -37,6 +38,7 @@ declare
     deaths     integer := case when take_suspects then 32767 else 1 end;
     steps      integer := 0;
     found_any  boolean := false;
+    is_last    boolean := false;
     passed     smallint[] := '{}';
 begin
     alone := false;
@@ -49,7 +51,7 @@ begin
     if not exists (select from node_info as me where me.incarnation = its_incarnation and me.state = 'alive') then
         room := 0;
     end if;
-    while room > 0 and steps < 64 loop
+    while room > 0 and steps < 64 and not is_last loop
         steps := steps + 1;
         select each.lane, first.queue, lead(first.rank) over following as until_rank,
                lead(first.job_id) over following as until_job
@@ -64,7 +66,9 @@ begin
          order by first.rank, first.job_id limit 1;
         exit when not found;
         claimed := lock_ready(head.lane, head.queue, work_types, head.until_rank, head.until_job, room::integer, deaths);
-        if claimed.jobs < step then
+        -- Nothing else was ready, and it is all taken: there is no need to look again.
+        is_last := head.until_rank is null and claimed.jobs < room and claimed.grouped = 0;
+        if claimed.jobs < step and not is_last then
             claimed := lock_ready(head.lane, head.queue, work_types, null, null, step, deaths);
             if claimed.jobs < step then
                 passed := passed || head.lane;

@@ -1,40 +1,53 @@
--- Truncates drained lanes, the fullest of dead rows first, and moves the few stragglers of a lane
--- on so that it can drain. Truncation frees what vacuum cannot while some transaction holds an old
--- snapshot. It never waits: a lane that somebody uses is left for the next call. Returns what it did.
-create or replace function @schema@.rotate(least_bytes bigint default 1048576, at_most integer default 4) returns text[]
+-- Keeps the lanes short: moves on to the next lane, truncates drained ones, the fullest of dead rows
+-- first, and moves the few stragglers of a lane on so that it can drain. Truncation frees what vacuum
+-- cannot while some transaction holds an old snapshot.
+--
+-- Truncation writes rows of the catalog, which rot in their turn: within a second of the last one only
+-- a lane of eight times the size is worth it.
+--
+-- It waits an instant for a lane in use, because claims use theirs nearly all the time; but not for a
+-- transaction that held the lane at the call before: the caller passes the holders that it got then.
+-- Returns what it did, and who kept it from doing more.
+create or replace function @schema@.rotate(
+    held text[] default '{}', least_bytes bigint default 1048576, at_most integer default 2,
+    out did text[], out holders text[])
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    did      text[] := '{}';
-    current  smallint := current_lane();
-    leaf     text;
-    its_kind text;
-    its_lane smallint;
+    now_ms   bigint := extract(epoch from clock_timestamp()) * 1000;
+    current  smallint;
+    users    text[];
     is_empty boolean;
+    this     record;
 begin
+    did := '{}';
+    holders := '{}';
     if not pg_try_advisory_xact_lock(hashtextextended('@schema@ rotate', 839)) then
-        return did;
+        return;
     end if;
-    for leaf, its_kind, its_lane in
-        select format('job_%s_%s', kind, lane), kind, lane
-          from unnest(array['ready', 'assigned']) as kind, generate_series(0, 7) as lane
-         where pg_relation_size(format('job_%s_%s', kind, lane)::regclass) >= least_bytes
-           and not (kind = 'ready' and lane = current)
-         order by pg_relation_size(format('job_%s_%s', kind, lane)::regclass) desc
+    if now_ms - (select last_value from rotated) < 1000 then
+        least_bytes := 8 * least_bytes;
+    end if;
+    current := next_lane(least_bytes);
+    for this in
+        select * from lanes() where bytes >= least_bytes and not (kind = 'ready' and lane = current) order by bytes desc
     loop
         exit when cardinality(did) >= at_most;
-        execute format('select not exists (select from %I)', leaf) into is_empty;
+        execute format('select not exists (select from %I)', this.leaf) into is_empty;
         if is_empty then
-            if truncate_if_empty(leaf) then
-                did := did || ('truncated ' || leaf);
+            users := lane_holders(this.leaf);
+            if not users && held and truncate_if_empty(this.leaf) then
+                did := did || ('truncated ' || this.leaf);
+                perform setval('rotated', now_ms);
+            else
+                holders := holders || users;
             end if;
-        elsif its_lane <> current and pg_relation_size(leaf::regclass) >= 4 * least_bytes then
-            if move_stragglers(its_kind, its_lane, current, 500) > 0 then
-                did := did || ('moved on ' || leaf);
+        elsif this.lane <> current and this.bytes >= 4 * least_bytes then
+            if move_stragglers(this.kind, this.lane, current, 500) > 0 then
+                did := did || ('moved on ' || this.leaf);
             end if;
         end if;
     end loop;
-    return did;
 end $$;

@@ -1,13 +1,14 @@
--- Truncates one lane if nobody holds it and it is empty under the lock.
+-- Truncates one lane if it is empty under a lock for which it waits no longer than an instant.
 create or replace function @schema@.truncate_if_empty(leaf text) returns boolean
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
+set lock_timeout = '50ms'
 as $$
 declare
     is_empty boolean;
 begin
-    execute format('lock table %I in access exclusive mode nowait', leaf);
+    execute format('lock table %I in access exclusive mode', leaf);
     execute format('select not exists (select from %I)', leaf) into is_empty;
     if is_empty then
         execute format('truncate %I', leaf);

@@ -11,6 +11,13 @@ create sequence @schema@.assignment as bigint;
 -- leaving a dead row and without waiting for a transaction to end.
 create sequence @schema@.asleep as bigint minvalue 0 start 0;
 
+-- The lane that jobs becoming ready go to. Sequences too, because whoever enqueues reads the one and
+-- rotation writes both.
+create sequence @schema@.lane as smallint minvalue 0 maxvalue 7 start 0;
+
+-- When a lane was last truncated, in milliseconds since 1970.
+create sequence @schema@.rotated as bigint minvalue 0 start 0;
+
 create table @schema@.setting (
     only_row         boolean primary key default true check (only_row),
     aging            interval not null default '10 minutes',

@@ -73,12 +73,8 @@ class Master(Stored):
         return released
 
     def lane_is(self, lane: int) -> None:
-        """Have the next jobs enqueued into the beginning of a lane."""
-        self.value(
-            "select setval('txqueue.job_id', (((last_value >> 15) + 1) << 15) + %s)"
-            " from txqueue.job_id",
-            lane << 12,
-        )
+        """Have the next jobs enqueued into a lane."""
+        self.value("select setval('txqueue.lane', %s)", lane)
 
     def ready(self) -> list[int]:
         """The numbers of the jobs that are ready, by rank."""

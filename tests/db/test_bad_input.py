@@ -1,5 +1,6 @@
 """What cannot be enqueued: refused with a remedy, and nothing of its transaction is written."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,9 +35,9 @@ async def test_one_wrong_among_many_leaves_nothing(node: Master, dsn: str, place
         ({"not_after": datetime(2999, 1, 1)}, "has no time zone", "datetime.now"),
         ({"priority": 10}, "priority 10 is not within 0 to 9", "7 for high"),
         ({"weight": 0}, "weight 0 is below 1", "1 for an ordinary job"),
-        ({"weight": 2**40}, "out of range for type integer", "smaller numbers"),
+        ({"weight": 2**40}, "integer out of range", "smaller numbers"),
         ({"queue": ""}, "a queue name must have 1 to 200 characters", "a shorter name"),
-        ({"queue": "a\0b"}, "unsupported Unicode escape", "leave NUL characters out"),
+        ({"queue": "a\0b"}, "queue has a NUL character", "leave NUL characters out"),
         ({"group": "g" * 1001}, "a group must have 1 to 1000 characters", "a shorter key"),
         ({"not_before": FAR, "not_after": FAR}, "is not later than not_before", "after not_before"),
         ({"not_after": datetime(2000, 1, 1, tzinfo=UTC)}, "is not later than", "after not_before"),
@@ -75,11 +76,16 @@ async def test_a_payload_that_cannot_be_stored_is_refused(
 
 
 def test_the_payload_limit_is_a_setting(node: Master) -> None:
-    """Up to it, and not a byte more."""
-    size = node.value('select pg_column_size(\'{"a": "xxxxx"}\'::jsonb)')
+    """Up to it, and not a byte more, one at a time and in bulk."""
+    fits, exceeds = {"a": "x" * 300}, {"a": "x" * 301}
+    size = node.value("select pg_column_size(%s::jsonb)", json.dumps(fits))
     node.cursor.execute("update txqueue.setting set payload_limit = %s", (size,))
-    node.enqueue({"payload": {"a": "xxxxx"}})
-    with pytest.raises(
+    node.enqueue({"payload": fits})
+    node.value("select txqueue.enqueue('any.type', %s)", json.dumps(fits))
+    refused = pytest.raises(
         psycopg2.Error, match=f"has {size + 1} bytes, more than the limit of {size}"
-    ):
-        node.enqueue({"payload": {"a": "xxxxxx"}})
+    )
+    with refused:
+        node.enqueue({"payload": exceeds})
+    with refused:
+        node.value("select txqueue.enqueue('any.type', %s)", json.dumps(exceeds))

@@ -6,7 +6,7 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from tests.db.stored import stored
+from tests.db.stored import Stored, stored
 from txqueue.errors import SchemaMismatch
 from txqueue.store.migrations import check_version, migrate
 
@@ -70,41 +70,85 @@ def test_the_enqueue_role_only_enqueues(migrated_database: str) -> None:
                 queue.cursor.execute(forbidden)
 
 
+def rotated(queue: Stored, held: list[str] | None = None) -> tuple[list[str], list[str]]:
+    """Rotate lanes of any size; returns what was done and who kept it from doing more."""
+    queue.cursor.execute(
+        "select did, holders from txqueue.rotate(%s::text[], least_bytes => 1, at_most => 16)",
+        (held or [],),
+    )
+    did, holders = queue.cursor.fetchall()[0]
+    return did, holders
+
+
+def worked_off(queue: Stored, jobs: int = 5) -> None:
+    """Enqueue some jobs, and complete them."""
+    queue.enqueue(*[{} for _ in range(jobs)])
+    for chunk in queue.claim():
+        queue.complete(chunk)
+
+
 def test_a_drained_lane_is_truncated_while_a_snapshot_is_held(migrated_database: str) -> None:
     """Dead rows that vacuum may not touch are gone with the lane."""
     with stored(migrated_database) as queue, closing(psycopg2.connect(migrated_database)) as reader:
         with reader.cursor() as cursor:
             cursor.execute("begin isolation level repeatable read")
             cursor.execute("select 1")
-        queue.enqueue(*[{} for _ in range(300)])
-        queue.value("select setval('txqueue.job_id', 4096)")
-        for chunk in queue.claim():
-            queue.complete(chunk)
+        worked_off(queue, 300)
         assert 0 < queue.value("select pg_relation_size('txqueue.job_ready_0')")
-        assert "truncated job_ready_0" in queue.value("select txqueue.rotate(1, 16)")
+        assert {"truncated job_ready_0", "truncated job_assigned_0"} == {*rotated(queue)[0]}
         assert 0 == queue.value("select pg_relation_size('txqueue.job_ready_0')")
 
 
+def test_enqueueing_moves_on_to_an_empty_lane(migrated_database: str) -> None:
+    """At every rotation, and from the last to the first; never to one that is not drained."""
+    with stored(migrated_database) as queue:
+        ids, lanes = [], []
+        for _ in range(10):
+            # More than the stragglers that would be moved on.
+            ids += queue.enqueue(*[{}] * 501)
+            rotated(queue)
+            lanes.append(queue.value("select txqueue.current_lane()"))
+        assert [1, 2, 3, 4, 5, 6, 7, 7, 7, 7] == lanes
+        assert ids == queue.claimed_ids(10_000)
+        rotated(queue)
+        rotated(queue)
+        assert 0 == queue.value("select txqueue.current_lane()")
+
+
 def test_rotation_leaves_a_lane_in_use_alone(migrated_database: str) -> None:
-    """An open enqueue holds its lane; rotation passes it by without waiting."""
+    """An open enqueue holds its lane; who held it at the call before is not waited for."""
     with stored(migrated_database) as queue, stored(migrated_database, "other") as other:
-        queue.enqueue({})
-        for chunk in queue.claim():
-            queue.complete(chunk)
+        worked_off(queue)
         other.connection.autocommit = False
         other.enqueue({})
-        queue.value("select setval('txqueue.job_id', 4096)")
-        assert "truncated job_ready_0" not in queue.value("select txqueue.rotate(1, 16)")
+        did, holders = rotated(queue)
+        assert "truncated job_ready_0" not in did
+        assert ["job_ready_0"] == [holder.split()[0] for holder in holders]
+        assert ([], holders) == rotated(queue, holders)
         other.connection.commit()
         assert 1 == len(queue.claimed_ids())
+        assert "truncated job_ready_0" in rotated(queue, holders)[0]
+
+
+def test_rotation_rests_for_a_second(migrated_database: str) -> None:
+    """Unless a lane is worth it: truncation leaves dead rows in the catalog, which rot as well."""
+    with stored(migrated_database) as queue:
+        worked_off(queue)
+        assert "truncated job_ready_0" in rotated(queue)[0]
+        queue.value("select setval('txqueue.rotated', 1::bigint << 60)")
+        worked_off(queue)
+        small = "select did from txqueue.rotate(least_bytes => 8192, at_most => 16)"
+        assert [] == queue.value(small)
+        queue.value("select setval('txqueue.rotated', 0)")
+        assert "truncated job_ready_1" in queue.value(small)
 
 
 def test_stragglers_are_moved_on(migrated_database: str) -> None:
     """The last few jobs of an old lane go to the current one and keep their rank."""
     with stored(migrated_database) as queue:
         ids = queue.enqueue(*[{} for _ in range(5)])
-        queue.value("select setval('txqueue.job_id', 4096)")
-        assert "moved on job_ready_0" in queue.value("select txqueue.rotate(1, 16)")
+        assert "moved on job_ready_0" in rotated(queue)[0]
+        assert [1] == queue.column("select distinct lane from txqueue.job")
         assert ids == queue.claimed_ids()
 
 

@@ -9,7 +9,7 @@ from attrs import define
 
 from txqueue import Priority, WorkItem
 from txqueue.errors import InvalidWork
-from txqueue.store.enqueuing import BATCH, batches, job_object, jobs_text
+from txqueue.store.enqueuing import BATCH, batches, enqueue_call, job_object
 
 
 @define
@@ -114,7 +114,7 @@ def test_what_is_no_work_item_is_refused(thing: Any) -> None:
 def test_what_is_no_json_is_refused(ratio: float) -> None:
     """Python's JSON would write NaN, which is none."""
     with pytest.raises(InvalidWork, match="a payload is not JSON"):
-        jobs_text([job_object(Ratio(ratio))])
+        enqueue_call("txqueue", Ratio(ratio), {})
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,9 @@ class Node(MultiService):
             gained=self._wake,
             replaced=self._replaced,
         )
+        self._maintenance = Maintenance(
+            reactor, engine, lambda: self._workers.load > 0 or not self._ledger.is_clean
+        )
         self._sweeper = Sweeper(
             reactor,
             engine,
@@ -114,12 +117,10 @@ class Node(MultiService):
             work_types=[cls.work_type for cls in types],
             performers=self._workers,
             is_written=lambda: self._ledger.is_clean,
+            claimed=self._maintenance.claimed,
         )
         self._ears = Ears(
             reactor, Listener(reactor, settings.dsn, settings.schema, self._wake), self._wake
-        )
-        self._maintenance = Maintenance(
-            reactor, engine, lambda: self._workers.load > 0 or not self._ledger.is_clean
         )
         for service in self._in_order():
             service.setServiceParent(self)

@@ -54,6 +54,7 @@ class Sweeper(Periodic):
         work_types: The names of the types known.
         performers: Who performs the jobs.
         is_written: Whether nothing is left to write about assigned jobs.
+        claimed: Told how many jobs each claim took.
     """
 
     name = "sweep"
@@ -68,6 +69,7 @@ class Sweeper(Periodic):
         work_types: Sequence[str],
         performers: Performers,
         is_written: Callable[[], bool],
+        claimed: Callable[[int], None],
     ) -> None:
         super().__init__(clock)
         self._engine = engine
@@ -76,6 +78,7 @@ class Sweeper(Periodic):
         self._work_types = work_types
         self._performers = performers
         self._is_written = is_written
+        self._claimed = claimed
         self._empty_claims = 0
         self._claimed_at = float("-inf")
         self._looked_at = float("-inf")
@@ -111,6 +114,7 @@ class Sweeper(Periodic):
             self._performers.perform(claim.chunks)
         else:
             await self._return(identity[1], claim)
+        self._claimed(sum(chunk.jobs for chunk in claim.chunks))
         return self._pause_after(claim)
 
     async def _claim(self, identity: tuple[int, int], room: Room) -> Claim:

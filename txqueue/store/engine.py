@@ -193,9 +193,19 @@ class Engine:
         )
         return int(rows[0][0])
 
-    async def rotate(self) -> list[str]:
-        """Truncate drained lanes; returns what was done."""
-        return list(await self._call("rotate"))
+    async def rotate(self, held: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Truncate drained lanes.
+
+        Args:
+            held: The transactions that kept the call before from it.
+
+        Returns:
+            What was done, and the transactions that kept this call from doing more.
+        """
+        rows = await self.pool.query(
+            f"select did, holders from {self.schema}.rotate(%s::text[])", (list(held),)
+        )
+        return rows[0][0], rows[0][1]
 
     async def ensure_history(self) -> list[str]:
         """Make history's partitions ahead and drop old ones; returns what was done."""

@@ -1,4 +1,4 @@
-"""From work items to the call of ``enqueue_many()``."""
+"""From work items to the calls of ``enqueue()`` and ``enqueue_many()``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,22 @@ from txqueue.payload import encode, option_json
 from txqueue.retry import MOST_ATTEMPTS
 from txqueue.work import WorkItem
 
-__all__ = ["EnqueueOptions", "batches", "job_object", "jobs_text"]
+__all__ = ["EnqueueOptions", "batches", "enqueue_call", "job_object"]
 
 BATCH = 1000
 _COLUMNS = frozenset({"queue", "priority", "weight", "not_before", "not_after", "group"})
 _RUNTIME = frozenset({"timeout", "attempts"})
+_SQL_TYPES = {
+    "work_type": "text",
+    "payload": "jsonb",
+    "queue": "text",
+    "priority": "integer",
+    "weight": "integer",
+    "not_before": "timestamptz",
+    "not_after": "timestamptz",
+    "group": "text",
+    "options": "jsonb",
+}
 _NO_OPTIONS: Mapping[str, Any] = {}
 
 
@@ -75,25 +86,46 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
     return job
 
 
-def jobs_text(jobs: list[dict[str, Any]]) -> str:
-    """Return the JSON text of several jobs.
+def enqueue_call(
+    schema: str, work: WorkItem, options: Mapping[str, Any]
+) -> tuple[str, list[object]]:
+    """Return the statement that enqueues one work item, and its parameters.
 
     Raises:
-        InvalidWork: When JSON cannot carry a value.
+        InvalidWork: When the work item or an option is not valid.
     """
+    job = job_object(work, options)
+    arguments = ", ".join([f'"{name}" => %s::{_SQL_TYPES[name]}' for name in job])
+    parameters = [_parameter(name, value) for name, value in job.items()]
+    return f"select {schema}.enqueue({arguments})", parameters
+
+
+def _parameter(name: str, value: Any) -> object:
+    if _SQL_TYPES[name] == "jsonb":
+        return _json_text(value)
+    if isinstance(value, str) and "\0" in value:
+        raise InvalidWork(f"{name} has a NUL character", "leave NUL characters out")
+    return value
+
+
+def batches(works: Iterable[WorkItem], options: Mapping[str, Any]) -> Iterator[str]:
+    """Return the JSON text of a thousand jobs at a time.
+
+    Raises:
+        InvalidWork: When a work item or an option is not valid.
+    """
+    remaining = iter(works)
+    while batch := [job_object(work, options) for work in islice(remaining, BATCH)]:
+        yield _json_text(batch)
+
+
+def _json_text(value: object) -> str:
     try:
-        return json.dumps(jobs, allow_nan=False, separators=(",", ":"))
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         raise InvalidWork(
             f"a payload is not JSON: {error}", "use plain data, dates or attrs classes"
         ) from None
-
-
-def batches(works: Iterable[WorkItem], options: Mapping[str, Any]) -> Iterator[str]:
-    """Return the JSON text of a thousand jobs at a time."""
-    remaining = iter(works)
-    while batch := [job_object(work, options) for work in islice(remaining, BATCH)]:
-        yield jobs_text(batch)
 
 
 def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import Any, Unpack
 from twisted.internet.defer import Deferred, succeed
 
 from txqueue.store.connection import Connection
-from txqueue.store.enqueuing import EnqueueOptions, batches, job_object, jobs_text
+from txqueue.store.enqueuing import EnqueueOptions, batches, enqueue_call
 from txqueue.store.failures import translated
+from txqueue.store.schema import checked_name
 from txqueue.work import WorkItem
 
 __all__ = ["Transaction", "enqueue"]
@@ -53,7 +54,8 @@ class Transaction:
             InvalidWork: When the work or an option is not valid; nothing is written.
             Refused: When the database refuses it; the transaction cannot go on.
         """
-        return (await self._enqueue_text(jobs_text([job_object(work, options)])))[0]
+        sql, parameters = enqueue_call(self._schema, work, options)
+        return int((await self._connection.query(sql, parameters))[0][0])
 
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
@@ -96,7 +98,7 @@ async def enqueue(
         InvalidWork: When the work or an option is not valid; nothing is written.
         Refused: When the database refuses it.
     """
-    text = jobs_text([job_object(work, options)])
+    sql, parameters = enqueue_call(checked_name(schema), work, options)
     with translated():
-        await cursor.execute(f"select {schema}.enqueue_many(%s)", (text,))
-        return int(cursor.fetchone()[0][0])
+        await cursor.execute(sql, parameters)
+        return int(cursor.fetchone()[0])

@@ -18,7 +18,7 @@ from txqueue.errors import InvalidWork
 from txqueue.job import Token
 from txqueue.outcome import Discard, Fail, Snooze
 from txqueue.payload import decode, encode_result
-from txqueue.retry import Retry
+from txqueue.retry import MOST_ATTEMPTS, Retry
 from txqueue.verdict import judge
 from txqueue.work import WorkItem, find_work_type
 from txqueue.worker.chunk import Unreadable, read_chunk
@@ -307,9 +307,10 @@ def _check(options: Any) -> None:
     if isinstance(options, dict):
         timeout, attempts = options.get("timeout"), options.get("attempts", 1)
         is_time = timeout is None or (type(timeout) in (int, float) and timeout > 0)
-        if is_time and type(attempts) is int and attempts > 0:
+        if is_time and type(attempts) is int and 0 < attempts <= MOST_ATTEMPTS:
             return
     raise InvalidWork(
-        "the options are not an object with a timeout above 0 and attempts of at least 1",
+        "the options are not an object with a timeout above 0 and attempts of 1 to "
+        f"{MOST_ATTEMPTS}",
         "enqueue with options such as {'timeout': 30, 'attempts': 3}",
     )
