@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -9,7 +10,7 @@ from typing import Any
 
 from attrs import fields, frozen
 
-__all__ = ["Job", "State", "Token"]
+__all__ = ["COLUMNS", "JSON_COLUMNS", "Job", "State", "Token", "read_json"]
 
 
 class State(StrEnum):
@@ -38,7 +39,10 @@ class Token:
 
 @frozen
 class Job:
-    """One row of ``JOB`` as it was when it was read. Moments are aware datetimes."""
+    """One row of ``JOB`` as it was when it was read. Moments are aware datetimes.
+
+    A payload or result that PostgreSQL takes and Python's JSON does not is the JSON text.
+    """
 
     id: int
     work_type: str
@@ -58,15 +62,27 @@ class Job:
     started_at: datetime | None
     finished_at: datetime | None
     node_id: int | None
-    payload: dict[str, Any]
+    payload: Any
     result: Any
     error: str | None
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:
-        """Make a job of a row of ``JOB`` with its column names."""
-        values = {name: row["job_id" if name == "id" else name] for name in _NAMES}
-        return cls(**{**values, "state": State(values["state"])})
+        """Make a job of a row of ``JOB`` with its column names, its JSON columns as text."""
+        values = {"id" if name == "job_id" else name: row[name] for name in COLUMNS}
+        read = {name: read_json(values[name]) for name in JSON_COLUMNS}
+        return cls(**{**values, **read, "state": State(values["state"])})
 
 
-_NAMES = [attribute.name for attribute in fields(Job)]
+COLUMNS = ["job_id" if field.name == "id" else field.name for field in fields(Job)]
+JSON_COLUMNS = frozenset({"payload", "result"})
+
+
+def read_json(text: str | None) -> Any:
+    """Return what a JSON text means; the text itself where it is too long or deep for Python."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

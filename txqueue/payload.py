@@ -24,7 +24,7 @@ _explaining = make_converter(forbid_extra_keys=True)
 def _strictly(kind: type, *accepted: type) -> Callable[[Any, Any], Any]:
     def structure(value: Any, _: Any) -> Any:
         if type(value) in accepted:
-            return value
+            return kind(value)
         raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
 
     return structure

@@ -79,7 +79,7 @@ class Node:
 
     def processes(self) -> set[int]:
         """All processes that live and belong to it, orphans too: they inherit its environment."""
-        mark = f"TXQUEUE_TEST_NODE={self.name}".encode()
+        mark = f"TXQUEUE_TEST_NODE={self.folder.name}".encode()
         return {pid for pid in living() if mark in environment_of(pid)}
 
     async def up(self, workers: int = 1) -> "Node":
@@ -142,21 +142,25 @@ class Nodes:
     folder: Path
     _nodes: list[Node] = field(factory=list)
 
-    def start(self, *arguments: str, app: str = APP, **settings: str) -> Node:
+    def start(
+        self, *arguments: str, app: str = APP, name: str | None = None, **settings: str
+    ) -> Node:
         """Start a node; whoever needs it waits for it with `up()`.
 
         Args:
             arguments: Options of `twistd txqueue` besides the app and the name.
             app: The module with the work items.
+            name: The node's name; by default one of its own.
             settings: More of the environment.
         """
-        name = f"node-{uuid4().hex[:8]}"
-        folder = self.folder / name
+        run = f"node-{uuid4().hex[:8]}"
+        name = name or run
+        folder = self.folder / run
         folder.mkdir()
         told = {
             "TXQUEUE_DSN": self.database.dsn,
             "TXQUEUE_LEASE": LEASE,
-            "TXQUEUE_TEST_NODE": name,
+            "TXQUEUE_TEST_NODE": run,
             **settings,
         }
         with (folder / "log").open("wb") as log:

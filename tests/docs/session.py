@@ -16,7 +16,7 @@ from attrs import Factory, define
 
 from tests.docs.markdown import Block
 
-PATIENCE: Final = 300.0
+PATIENCE: Final = 120.0
 # twistd ends by the signal that stopped it, once all is in order.
 ENDED_WELL: Final = (0, -signal.SIGTERM)
 # On a busy machine a node may be held up for longer than the lease that users have.

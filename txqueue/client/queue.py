@@ -15,6 +15,7 @@ from txqueue.errors import JobFailed, JobNotFound, WaitTimeout
 from txqueue.job import Job, State
 from txqueue.settings import Settings
 from txqueue.store.enqueuing import EnqueueOptions
+from txqueue.store.jobs import read_jobs
 from txqueue.store.pool import Pool
 from txqueue.store.schema import checked_name
 from txqueue.store.transaction import Transaction
@@ -25,7 +26,7 @@ __all__ = ["WorkQueue"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-FINAL = [state.value for state in State if state.is_final]
+FINAL = [state for state in State if state.is_final]
 
 
 class WorkQueue:
@@ -133,14 +134,9 @@ class WorkQueue:
         Raises:
             JobNotFound: When there is none of that number.
         """
-        rows = await self._pool.query_dicts(
-            f"select * from {self._schema}.job where job_id = %s", (job_id,)
-        )
-        if not rows:
-            raise JobNotFound(
-                f"there is no job {job_id}", "check the number; old history is dropped"
-            )
-        return Job.from_row(rows[0])
+        for job in await read_jobs(self._pool, self._schema, [job_id]):
+            return job
+        raise JobNotFound(f"there is no job {job_id}", "check the number; old history is dropped")
 
     async def wait(self, job_id: int, timeout: float | None = None) -> Any:
         """Wait until a job has ended.
@@ -179,9 +175,4 @@ class WorkQueue:
         self._pool.close()
 
     async def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
-        rows = await self._pool.query_dicts(
-            f"select * from {self._schema}.job where job_id = any(%s::bigint[])"
-            f" and state = any(%s::{self._schema}.job_state[])",
-            (list(job_ids), FINAL),
-        )
-        return [Job.from_row(row) for row in rows]
+        return await read_jobs(self._pool, self._schema, job_ids, states=FINAL)

@@ -191,8 +191,8 @@ class WorkerPool(Service):
         return [worker for worker in self._workers.values() if worker.is_ready]
 
     def _not_given_back(self, failure: Failure, worker: Worker) -> None:
-        # One whose pipe is lost has nothing left to give back.
-        if worker.is_ready:
+        # One whose pipe is lost or closed has nothing left to give back.
+        if worker.is_ready and self.running:
             self.log.error("a worker answers nonsense: {error}", error=failure.value)
             worker.kill()
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 import psycopg2
 
 from txqueue.errors import JobNotFound, Refused
+from txqueue.job import read_json
 from txqueue.store.failures import translated
 from txqueue.store.schema import checked_name
 from txqueue.store.version import check
@@ -206,7 +207,8 @@ class Reader:
             JobNotFound: When there is none of that number.
         """
         rows = self._session.dicts(
-            f"select {_LISTED}, job.options, job.payload, job.result, job.error, kind.policy"
+            f"select {_LISTED}, job.options::text as options, job.payload::text as payload,"
+            " job.result::text as result, job.error, kind.policy"
             f" from {self._schema}.job as job"
             f" left join {self._schema}.node_info as node on node.node_id = job.node_id"
             f" left join {self._schema}.work_type as kind on kind.work_type = job.work_type"
@@ -217,7 +219,8 @@ class Reader:
             raise JobNotFound(
                 f"there is no job {job_id}", "check the number; old history is dropped"
             )
-        return rows[0]
+        read = {name: read_json(rows[0][name]) for name in ("options", "payload", "result")}
+        return {**rows[0], **read}
 
     def _view(self, name: str, order: str) -> list[dict[str, Any]]:
         return self._session.dicts(f"select * from {self._schema}.{name} order by {order}")
