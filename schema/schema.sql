@@ -186,6 +186,7 @@ create or replace function txqueue.assign(
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 begin
@@ -323,11 +324,11 @@ as $$
         'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result))) <> '{}'
 $$;
 
--- The lane that jobs becoming ready go to, until rotation moves on to the next.
+-- The lane that jobs becoming ready go to, until rotation moves on to the next. Without settings of
+-- its own: they would cost more than what it does.
 create or replace function txqueue.current_lane() returns smallint
 language sql volatile
-set search_path = txqueue, pg_temp
-as $$ select last_value from lane $$;
+as $$ select last_value from txqueue.lane $$;
 
 -- Drops a partition of history unless somebody uses history for longer than an instant: the lock
 -- that it takes on the whole of it would keep everybody else waiting behind.
@@ -483,6 +484,7 @@ create or replace function txqueue.fitting(
 returns tid[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
+set enable_seqscan = off
 as $$
 declare
     taken tid[];
@@ -1277,16 +1279,11 @@ exception when lock_not_available then
 end $$;
 
 -- Tells sleeping masters that there is work; silent while every master is awake, because NOTIFY
--- takes a lock of the whole database at commit.
+-- takes a lock of the whole database at commit. Without settings of its own: they would cost
+-- more than what it does.
 create or replace function txqueue.wake() returns void
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-begin
-    if (select last_value = 1 from asleep) then
-        perform pg_notify('txqueue', '');
-    end if;
-end $$;
+language sql volatile
+as $$ select pg_notify('txqueue', '') from txqueue.asleep where last_value = 1 $$;
 
 insert into txqueue.migration (number, name) values (1, 'tables');
 

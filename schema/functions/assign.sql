@@ -6,6 +6,7 @@ create or replace function @schema@.assign(
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
 set search_path = @schema@, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 begin

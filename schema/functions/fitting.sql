@@ -6,6 +6,7 @@ create or replace function @schema@.fitting(
 returns tid[]
 language plpgsql volatile
 set search_path = @schema@, pg_temp
+set enable_seqscan = off
 as $$
 declare
     taken tid[];

@@ -30,6 +30,7 @@ _SQL_TYPES = {
     "group": "text",
     "options": "jsonb",
 }
+_to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 _NO_OPTIONS: Mapping[str, Any] = {}
 
 
@@ -121,7 +122,7 @@ def batches(works: Iterable[WorkItem], options: Mapping[str, Any]) -> Iterator[s
 
 def _json_text(value: object) -> str:
     try:
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+        return _to_json(value)
     except (TypeError, ValueError) as error:
         raise InvalidWork(
             f"a payload is not JSON: {error}", "use plain data, dates or attrs classes"
