@@ -180,35 +180,267 @@ end $$;
 
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does.
-create or replace function txqueue.assign(
-    its_lane smallint, tids tid[], its_node integer, its_incarnation integer,
+-- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+create or replace function txqueue.assign_0(
+    tids tid[], its_node integer, its_incarnation integer,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
+#variable_conflict use_column
+declare
+    number bigint := nextval('assignment');
 begin
-    assignment := nextval('assignment');
-    execute format($move$
-        with gone as (
-            delete from job_ready_%1$s where ctid = any ($1) returning *
-        ), put as (
-            insert into job_assigned_%1$s (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
-                assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-                queue, "group", options, payload, error)
-            select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
-                $2, $3, $4, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-                queue, "group", options, payload, error
-              from gone
-        )
-        select count(*), sum(weight),
-               '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-                   || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+    with gone as (
+        delete from job_ready_0 where ctid = any (tids) returning *
+    ), put as (
+        insert into job_assigned_0 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+            queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+            queue, "group", options, payload, error
           from gone
-        $move$, its_lane)
-      into jobs, weight, chunk using tids, assignment, its_node, its_incarnation;
+    )
+    select number, count(*), sum(weight),
+           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
+               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+      into assignment, jobs, weight, chunk
+      from gone;
+end $$;
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
+-- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
+-- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+create or replace function txqueue.assign_1(
+    tids tid[], its_node integer, its_incarnation integer,
+    out assignment bigint, out jobs integer, out weight bigint, out chunk text)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    number bigint := nextval('assignment');
+begin
+    with gone as (
+        delete from job_ready_1 where ctid = any (tids) returning *
+    ), put as (
+        insert into job_assigned_1 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+            queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+            queue, "group", options, payload, error
+          from gone
+    )
+    select number, count(*), sum(weight),
+           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
+               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+      into assignment, jobs, weight, chunk
+      from gone;
+end $$;
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
+-- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
+-- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+create or replace function txqueue.assign_2(
+    tids tid[], its_node integer, its_incarnation integer,
+    out assignment bigint, out jobs integer, out weight bigint, out chunk text)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    number bigint := nextval('assignment');
+begin
+    with gone as (
+        delete from job_ready_2 where ctid = any (tids) returning *
+    ), put as (
+        insert into job_assigned_2 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+            queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+            queue, "group", options, payload, error
+          from gone
+    )
+    select number, count(*), sum(weight),
+           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
+               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+      into assignment, jobs, weight, chunk
+      from gone;
+end $$;
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
+-- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
+-- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+create or replace function txqueue.assign_3(
+    tids tid[], its_node integer, its_incarnation integer,
+    out assignment bigint, out jobs integer, out weight bigint, out chunk text)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    number bigint := nextval('assignment');
+begin
+    with gone as (
+        delete from job_ready_3 where ctid = any (tids) returning *
+    ), put as (
+        insert into job_assigned_3 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+            queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+            queue, "group", options, payload, error
+          from gone
+    )
+    select number, count(*), sum(weight),
+           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
+               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+      into assignment, jobs, weight, chunk
+      from gone;
+end $$;
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
+-- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
+-- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+create or replace function txqueue.assign_4(
+    tids tid[], its_node integer, its_incarnation integer,
+    out assignment bigint, out jobs integer, out weight bigint, out chunk text)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    number bigint := nextval('assignment');
+begin
+    with gone as (
+        delete from job_ready_4 where ctid = any (tids) returning *
+    ), put as (
+        insert into job_assigned_4 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+            queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+            queue, "group", options, payload, error
+          from gone
+    )
+    select number, count(*), sum(weight),
+           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
+               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+      into assignment, jobs, weight, chunk
+      from gone;
+end $$;
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
+-- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
+-- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+create or replace function txqueue.assign_5(
+    tids tid[], its_node integer, its_incarnation integer,
+    out assignment bigint, out jobs integer, out weight bigint, out chunk text)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    number bigint := nextval('assignment');
+begin
+    with gone as (
+        delete from job_ready_5 where ctid = any (tids) returning *
+    ), put as (
+        insert into job_assigned_5 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+            queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+            queue, "group", options, payload, error
+          from gone
+    )
+    select number, count(*), sum(weight),
+           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
+               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+      into assignment, jobs, weight, chunk
+      from gone;
+end $$;
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
+-- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
+-- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+create or replace function txqueue.assign_6(
+    tids tid[], its_node integer, its_incarnation integer,
+    out assignment bigint, out jobs integer, out weight bigint, out chunk text)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    number bigint := nextval('assignment');
+begin
+    with gone as (
+        delete from job_ready_6 where ctid = any (tids) returning *
+    ), put as (
+        insert into job_assigned_6 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+            queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+            queue, "group", options, payload, error
+          from gone
+    )
+    select number, count(*), sum(weight),
+           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
+               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+      into assignment, jobs, weight, chunk
+      from gone;
+end $$;
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
+-- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
+-- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+create or replace function txqueue.assign_7(
+    tids tid[], its_node integer, its_incarnation integer,
+    out assignment bigint, out jobs integer, out weight bigint, out chunk text)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    number bigint := nextval('assignment');
+begin
+    with gone as (
+        delete from job_ready_7 where ctid = any (tids) returning *
+    ), put as (
+        insert into job_assigned_7 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+            queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+            queue, "group", options, payload, error
+          from gone
+    )
+    select number, count(*), sum(weight),
+           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
+               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+      into assignment, jobs, weight, chunk
+      from gone;
 end $$;
 
 -- How many jobs of a queue could run now and do not: the ready ones.
@@ -255,27 +487,26 @@ create or replace function txqueue.complete(
 returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
-set enable_seqscan = off
-set jit = off
 as $$
 declare
-    total   integer := 0;
-    moved   integer;
-    keys    text[];
-    groups  text[];
+    total     integer := 0;
+    remaining integer;
+    moved     integer;
+    keys      text[];
+    groups    text[];
+    lane      integer;
 begin
     for each in 1 .. cardinality(lanes) loop
-        select done.jobs, done.groups into moved, keys
-          from complete_in(format('job_assigned_%s', lanes[each]), its_incarnation, assignments[each], ids[each]) as done;
-        total := total + moved;
-        groups := groups || keys;
+        remaining := cardinality(ids[each]::bigint[]);
         -- A job that ran long may have been moved to another lane by rotation.
-        if moved < cardinality(ids[each]::bigint[]) then
-            select done.jobs, done.groups into moved, keys
-              from complete_in('job_assigned', its_incarnation, assignments[each], ids[each]) as done;
+        foreach lane in array array[lanes[each]] || array_remove('{0,1,2,3,4,5,6,7}'::smallint[], lanes[each]) loop
+            exit when remaining = 0;
+            execute format('select jobs, groups from complete_in_%s($1, $2, $3)', lane)
+               into moved, keys using its_incarnation, assignments[each], ids[each]::bigint[];
+            remaining := remaining - moved;
             total := total + moved;
             groups := groups || keys;
-        end if;
+        end loop;
     end loop;
     if groups is not null then
         perform free_groups(groups);
@@ -283,33 +514,221 @@ begin
     return total;
 end $$;
 
--- Moves jobs of one assignment from one assigned table to history. The numbers go into the
--- statement as a literal: with a parameter the planner scans the table for each of them.
-create or replace function txqueue.complete_in(
-    leaf text, its_incarnation integer, its_assignment bigint, ids text, out jobs integer, out groups text[])
+-- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+create or replace function txqueue.complete_in_0(
+    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 begin
-    execute format($complete$
-        with gone as (
-            delete from %1$I
-             where job_id = any (%2$L::bigint[]) and assignment = $1 and incarnation = $2
-            returning *
-        ), put as (
-            insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
-                finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-                work_type, queue, "group", options, payload, error)
-            select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
-                clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-                work_type, queue, "group", options, payload, error
-              from gone
-        )
-        select count(*), array_agg("group") filter (where "group" is not null) from gone
-        $complete$, leaf, ids::bigint[])
-      into jobs, groups using its_assignment, its_incarnation;
+    with gone as (
+        delete from job_assigned_0
+         where job_id = any (ids) and assignment = its_assignment and incarnation = its_incarnation
+        returning *
+    ), put as (
+        insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
+            work_type, queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            work_type, queue, "group", options, payload, error
+          from gone
+    )
+    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+end $$;
+-- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+create or replace function txqueue.complete_in_1(
+    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    with gone as (
+        delete from job_assigned_1
+         where job_id = any (ids) and assignment = its_assignment and incarnation = its_incarnation
+        returning *
+    ), put as (
+        insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
+            work_type, queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            work_type, queue, "group", options, payload, error
+          from gone
+    )
+    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+end $$;
+-- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+create or replace function txqueue.complete_in_2(
+    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    with gone as (
+        delete from job_assigned_2
+         where job_id = any (ids) and assignment = its_assignment and incarnation = its_incarnation
+        returning *
+    ), put as (
+        insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
+            work_type, queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            work_type, queue, "group", options, payload, error
+          from gone
+    )
+    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+end $$;
+-- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+create or replace function txqueue.complete_in_3(
+    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    with gone as (
+        delete from job_assigned_3
+         where job_id = any (ids) and assignment = its_assignment and incarnation = its_incarnation
+        returning *
+    ), put as (
+        insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
+            work_type, queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            work_type, queue, "group", options, payload, error
+          from gone
+    )
+    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+end $$;
+-- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+create or replace function txqueue.complete_in_4(
+    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    with gone as (
+        delete from job_assigned_4
+         where job_id = any (ids) and assignment = its_assignment and incarnation = its_incarnation
+        returning *
+    ), put as (
+        insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
+            work_type, queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            work_type, queue, "group", options, payload, error
+          from gone
+    )
+    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+end $$;
+-- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+create or replace function txqueue.complete_in_5(
+    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    with gone as (
+        delete from job_assigned_5
+         where job_id = any (ids) and assignment = its_assignment and incarnation = its_incarnation
+        returning *
+    ), put as (
+        insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
+            work_type, queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            work_type, queue, "group", options, payload, error
+          from gone
+    )
+    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+end $$;
+-- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+create or replace function txqueue.complete_in_6(
+    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    with gone as (
+        delete from job_assigned_6
+         where job_id = any (ids) and assignment = its_assignment and incarnation = its_incarnation
+        returning *
+    ), put as (
+        insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
+            work_type, queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            work_type, queue, "group", options, payload, error
+          from gone
+    )
+    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+end $$;
+-- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+create or replace function txqueue.complete_in_7(
+    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    with gone as (
+        delete from job_assigned_7
+         where job_id = any (ids) and assignment = its_assignment and incarnation = its_incarnation
+        returning *
+    ), put as (
+        insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
+            work_type, queue, "group", options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            work_type, queue, "group", options, payload, error
+          from gone
+    )
+    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
 end $$;
 
 -- Completes one job in the caller's transaction, with its own writes or not at all. Returns false
@@ -680,13 +1099,13 @@ select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) a
  group by queue, work_type, state, waiting_for;
 comment on view txqueue.live_jobs is 'Jobs that are not history yet, counted.';
 
--- Locks the first ready jobs of one lane and queue, in rank order up to a place in it, and says what a
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
 -- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
--- leaves them out. The statement is planned anew each time: a cached generic plan of it
--- ran six times slower.
-create or replace function txqueue.lock_ready(
-    its_lane smallint, its_queue text, work_types text[], until_rank timestamptz,
-    until_job bigint, at_most integer, most_deaths integer,
+-- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
+-- itself, the planner chose one that ran six times slower.
+create or replace function txqueue.lock_ready_0(
+    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    at_most integer, most_deaths integer,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
     out grouped integer, out suspects tid[])
 language plpgsql volatile
@@ -695,19 +1114,214 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
+#variable_conflict use_column
 begin
-    execute format($claim$
-        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
-                  from job_ready_%s
-                 where queue = $1 and work_type = any ($2) and (rank, job_id) <= ($3, $4) and deaths <= $6
-                 order by rank, job_id limit $5 for update skip locked) as locked
-        $claim$, its_lane)
+    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
       into jobs, tids, weight, heaviest, octets, grouped, suspects
-      using its_queue, work_types, coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807), at_most,
-            most_deaths;
+      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+              from job_ready_0
+             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
+               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
+             order by rank, job_id limit at_most for update skip locked) as locked;
+end $$;
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
+-- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
+-- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
+-- itself, the planner chose one that ran six times slower.
+create or replace function txqueue.lock_ready_1(
+    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    at_most integer, most_deaths integer,
+    out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
+    out grouped integer, out suspects tid[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+      into jobs, tids, weight, heaviest, octets, grouped, suspects
+      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+              from job_ready_1
+             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
+               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
+             order by rank, job_id limit at_most for update skip locked) as locked;
+end $$;
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
+-- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
+-- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
+-- itself, the planner chose one that ran six times slower.
+create or replace function txqueue.lock_ready_2(
+    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    at_most integer, most_deaths integer,
+    out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
+    out grouped integer, out suspects tid[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+      into jobs, tids, weight, heaviest, octets, grouped, suspects
+      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+              from job_ready_2
+             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
+               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
+             order by rank, job_id limit at_most for update skip locked) as locked;
+end $$;
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
+-- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
+-- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
+-- itself, the planner chose one that ran six times slower.
+create or replace function txqueue.lock_ready_3(
+    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    at_most integer, most_deaths integer,
+    out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
+    out grouped integer, out suspects tid[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+      into jobs, tids, weight, heaviest, octets, grouped, suspects
+      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+              from job_ready_3
+             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
+               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
+             order by rank, job_id limit at_most for update skip locked) as locked;
+end $$;
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
+-- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
+-- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
+-- itself, the planner chose one that ran six times slower.
+create or replace function txqueue.lock_ready_4(
+    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    at_most integer, most_deaths integer,
+    out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
+    out grouped integer, out suspects tid[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+      into jobs, tids, weight, heaviest, octets, grouped, suspects
+      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+              from job_ready_4
+             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
+               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
+             order by rank, job_id limit at_most for update skip locked) as locked;
+end $$;
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
+-- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
+-- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
+-- itself, the planner chose one that ran six times slower.
+create or replace function txqueue.lock_ready_5(
+    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    at_most integer, most_deaths integer,
+    out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
+    out grouped integer, out suspects tid[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+      into jobs, tids, weight, heaviest, octets, grouped, suspects
+      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+              from job_ready_5
+             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
+               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
+             order by rank, job_id limit at_most for update skip locked) as locked;
+end $$;
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
+-- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
+-- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
+-- itself, the planner chose one that ran six times slower.
+create or replace function txqueue.lock_ready_6(
+    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    at_most integer, most_deaths integer,
+    out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
+    out grouped integer, out suspects tid[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+      into jobs, tids, weight, heaviest, octets, grouped, suspects
+      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+              from job_ready_6
+             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
+               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
+             order by rank, job_id limit at_most for update skip locked) as locked;
+end $$;
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
+-- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
+-- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
+-- itself, the planner chose one that ran six times slower.
+create or replace function txqueue.lock_ready_7(
+    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    at_most integer, most_deaths integer,
+    out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
+    out grouped integer, out suspects tid[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+      into jobs, tids, weight, heaviest, octets, grouped, suspects
+      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+              from job_ready_7
+             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
+               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
+             order by rank, job_id limit at_most for update skip locked) as locked;
 end $$;
 
 -- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more
@@ -753,8 +1367,11 @@ $$;
 -- What masters call: promotes what is due, then takes ready jobs for this node in rank order, up
 -- to free_weight, as chunks of at most chunk_jobs, at least one for each worker where there are that
 -- many. Returns one row a chunk; the last row has no
--- assignment and says in due_in how many seconds to wait for the next job that waits for time, and
--- in seen_at the moment up to which due jobs were promoted.
+-- assignment and says in due_in how many seconds to wait for the next job that waits for time, in
+-- seen_at the moment up to which due jobs were promoted, and in reached the rank before which nothing
+-- was left. A caller that claims again at once passes that as from_rank, so that the dead rows before
+-- it are not read again; what has come in before it since is found by the next claim without it.
+-- It is null when all that was ready is taken, and text because not every client can read every moment.
 --
 -- Lanes are taken one after the other, the one with the smallest rank first and up to the next
 -- lane's smallest, or a sixteenth of the batch beyond it, so that lanes that interleave finely
@@ -766,9 +1383,9 @@ $$;
 create or replace function txqueue.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
-    since timestamptz default null, take_suspects boolean default true)
+    since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity')
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
-               due_in double precision, seen_at timestamptz)
+               due_in double precision, seen_at timestamptz, reached text)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -782,6 +1399,8 @@ declare
     room       bigint := free_weight;
     step       integer := greatest(1, free_weight / 16);
     head       record;
+    its_lock   text;
+    its_move   text;
     claimed    record;
     parked     integer;
     size       integer;
@@ -805,23 +1424,26 @@ begin
     end if;
     while room > 0 and steps < 64 and not is_last loop
         steps := steps + 1;
-        select each.lane, first.queue, lead(first.rank) over following as until_rank,
+        select each.lane, first.queue, first.rank, lead(first.rank) over following as until_rank,
                lead(first.job_id) over following as until_job
           into head
           from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
                lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
                          where ready.lane = each.lane and ready.queue = wanted.queue
-                           and ready.work_type = any (work_types)
+                           and ready.work_type = any (work_types) and ready.rank >= from_rank
                          order by ready.rank, ready.job_id limit 1) as first
          where each.lane <> all (passed)
         window following as (order by first.rank, first.job_id)
          order by first.rank, first.job_id limit 1;
         exit when not found;
-        claimed := lock_ready(head.lane, head.queue, work_types, head.until_rank, head.until_job, room::integer, deaths);
+        reached := head.rank;
+        its_lock := format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7)', head.lane);
+        its_move := format('select * from assign_%s($1, $2, $3)', head.lane);
+        execute its_lock into claimed using head.queue, work_types, head.rank, head.until_rank, head.until_job, room::integer, deaths;
         -- Nothing else was ready, and it is all taken: there is no need to look again.
         is_last := head.until_rank is null and claimed.jobs < room and claimed.grouped = 0;
         if claimed.jobs < step and not is_last then
-            claimed := lock_ready(head.lane, head.queue, work_types, null, null, step, deaths);
+            execute its_lock into claimed using head.queue, work_types, head.rank, null::timestamptz, null::bigint, step, deaths;
             if claimed.jobs < step then
                 passed := passed || head.lane;
             end if;
@@ -845,8 +1467,7 @@ begin
             if suspect is not null then
                 lane := head.lane;
                 alone := true;
-                select moved.* into assignment, jobs, weight, chunk
-                  from assign(head.lane, array[suspect], its_node, its_incarnation) as moved;
+                execute its_move into assignment, jobs, weight, chunk using array[suspect], its_node, its_incarnation;
                 room := room - weight;
                 found_any := true;
                 return next;
@@ -856,14 +1477,16 @@ begin
         size := least(chunk_jobs, greatest(1, ceil(cardinality(tids)::numeric / workers)));
         while cardinality(tids) > 0 loop
             lane := head.lane;
-            select moved.* into assignment, jobs, weight, chunk
-              from assign(head.lane, tids[1 : size], its_node, its_incarnation) as moved;
+            execute its_move into assignment, jobs, weight, chunk using tids[1 : size], its_node, its_incarnation;
             tids := tids[jobs + 1 :];
             room := room - weight;
             found_any := true;
             return next;
         end loop;
     end loop;
+    if is_last then
+        reached := null;
+    end if;
     if steps = 64 then
         due_in := 0;
     elsif free_weight > 0 and found_any = (select last_value = 1 from asleep) then

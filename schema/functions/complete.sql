@@ -6,27 +6,26 @@ create or replace function @schema@.complete(
 returns integer
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
-set enable_seqscan = off
-set jit = off
 as $$
 declare
-    total   integer := 0;
-    moved   integer;
-    keys    text[];
-    groups  text[];
+    total     integer := 0;
+    remaining integer;
+    moved     integer;
+    keys      text[];
+    groups    text[];
+    lane      integer;
 begin
     for each in 1 .. cardinality(lanes) loop
-        select done.jobs, done.groups into moved, keys
-          from complete_in(format('job_assigned_%s', lanes[each]), its_incarnation, assignments[each], ids[each]) as done;
-        total := total + moved;
-        groups := groups || keys;
+        remaining := cardinality(ids[each]::bigint[]);
         -- A job that ran long may have been moved to another lane by rotation.
-        if moved < cardinality(ids[each]::bigint[]) then
-            select done.jobs, done.groups into moved, keys
-              from complete_in('job_assigned', its_incarnation, assignments[each], ids[each]) as done;
+        foreach lane in array array[lanes[each]] || array_remove('{0,1,2,3,4,5,6,7}'::smallint[], lanes[each]) loop
+            exit when remaining = 0;
+            execute format('select jobs, groups from complete_in_%s($1, $2, $3)', lane)
+               into moved, keys using its_incarnation, assignments[each], ids[each]::bigint[];
+            remaining := remaining - moved;
             total := total + moved;
             groups := groups || keys;
-        end if;
+        end loop;
     end loop;
     if groups is not null then
         perform free_groups(groups);

@@ -1,8 +1,11 @@
 -- What masters call: promotes what is due, then takes ready jobs for this node in rank order, up
 -- to free_weight, as chunks of at most chunk_jobs, at least one for each worker where there are that
 -- many. Returns one row a chunk; the last row has no
--- assignment and says in due_in how many seconds to wait for the next job that waits for time, and
--- in seen_at the moment up to which due jobs were promoted.
+-- assignment and says in due_in how many seconds to wait for the next job that waits for time, in
+-- seen_at the moment up to which due jobs were promoted, and in reached the rank before which nothing
+-- was left. A caller that claims again at once passes that as from_rank, so that the dead rows before
+-- it are not read again; what has come in before it since is found by the next claim without it.
+-- It is null when all that was ready is taken, and text because not every client can read every moment.
 --
 -- Lanes are taken one after the other, the one with the smallest rank first and up to the next
 -- lane's smallest, or a sixteenth of the batch beyond it, so that lanes that interleave finely
@@ -14,9 +17,9 @@
 create or replace function @schema@.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
-    since timestamptz default null, take_suspects boolean default true)
+    since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity')
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
-               due_in double precision, seen_at timestamptz)
+               due_in double precision, seen_at timestamptz, reached text)
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
@@ -30,6 +33,8 @@ declare
     room       bigint := free_weight;
     step       integer := greatest(1, free_weight / 16);
     head       record;
+    its_lock   text;
+    its_move   text;
     claimed    record;
     parked     integer;
     size       integer;
@@ -53,23 +58,26 @@ begin
     end if;
     while room > 0 and steps < 64 and not is_last loop
         steps := steps + 1;
-        select each.lane, first.queue, lead(first.rank) over following as until_rank,
+        select each.lane, first.queue, first.rank, lead(first.rank) over following as until_rank,
                lead(first.job_id) over following as until_job
           into head
           from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
                lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
                          where ready.lane = each.lane and ready.queue = wanted.queue
-                           and ready.work_type = any (work_types)
+                           and ready.work_type = any (work_types) and ready.rank >= from_rank
                          order by ready.rank, ready.job_id limit 1) as first
          where each.lane <> all (passed)
         window following as (order by first.rank, first.job_id)
          order by first.rank, first.job_id limit 1;
         exit when not found;
-        claimed := lock_ready(head.lane, head.queue, work_types, head.until_rank, head.until_job, room::integer, deaths);
+        reached := head.rank;
+        its_lock := format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7)', head.lane);
+        its_move := format('select * from assign_%s($1, $2, $3)', head.lane);
+        execute its_lock into claimed using head.queue, work_types, head.rank, head.until_rank, head.until_job, room::integer, deaths;
         -- Nothing else was ready, and it is all taken: there is no need to look again.
         is_last := head.until_rank is null and claimed.jobs < room and claimed.grouped = 0;
         if claimed.jobs < step and not is_last then
-            claimed := lock_ready(head.lane, head.queue, work_types, null, null, step, deaths);
+            execute its_lock into claimed using head.queue, work_types, head.rank, null::timestamptz, null::bigint, step, deaths;
             if claimed.jobs < step then
                 passed := passed || head.lane;
             end if;
@@ -93,8 +101,7 @@ begin
             if suspect is not null then
                 lane := head.lane;
                 alone := true;
-                select moved.* into assignment, jobs, weight, chunk
-                  from assign(head.lane, array[suspect], its_node, its_incarnation) as moved;
+                execute its_move into assignment, jobs, weight, chunk using array[suspect], its_node, its_incarnation;
                 room := room - weight;
                 found_any := true;
                 return next;
@@ -104,14 +111,16 @@ begin
         size := least(chunk_jobs, greatest(1, ceil(cardinality(tids)::numeric / workers)));
         while cardinality(tids) > 0 loop
             lane := head.lane;
-            select moved.* into assignment, jobs, weight, chunk
-              from assign(head.lane, tids[1 : size], its_node, its_incarnation) as moved;
+            execute its_move into assignment, jobs, weight, chunk using tids[1 : size], its_node, its_incarnation;
             tids := tids[jobs + 1 :];
             room := room - weight;
             found_any := true;
             return next;
         end loop;
     end loop;
+    if is_last then
+        reached := null;
+    end if;
     if steps = 64 then
         due_in := 0;
     elsif free_weight > 0 and found_any = (select last_value = 1 from asleep) then

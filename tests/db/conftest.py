@@ -9,27 +9,17 @@ from contextlib import closing
 
 import psycopg2
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tests.db.masters import Master, master
 from tests.fixtures.databases import Templates, fresh_database
-
-# How fast examples are made says something of the machine, not of the code; and an example
-# empties the database itself.
-settings.register_profile(
-    "db",
-    deadline=None,
-    max_examples=15,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-settings.load_profile("db")
 
 EMPTY = """
     drop table if exists app;
     truncate txqueue.job, txqueue.node_info, txqueue.work_type;
     delete from txqueue.setting;
     insert into txqueue.setting default values;
-    select setval('txqueue.job_id', 1, false), setval('txqueue.asleep', 0)
+    select setval('txqueue.job_id', 1, false);
+    select setval('txqueue.asleep', 0), setval('txqueue.lane', 0)
 """
 
 

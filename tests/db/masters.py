@@ -20,6 +20,7 @@ class Claimed:
     chunks: list[Taken]
     weights: list[int]
     due_in: float | None
+    reached: str | None
 
     @property
     def ids(self) -> list[int]:
@@ -45,19 +46,20 @@ class Master(Stored):
         largest: int | None = None,
         capacity: int = 100,
         workers: int = 1,
+        from_rank: str = "-infinity",
     ) -> Claimed:
         """Call `next_job()`."""
         self.cursor.execute(
-            "select lane, assignment, chunk, weight, due_in from txqueue.next_job"
-            "(%s, %s, %s::text[], %s::text[], %s, %s, %s, 1000, %s)",
+            "select lane, assignment, chunk, weight, due_in, reached from txqueue.next_job"
+            "(%s, %s, %s::text[], %s::text[], %s, %s, %s, 1000, %s, from_rank => %s)",
             (
                 *(self.node_id, self.incarnation, list(queues), list(work_types)),
-                *(weight, largest or weight, capacity, workers),
+                *(weight, largest or weight, capacity, workers, from_rank),
             ),
         )
         *taken, last = self.cursor.fetchall()
         chunks = [Taken(lane, number, json.loads(text)) for lane, number, text, *_ in taken]
-        return Claimed(chunks, [row[3] for row in taken], last[4])
+        return Claimed(chunks, [row[3] for row in taken], *last[4:])
 
     def release(
         self, *assignments: int, died: bool = False, ids: Sequence[int] | None = None

@@ -200,6 +200,21 @@ def test_a_suspect_travels_alone(node: Master) -> None:
     assert [[ids[2]]] == [chunk.ids for chunk in node.take().chunks]
 
 
+def test_it_says_how_far_it_came(node: Master) -> None:
+    """The next claim may begin there; what has come in before it is found by one that does not."""
+    ids = node.enqueue(*[{} for _ in range(4)])
+    first = node.take(2)
+    assert ids[:2] == first.ids
+    assert first.reached is not None
+    urgent = node.enqueue({"priority": 9})
+    second = node.take(1, from_rank=first.reached)
+    assert ids[2:3] == second.ids
+    assert urgent == node.take(1).ids
+    last = node.take(2)
+    assert (ids[3:], None) == (last.ids, last.reached)
+    assert node.take(from_rank="infinity").reached is None
+
+
 def test_it_says_when_the_next_job_is_due(node: Master) -> None:
     """None while nothing waits for time; seconds by the database's clock."""
     assert node.take().due_in is None

@@ -22,6 +22,9 @@ CHUNK_JOBS = 1000
 # a transaction may commit a due job late.
 PROMOTED_MARGIN = timedelta(minutes=1)
 FULL_LOOK = 10.0
+# Dead rows of jobs taken are skipped likewise, for so many seconds: so much later may a job be
+# taken that comes in before those that are being worked off.
+LOOK_BACK = 0.1
 
 
 class Performers(Protocol):
@@ -83,6 +86,8 @@ class Sweeper(Periodic):
         self._claimed_at = float("-inf")
         self._looked_at = float("-inf")
         self._since: datetime | None = None
+        self._reached: str | None = None
+        self._looked_back_at = float("-inf")
         self._may_have_lost_a_claim = False
         self._wants_room = False
 
@@ -131,6 +136,7 @@ class Sweeper(Periodic):
                 workers=room.workers,
                 since=self._look_since(),
                 suspects=self._performers.takes_suspects,
+                from_rank=self._rank_from(),
             )
         except DatabaseUnavailable:
             self._may_have_lost_a_claim = True
@@ -144,9 +150,17 @@ class Sweeper(Periodic):
         self._looked_at = self._claimed_at
         return None
 
+    def _rank_from(self) -> str | None:
+        if self._reached is None or self._claimed_at - self._looked_back_at >= LOOK_BACK:
+            self._reached, self._looked_back_at = None, self._claimed_at
+        return self._reached
+
     def _pause_after(self, claim: Claim) -> float:
+        looked_back, self._reached = self._reached is None, claim.reached
         if claim.chunks:
             self._empty_claims = 0
+            return 0.0
+        if not looked_back:
             return 0.0
         self._wants_room = False
         self._empty_claims += 1

@@ -39,11 +39,13 @@ class Claim:
         chunks: The jobs taken.
         due_in: Seconds until the next job that waits for time is due; None when none waits.
         seen_at: The database's clock; due jobs up to then are promoted.
+        reached: The rank before which nothing was left, as text; None when nothing was left at all.
     """
 
     chunks: list[Chunk]
     due_in: float | None
     seen_at: datetime
+    reached: str | None = None
 
 
 @frozen
@@ -123,11 +125,13 @@ class Engine:
         workers: int,
         since: datetime | None,
         suspects: bool = True,
+        from_rank: str | None = None,
     ) -> Claim:
         """Promote what is due and take ready jobs in rank order; see the stored function."""
         rows = await self.pool.query(
-            "select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at from "
-            f"{self.schema}.next_job(%s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s, %s, %s)",
+            "select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, reached from "
+            f"{self.schema}.next_job"
+            "(%s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s, %s, %s, %s)",
             (
                 node_id,
                 incarnation,
@@ -140,6 +144,7 @@ class Engine:
                 workers,
                 since,
                 suspects,
+                from_rank or "-infinity",
             ),
         )
         return Claim([Chunk(incarnation, *row[:6]) for row in rows[:-1]], *rows[-1][6:])

@@ -10,7 +10,8 @@ from txqueue.errors import ConfigurationError
 __all__ = ["Migration", "checked_name", "functions", "migrations"]
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}")
-_TOKEN = "@schema@"
+_SCHEMA, _LANE = "@schema@", "@lane@"
+_LANES = 8
 
 
 @frozen
@@ -46,8 +47,17 @@ def migrations(schema: str) -> list[Migration]:
 
 
 def functions(schema: str) -> list[tuple[str, str]]:
-    """Return the name and text of every stored function."""
-    return _sql_files("functions", schema)
+    """Return the name and text of every stored function.
+
+    A file that names a lane makes one function for each.
+    """
+    return [(name, _for_each_lane(sql)) for name, sql in _sql_files("functions", schema)]
+
+
+def _for_each_lane(sql: str) -> str:
+    if _LANE not in sql:
+        return sql
+    return "".join(sql.replace(_LANE, str(lane)) for lane in range(_LANES))
 
 
 def _sql_files(folder: str, schema: str) -> list[tuple[str, str]]:
@@ -57,6 +67,6 @@ def _sql_files(folder: str, schema: str) -> list[tuple[str, str]]:
         if entry.name.endswith(".sql")
     ]
     return [
-        (entry.name.removesuffix(".sql"), entry.read_text("utf-8").replace(_TOKEN, schema))
+        (entry.name.removesuffix(".sql"), entry.read_text("utf-8").replace(_SCHEMA, schema))
         for entry in sorted(entries, key=lambda entry: entry.name)
     ]
