@@ -7,6 +7,7 @@ __all__ = [
     "InvalidWork",
     "JobFailed",
     "JobNotFound",
+    "NodeUnavailable",
     "Refused",
     "SchemaMismatch",
     "TokenLost",
@@ -43,6 +44,10 @@ class DatabaseUnavailable(TxqueueError):
 
 class SchemaMismatch(TxqueueError):
     """The schema in the database is missing, older or newer than this version needs."""
+
+
+class NodeUnavailable(TxqueueError):
+    """No node answers at an endpoint."""
 
 
 class EmbeddedUnavailable(TxqueueError):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from urllib.parse import quote
 
 from twisted.python import usage
 
@@ -18,6 +19,7 @@ from txqueue.node.service import Node, NodeSettings
 from txqueue.settings import Settings
 from txqueue.store.migrations import check_version
 from txqueue.store.schema import checked_name
+from txqueue.wire.endpoints import parsed_endpoint
 from txqueue.work import known_work_types
 
 __all__ = ["Options", "makeService"]
@@ -44,6 +46,14 @@ class Options(usage.Options):
         ["name", None, None, "the node's name (default: the host's)"],
         ["lease", None, None, "seconds after which a silent node is held for dead (default: 10)"],
         ["schema", None, None, "the schema of the tables (default: txqueue)"],
+        [
+            "admin",
+            None,
+            None,
+            "where it answers questions about itself: unix:PATH or tcp:PORT, on this host only"
+            " (default: a unix socket in the state directory)",
+        ],
+        ["state-dir", None, None, "its own files (default: ~/.local/state/txqueue)"],
     ]
 
     def __init__(self) -> None:
@@ -59,6 +69,8 @@ class Options(usage.Options):
         """Check everything before anything starts, so that an error is one clean line."""
         try:
             self.node = _node_settings(self)
+            if self.node.admin is not None:
+                self.node.admin.ensure_free()
             _import(self.node.app)
             check_version(self.node.dsn, self.node.schema)
         except TxqueueError as error:
@@ -78,18 +90,26 @@ def makeService(options: Options) -> Node:
 
 
 def _node_settings(options: Options) -> NodeSettings:
-    given = {**options, "app": options["app"] or None}
-    settings = Settings(given, os.environ, Path.cwd())
+    given = {name.replace("-", "_"): value for name, value in options.items()}
+    settings = Settings({**given, "app": options["app"] or None}, os.environ, Path.cwd())
+    name = str(settings.get("name", socket.gethostname()))
     return NodeSettings(
         dsn=settings.dsn(),
         app=settings.names("app", []),
         workers=settings.whole("workers", os.cpu_count() or 1),
         queues=settings.names("queues", ["default"]),
         capacity=settings.whole("capacity", 100),
-        name=str(settings.get("name", socket.gethostname())),
+        name=name,
         lease=settings.seconds("lease", 10.0, least=1.0),
         schema=checked_name(str(settings.get("schema", "txqueue"))),
+        admin=parsed_endpoint(str(settings.get("admin", _admin_socket(settings, name)))),
     )
+
+
+def _admin_socket(settings: Settings, name: str) -> str:
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    folder = Path(settings.get("state_dir", Path(home) / "txqueue"))
+    return f"unix:{folder / quote(name, safe='')}.sock"
 
 
 def _import(modules: list[str]) -> None:

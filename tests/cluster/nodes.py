@@ -160,6 +160,7 @@ class Nodes:
         told = {
             "TXQUEUE_DSN": self.database.dsn,
             "TXQUEUE_LEASE": LEASE,
+            "TXQUEUE_STATE_DIR": str(folder),
             "TXQUEUE_TEST_NODE": run,
             **settings,
         }

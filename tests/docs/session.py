@@ -157,7 +157,13 @@ class Session:
     def _environment(self) -> dict[str, str]:
         ours = {name: text for name, text in os.environ.items() if not _leads_astray(name)}
         path = f"{Path(sys.executable).parent}{os.pathsep}{ours.get('PATH', '')}"
-        plain = {"COLUMNS": "200", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", "TXQUEUE_LEASE": LEASE}
+        plain = {
+            "COLUMNS": "200",
+            "NO_COLOR": "1",
+            "PYTHONUNBUFFERED": "1",
+            "TXQUEUE_LEASE": LEASE,
+            "TXQUEUE_STATE_DIR": str(self.folder),
+        }
         return {**ours, **plain, "PATH": path, **self.environment}
 
 

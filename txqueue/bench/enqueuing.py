@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
-
-from twisted.internet import task
-from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from txqueue.bench.ground import Ground
 from txqueue.bench.stages import Advance, Stages
 from txqueue.bench.traffic import publish
 from txqueue.bench.work import Counted
+from txqueue.client.blocking import run_in_reactor
 from txqueue.client.queue import WorkQueue
 
 __all__ = ["enqueuing"]
@@ -49,7 +44,7 @@ def enqueuing(ground: Ground, stages: Stages, jobs: int) -> dict[str, Any]:
         finally:
             await queue.close()
 
-    count, singly, bulk = _in_reactor(measure)
+    count, singly, bulk = run_in_reactor(measure)
     return {
         "workload": "enqueue",
         "jobs": count + jobs,
@@ -77,23 +72,3 @@ async def _in_bulk(queue: WorkQueue, jobs: int, advance: Advance) -> float:
     passed = time.monotonic() - began
     advance(jobs)
     return jobs / passed
-
-
-def _in_reactor(function: Callable[[Any], Awaitable[Any]]) -> Any:
-    """Run a coroutine function in the reactor, which this process can do but once."""
-    ended: list[Any] = []
-
-    async def run(reactor: Any) -> Any:
-        return await function(reactor)
-
-    def main(reactor: Any) -> Deferred[None]:
-        return Deferred.fromCoroutine(run(reactor)).addBoth(ended.append)
-
-    # SystemExit is how react() says that it is over, well or not.
-    with suppress(SystemExit):
-        task.react(main)
-    if not ended:
-        raise KeyboardInterrupt
-    if isinstance(ended[0], Failure):
-        ended[0].raiseException()
-    return ended[0]

@@ -92,6 +92,7 @@ class RunningNode:
         return ours | {
             "TXQUEUE_DSN": self._ground.dsn,
             "TXQUEUE_SCHEMA": self._ground.schema,
+            "TXQUEUE_STATE_DIR": str(self._ground.folder),
             FOLDER_VARIABLE: str(self._ground.folder),
         }
 

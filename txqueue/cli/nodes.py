@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txqueue.cli.options import Command, Options
-from txqueue.cli.output import show, styled, table
+from txqueue.cli.output import facts, show, styled, table
 from txqueue.cli.words import age, amount
 
 if TYPE_CHECKING:
@@ -21,9 +21,13 @@ COLOURS = {"alive": "green", "draining": "yellow", "dead": "bold red"}
 
 
 @click.command(cls=Command)
+@click.option("--node", "endpoint", metavar="ENDPOINT", help="Ask this node, not the database.")
 @click.pass_obj
-def nodes(options: Options) -> None:
+def nodes(options: Options, endpoint: str | None) -> None:
     """Show the nodes: who runs, where, and how busy."""
+    if endpoint is not None:
+        _show_node(options, endpoint)
+        return
     from txqueue.store.reading import Reader, Session
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
@@ -31,6 +35,37 @@ def nodes(options: Options) -> None:
         found, now = reader.nodes(), reader.now()
     document = {"nodes": [node_document(node, now) for node in found]}
     show(options, document, lambda: _tables(document["nodes"], now))
+
+
+def _show_node(options: Options, endpoint: str) -> None:
+    from txqueue.client.asking import inspect_node
+    from txqueue.client.blocking import run_in_reactor
+    from txqueue.wire.endpoints import parsed_endpoint
+
+    place = parsed_endpoint(endpoint)
+    node = run_in_reactor(lambda reactor: inspect_node(reactor, place))
+    show(options, {"nodes": [node]}, lambda: _itself(node))
+
+
+def _itself(node: Mapping[str, Any]) -> Iterator[RenderableType]:
+    yield facts(
+        [
+            ("node", node["name"]),
+            ("state", styled(node["state"], COLOURS.get(node["state"], ""))),
+            ("where", f"{node['hostname']}:{node['pid']}"),
+            ("lease", "held" if node["has_lease"] else "lost: it starts nothing"),
+            ("load", f"{node['load']:.0%}"),
+            ("queues", ", ".join(node["queues"])),
+        ]
+    )
+    yield ""
+    columns = [">process", "state", ">jobs", ">weight"]
+    yield table("Workers", columns, (_worker_row(worker) for worker in node["workers"]))
+
+
+def _worker_row(worker: Mapping[str, Any]) -> list[object]:
+    state = "ready" if worker["is_ready"] else "starting"
+    return [str(worker["pid"]), state, amount(worker["jobs"]), amount(worker["weight"])]
 
 
 def node_document(node: Mapping[str, Any], now: datetime) -> dict[str, Any]:

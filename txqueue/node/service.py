@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
-from attrs import asdict, field, frozen
+from attrs import field, frozen
 from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.errors import TxqueueError
+from txqueue.node.admin import Admin
 from txqueue.node.alarm import Periodic
 from txqueue.node.ears import Ears
 from txqueue.node.ledger import Ledger
@@ -25,6 +26,7 @@ from txqueue.node.workers import WorkerPool
 from txqueue.store.engine import Engine
 from txqueue.store.listener import Listener
 from txqueue.store.pool import Pool
+from txqueue.wire.endpoints import Endpoint
 from txqueue.work import WorkItem, known_work_types
 
 __all__ = ["Node", "NodeSettings", "policy_row"]
@@ -33,6 +35,7 @@ __all__ = ["Node", "NodeSettings", "policy_row"]
 CONNECTIONS = 3
 # A statement without an answer for so long, or for a lease, is held for lost; seconds.
 PATIENCE = 10.0
+FOR_WORKERS = ("dsn", "app", "capacity", "name", "schema")
 # What a stop at once has to write down what it gives back; seconds.
 LAST_GRACE = 5.0
 
@@ -50,6 +53,7 @@ class NodeSettings:
         name: The node's name.
         lease: Seconds after which a silent node is held for dead.
         schema: The name of the schema.
+        admin: Where it answers questions about itself; None for nowhere.
     """
 
     dsn: str = field(repr=False)
@@ -60,6 +64,7 @@ class NodeSettings:
     name: str = field(factory=socket.gethostname)
     lease: float = 10.0
     schema: str = "txqueue"
+    admin: Endpoint | None = None
 
 
 class Node(MultiService):
@@ -91,7 +96,7 @@ class Node(MultiService):
             reactor,
             workers=settings.workers,
             capacity=settings.capacity,
-            settings=asdict(settings),
+            settings={name: getattr(settings, name) for name in FOR_WORKERS},
             reports=self._ledger,
             room_made=self._room_made,
         )
@@ -124,12 +129,28 @@ class Node(MultiService):
         )
         for service in self._in_order():
             service.setServiceParent(self)
+        self._admin: Admin | None = None
+        if settings.admin is not None:
+            self._admin = Admin(reactor, settings.admin, self.describe, self._stop)
+            self._admin.setServiceParent(self)
 
     def stopService(self) -> Deferred[None]:
         """Drain: take nothing, give back what was not started, wait for what runs, and leave."""
         self.running = False
         self._draining = Deferred.fromCoroutine(self._drain())
         return self._draining.addErrback(self._not_drained)
+
+    def describe(self) -> dict[str, Any]:
+        """Say how the node is, without asking the database; plain data, no secret."""
+        return {
+            **self._row(),
+            "incarnation": self._registry.incarnation,
+            "state": "alive" if self.running else "draining",
+            "has_lease": self._registry.identity is not None,
+            "load": self._workers.load,
+            "workers": self._workers.describe(),
+            "unwritten": not self._ledger.is_clean,
+        }
 
     def stop_at_once(self) -> None:
         """End the worker processes now, give their jobs back, and leave, all within seconds."""
@@ -170,12 +191,18 @@ class Node(MultiService):
             self._workers.stop_at_once()
             self._reactor.stop()
 
+    def _stop(self) -> None:
+        if self.running:
+            self._reactor.stop()
+
     async def _drain(self) -> None:
         for service in (self._sweeper, self._ears, self._maintenance):
             await _stopped(service)
         await self._say("draining")
         await self._workers.drain()
         await _stopped(self._workers)
+        if self._admin is not None:
+            await _stopped(self._admin)
         await self._ledger.close()
         await _stopped(self._registry)
         await self._say("stopped")
@@ -198,7 +225,7 @@ class Node(MultiService):
         )
 
 
-async def _stopped(service: Periodic | WorkerPool) -> None:
+async def _stopped(service: Periodic | WorkerPool | Admin) -> None:
     stopping = service.stopService()
     if stopping is not None:
         await stopping

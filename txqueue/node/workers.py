@@ -122,6 +122,18 @@ class WorkerPool(Service):
         total = self._count * self.capacity
         return sum(worker.outstanding for worker in self._workers.values()) / total
 
+    def describe(self) -> list[dict[str, int | bool]]:
+        """Say of each process its number, whether it is ready, and the jobs and weight it holds."""
+        return [
+            {
+                "pid": worker.pid,
+                "is_ready": worker.is_ready,
+                "jobs": sum(worker.held.values()),
+                "weight": worker.outstanding,
+            }
+            for worker in self._workers.values()
+        ]
+
     def perform(self, chunks: Iterable[Chunk]) -> None:
         """Hand each chunk to the least loaded worker."""
         for chunk in chunks:

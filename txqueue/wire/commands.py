@@ -1,4 +1,4 @@
-"""What a master and its worker processes say to each other."""
+"""What a master and its worker processes say to each other, and what anyone may ask a node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from twisted.protocols import amp
 
 from txqueue.wire.text import LongText
 
-__all__ = ["CannotImport", "Configure", "Finish", "GiveBack", "Lease", "Perform", "Settle", "Start"]
+__all__ = [
+    "CannotImport",
+    "Configure",
+    "Finish",
+    "GiveBack",
+    "Inspect",
+    "Lease",
+    "Perform",
+    "Settle",
+    "Start",
+]
 
 
 class CannotImport(Exception):
@@ -90,3 +100,10 @@ class GiveBack(amp.Command):
 
     arguments = []
     response = [(b"unstarted", LongText()), (b"weight", amp.Integer())]
+
+
+class Inspect(amp.Command):
+    """Anyone who reaches its admin endpoint to a node: how are you? Answered with a JSON object."""
+
+    arguments = []
+    response = [(b"node", LongText())]

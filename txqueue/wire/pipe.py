@@ -1,4 +1,4 @@
-"""The connection between a master and one worker: AMP over a socket pair."""
+"""AMP connections: the one between a master and a worker, and those to a node's endpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twisted.internet.protocol import Factory, connectionDone
 from twisted.protocols import amp
 from twisted.python.failure import Failure
 
-__all__ = ["Pipe", "PipeFactory"]
+__all__ = ["Pipe", "PipeFactory", "PipeServer"]
 
 Responders = Mapping[type[amp.Command], Callable[..., Any]]
 
@@ -63,3 +63,33 @@ class PipeFactory(Factory):
     def buildProtocol(self, addr: IAddress | None) -> Pipe:  # noqa: ARG002 - Twisted's
         """Return the pipe."""
         return self._pipe
+
+
+class PipeServer(Factory):
+    """Makes a pipe for everybody who connects, as far as there is room.
+
+    Args:
+        responders: For each command the function that carries it out.
+        most: How many may be connected at a time; who comes beyond that is not answered.
+    """
+
+    noisy = False
+
+    def __init__(self, responders: Responders, most: int = 32) -> None:
+        self._responders = responders
+        self._most = most
+        self._pipes: list[Pipe] = []
+
+    def buildProtocol(self, addr: IAddress | None) -> Pipe | None:  # noqa: ARG002 - Twisted's
+        """Return a new pipe, or None when there are enough."""
+        if len(self._pipes) >= self._most:
+            return None
+        pipe = Pipe(self._responders, lost=lambda: self._pipes.remove(pipe))
+        self._pipes.append(pipe)
+        return pipe
+
+    def hang_up(self) -> None:
+        """Close all connections."""
+        for pipe in list(self._pipes):
+            transport: Any = pipe.transport
+            transport.abortConnection()

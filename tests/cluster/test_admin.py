@@ -1,0 +1,80 @@
+"""What a node answers about itself, and where it listens."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cluster.app import Noted
+from tests.cluster.nodes import PATIENCE, Node, Nodes, command, environment
+from tests.waiting import eventually
+from txqueue import WorkQueue
+
+
+def socket_of(node: Node) -> Path:
+    """Its admin endpoint."""
+    return node.folder / f"{node.name}.sock"
+
+
+def asked(endpoint: str) -> subprocess.CompletedProcess[str]:
+    """Run `txqueue nodes --node ENDPOINT`, without any database to ask."""
+    return subprocess.run(
+        [Path(sys.executable).with_name("txqueue"), "nodes", "--node", endpoint, "--json"],
+        env=environment(TXQUEUE_DSN="host=/nowhere"),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+async def test_a_node_describes_itself(nodes: Nodes, queue: WorkQueue) -> None:
+    """Its processes and what they hold, whether its database answers or not."""
+    node = await nodes.start("--workers", "2").up(2)
+    assert socket_of(node).stat().st_mode & 0o777 == 0o600
+    await queue.enqueue(Noted(60.0))
+
+    def jobs(state: str) -> list[int]:
+        (said,) = json.loads(asked(f"unix:{socket_of(node)}").stdout)["nodes"]
+        assert (said["name"], said["pid"]) == (node.name, node.pid)
+        assert {worker["pid"] for worker in said["workers"]} == node.workers
+        assert node.database.dsn not in json.dumps(said)
+        return sorted(worker["jobs"] for worker in said["workers"] if said["state"] == state)
+
+    await eventually(lambda: jobs("alive") == [0, 1], PATIENCE)
+    node.signal(signal.SIGTERM)
+    await eventually(lambda: jobs("draining") == [0, 1], PATIENCE)
+    node.signal(signal.SIGTERM)
+    node.ended()
+    assert not socket_of(node).exists()
+
+
+async def test_an_endpoint_in_use(nodes: Nodes) -> None:
+    """Whoever comes second does not start, and says why in one line."""
+    node = await nodes.start("--workers", "1").up()
+    second = subprocess.run(
+        command("--app", "tests.cluster.app", "--admin", f"unix:{socket_of(node)}"),
+        env=environment(TXQUEUE_DSN=node.database.dsn),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert second.returncode == 1
+    (line,) = second.stderr.splitlines()
+    assert "another process listens there; choose another --admin or --state-dir" in line
+    assert asked(f"unix:{socket_of(node)}").returncode == 0
+
+
+async def test_a_killed_node_s_socket_is_taken_over(nodes: Nodes) -> None:
+    """Its successor listens there."""
+    killed = await nodes.start("--workers", "1").up()
+    killed.kill()
+    endpoint = f"unix:{socket_of(killed)}"
+    refused = asked(endpoint)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"error: no node answers at {endpoint}" in refused.stderr
+    successor = await nodes.start("--workers", "1", "--admin", endpoint).up()
+    (said,) = json.loads(asked(endpoint).stdout)["nodes"]
+    assert said["pid"] == successor.pid

@@ -1,0 +1,85 @@
+"""Endpoints: of this host only, free or not."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from txqueue.errors import ConfigurationError
+from txqueue.wire.endpoints import parsed_endpoint
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("unix:/run/a.sock", "unix:/run/a.sock"),
+        ("tcp:8750", "tcp:8750:interface=127.0.0.1"),
+        ("tcp:8750:interface=127.0.0.2", "tcp:8750:interface=127.0.0.2"),
+    ],
+)
+def test_an_endpoint_is_read(text: str, meant: str) -> None:
+    """A port without an interface is of loopback, not of the whole world."""
+    assert str(parsed_endpoint(text)) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "is not an endpoint"),
+        ("unix:", "is not an endpoint"),
+        ("8750", "is not an endpoint"),
+        ("ssl:8750", "is not an endpoint"),
+        ("tcp:port", "is not an endpoint"),
+        ("tcp:8750:mode=600", "is not an endpoint"),
+        ("tcp:0", "port 0 is not within 1 to 65535"),
+        ("tcp:65536", "port 65536 is not within 1 to 65535"),
+        ("tcp:8750:interface=0.0.0.0", "not an IPv4 address of this host's loopback"),
+        ("tcp:8750:interface=192.0.2.1", "nothing listens further without mutual TLS"),
+        ("tcp:8750:interface=localhost", "not an IPv4 address of this host's loopback"),
+        ("unix:/" + "x" * 107, "longer than 107 bytes"),
+    ],
+)
+def test_what_is_no_endpoint_of_this_host_is_refused(text: str, what: str) -> None:
+    """With a remedy, before anything listens."""
+    with pytest.raises(ConfigurationError) as caught:
+        parsed_endpoint(text)
+    assert what in str(caught.value)
+    assert caught.value.remedy
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that somebody listens at."""
+    with closing(socket.socket()) as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+def test_a_port_in_use_is_refused(port: int) -> None:
+    """The error names the place and the remedy."""
+    with pytest.raises(ConfigurationError, match=f"cannot listen at tcp:{port}.*in use"):
+        parsed_endpoint(f"tcp:{port}").ensure_free()
+
+
+def test_a_socket_in_use_is_refused(tmp_path: Path) -> None:
+    """One that is left of a dead process is not in use."""
+    path = tmp_path / "made" / "a.sock"
+    endpoint = parsed_endpoint(f"unix:{path}")
+    endpoint.ensure_free()
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    with closing(socket.socket(socket.AF_UNIX)) as other:
+        other.bind(str(path))
+        other.listen()
+        with pytest.raises(ConfigurationError, match="another process listens there"):
+            endpoint.ensure_free()
+    endpoint.ensure_free()
+
+
+def test_a_place_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    """A folder that is a file, for instance."""
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="cannot listen at unix:"):
+        parsed_endpoint(f"unix:{tmp_path / 'file' / 'a.sock'}").ensure_free()

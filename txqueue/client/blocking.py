@@ -1,0 +1,33 @@
+"""Runs a coroutine for code that has no reactor, such as the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from twisted.internet import task
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+__all__ = ["run_in_reactor"]
+
+
+def run_in_reactor(function: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Run a coroutine function in the reactor, which this process can do but once."""
+    ended: list[Any] = []
+
+    async def run(reactor: Any) -> Any:
+        return await function(reactor)
+
+    def main(reactor: Any) -> Deferred[None]:
+        return Deferred.fromCoroutine(run(reactor)).addBoth(ended.append)
+
+    # SystemExit is how react() says that it is over, well or not.
+    with suppress(SystemExit):
+        task.react(main)
+    if not ended:
+        raise KeyboardInterrupt
+    if isinstance(ended[0], Failure):
+        ended[0].raiseException()
+    return ended[0]

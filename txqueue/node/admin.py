@@ -1,0 +1,73 @@
+"""Answers questions about the node, whether the database answers or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from txqueue.wire.commands import Inspect
+from txqueue.wire.endpoints import Endpoint
+from txqueue.wire.pipe import PipeServer
+
+__all__ = ["Admin"]
+
+
+class Admin(Service):
+    """Listens at the node's admin endpoint.
+
+    Args:
+        reactor: Listens.
+        endpoint: Where.
+        describe: Returns what is to be said of the node: plain data, no secret.
+        failed: Called when it cannot listen.
+    """
+
+    name = "admin"
+    log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        endpoint: Endpoint,
+        describe: Callable[[], Mapping[str, Any]],
+        failed: Callable[[], None],
+    ) -> None:
+        self._reactor = reactor
+        self._endpoint = endpoint
+        self._describe = describe
+        self._failed = failed
+        self._listening: Deferred[Any] | None = None
+        self._server = PipeServer({Inspect: self._inspect})
+
+    def startService(self) -> None:
+        """Begin to listen."""
+        super().startService()
+        self._listening = self._endpoint.listen(self._reactor, self._server)
+        self._listening.addErrback(self._cannot_listen)
+
+    def stopService(self) -> Deferred[None] | None:
+        """Listen no more, and hang up."""
+        super().stopService()
+        self._server.hang_up()
+        return self._listening.addCallback(_closed) if self._listening is not None else None
+
+    def _inspect(self) -> dict[str, Any]:
+        return {"node": json.dumps(self._describe())}
+
+    def _cannot_listen(self, failure: Failure) -> None:
+        self.log.critical(
+            "cannot listen at {endpoint}: {error}; this node stops",
+            endpoint=self._endpoint,
+            error=failure.value,
+        )
+        self._failed()
+
+
+def _closed(port: Any) -> Any:
+    return None if port is None else port.stopListening()
