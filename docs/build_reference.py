@@ -47,6 +47,7 @@ CHAPTERS: Final = (
             "SchemaMismatch",
             "ConfigurationError",
             "EmbeddedUnavailable",
+            "NodeUnavailable",
         ),
     ),
     ("An embedded server", "txqueue.embedded", ("EmbeddedServer",)),

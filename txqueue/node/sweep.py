@@ -25,6 +25,9 @@ FULL_LOOK = 10.0
 # Dead rows of jobs taken are skipped likewise, for so many seconds: so much later may a job be
 # taken that comes in before those that are being worked off.
 LOOK_BACK = 0.1
+# A claim that took all there was is followed by the next once its jobs are on their way to the
+# workers, seconds: what is sent waits for the reactor, and the next claim would come before it.
+BREATH = 0.001
 
 
 class Performers(Protocol):
@@ -159,7 +162,7 @@ class Sweeper(Periodic):
         looked_back, self._reached = self._reached is None, claim.reached
         if claim.chunks:
             self._empty_claims = 0
-            return 0.0
+            return 0.0 if claim.reached else BREATH
         if not looked_back:
             return 0.0
         self._wants_room = False
