@@ -14,7 +14,7 @@ from txqueue.client.waiting import Waiting
 from txqueue.errors import JobFailed, JobNotFound, WaitTimeout
 from txqueue.job import Job, State
 from txqueue.settings import Settings
-from txqueue.store.enqueuing import EnqueueOptions
+from txqueue.store.enqueuing import EnqueueOptions, enqueue_call
 from txqueue.store.jobs import read_jobs
 from txqueue.store.pool import Pool
 from txqueue.store.schema import checked_name
@@ -114,8 +114,8 @@ class WorkQueue:
 
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue work in a transaction of its own; see `Transaction.enqueue`."""
-        async with self._pool.connection() as connection:
-            return await Transaction(connection, self._schema).enqueue(work, **options)
+        rows = await self._pool.query(*enqueue_call(self._schema, work, options))
+        return int(rows[0][0])
 
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]

@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from txpostgres import txpostgres
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.failures import translated
+from txqueue.store.failures import translated, translation
 
 __all__ = ["Connection"]
 
@@ -64,29 +64,30 @@ class Connection:
             DatabaseUnavailable: When the connection is lost.
             Refused: When the database refuses the input.
         """
-        return (await self._execute(sql, parameters))[1]
+        cursor = await self._executed(sql, parameters)
+        return [] if cursor.description is None else list(cursor.fetchall())
 
     async def query_dicts(
         self, sql: str, parameters: Sequence[object] = ()
     ) -> list[dict[str, Any]]:
         """Run one statement and return its rows as dictionaries by column name."""
-        names, rows = await self._execute(sql, parameters)
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        cursor = await self._executed(sql, parameters)
+        names = [column.name for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
-    async def _execute(
-        self, sql: str, parameters: Sequence[object]
-    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+    async def _executed(self, sql: str, parameters: Sequence[object]) -> Any:
         try:
-            with translated():
-                cursor = self._driver.cursor()
-                await self._bounded(cursor.execute(sql, parameters or None))
-                if cursor.description is None:
-                    return [], []
-                return [column.name for column in cursor.description], cursor.fetchall()
-        except (DatabaseUnavailable, CancelledError):
-            # After a cancellation nobody knows what the server is doing: do not use it again.
-            self._is_broken = True
-            raise
+            cursor = self._driver.cursor()
+            await self._bounded(cursor.execute(sql, parameters or None))
+        except Exception as error:
+            other = translation(error)
+            if isinstance(other, DatabaseUnavailable | CancelledError):
+                # After a cancellation nobody knows what the server is doing: do not use it again.
+                self._is_broken = True
+            if other is error:
+                raise
+            raise other from None
+        return cursor
 
     def _bounded(self, executing: Deferred[Any]) -> Deferred[Any]:
         """Close the connection when the answer takes too long: a cancellation might block."""

@@ -49,15 +49,11 @@ class Pool:
         Raises:
             DatabaseUnavailable: When no connection can be made, or the pool is closed.
         """
-        await self._turn.acquire()
+        connection = await self._take()
         try:
-            connection = await self._take()
-            try:
-                yield connection
-            finally:
-                self._put_back(connection)
+            yield connection
         finally:
-            self._turn.release()
+            self._put_back(connection)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -73,8 +69,12 @@ class Pool:
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement in a transaction of its own and return its rows."""
-        async with self.connection() as connection:
+        # As `connection` does, but for what every enqueue and every claim goes through.
+        connection = await self._take()
+        try:
             return await connection.query(sql, parameters)
+        finally:
+            self._put_back(connection)
 
     async def query_dicts(
         self, sql: str, parameters: Sequence[object] = ()
@@ -90,6 +90,14 @@ class Pool:
             self._idle.pop().close()
 
     async def _take(self) -> Connection:
+        await self._turn.acquire()
+        try:
+            return self._working() or await self._new().open(self._dsn)
+        except BaseException:
+            self._turn.release()
+            raise
+
+    def _working(self) -> Connection | None:
         if self._is_closed:
             raise DatabaseUnavailable("the connection pool is closed", "use it before close()")
         while self._idle:
@@ -97,7 +105,7 @@ class Pool:
             if not connection.is_dead:
                 return connection
             connection.close()
-        return await self._new().open(self._dsn)
+        return None
 
     def _new(self) -> Connection:
         return Connection(self._reactor, self._application_name, self._patience)
@@ -107,6 +115,7 @@ class Pool:
             connection.close()
         else:
             self._idle.append(connection)
+        self._turn.release()
 
 
 async def _roll_back(connection: Connection) -> None:
