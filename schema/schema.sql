@@ -1410,6 +1410,7 @@ declare
     steps      integer := 0;
     found_any  boolean := false;
     is_last    boolean := false;
+    is_all     boolean := true;
     passed     smallint[] := '{}';
 begin
     alone := false;
@@ -1456,6 +1457,7 @@ begin
         end if;
         if tids is not null and (claimed.weight > room or claimed.heaviest > largest or claimed.octets > octets_limit) then
             tids := fitting(head.lane, tids, room::integer, largest, capacity, octets_limit);
+            is_all := false;
             exit when tids is null;
         end if;
         if claimed.suspects is not null then
@@ -1484,7 +1486,7 @@ begin
             return next;
         end loop;
     end loop;
-    if is_last then
+    if is_last and is_all then
         reached := null;
     end if;
     if steps = 64 then

@@ -215,6 +215,14 @@ def test_it_says_how_far_it_came(node: Master) -> None:
     assert node.take(from_rank="infinity").reached is None
 
 
+def test_it_says_that_what_is_left_is_too_heavy(node: Master) -> None:
+    """So that a master claims again as soon as a worker has room, not at its next look."""
+    (heavy,) = node.enqueue({"weight": 50})
+    refused = node.take(10)
+    assert ([], True) == (refused.ids, refused.reached is not None)
+    assert [heavy] == node.take(50).ids
+
+
 def test_it_says_when_the_next_job_is_due(node: Master) -> None:
     """None while nothing waits for time; seconds by the database's clock."""
     assert node.take().due_in is None

@@ -89,50 +89,62 @@ class Node(MultiService):
             f"txqueue {settings.name}",
             patience=max(settings.lease, PATIENCE),
         )
-        engine = Engine(self._pool, settings.schema)
-        types = known_work_types()
-        self._ledger = Ledger(reactor, engine, lambda: self._registry.incarnation, self._wake)
-        self._workers = WorkerPool(
-            reactor,
-            workers=settings.workers,
-            capacity=settings.capacity,
-            settings={name: getattr(settings, name) for name in FOR_WORKERS},
+        self._engine = Engine(self._pool, settings.schema)
+        self._types = known_work_types()
+        self._ledger = Ledger(
+            reactor, self._engine, lambda: self._registry.incarnation, given_back=self._wake
+        )
+        self._workers = self._made_workers()
+        self._registry = self._made_registry()
+        self._maintenance = Maintenance(
+            reactor, self._engine, lambda: self._workers.load > 0 or not self._ledger.is_clean
+        )
+        self._sweeper = self._made_sweeper()
+        self._ears = Ears(
+            reactor, Listener(reactor, settings.dsn, settings.schema, self._wake), self._wake
+        )
+        self._admin = self._made_admin()
+        for service in self._in_order():
+            service.setServiceParent(self)
+
+    def _made_workers(self) -> WorkerPool:
+        return WorkerPool(
+            self._reactor,
+            workers=self._settings.workers,
+            capacity=self._settings.capacity,
+            settings={name: getattr(self._settings, name) for name in FOR_WORKERS},
             reports=self._ledger,
             room_made=self._room_made,
         )
-        self._registry = Registry(
-            reactor,
-            engine,
+
+    def _made_registry(self) -> Registry:
+        return Registry(
+            self._reactor,
+            self._engine,
             node=self._row(),
-            work_types=[policy_row(cls) for cls in types],
+            work_types=[policy_row(cls) for cls in self._types],
             load=lambda: self._workers.load,
             renewed=self._workers.renew,
             lost=self._workers.give_back,
             gained=self._wake,
             replaced=self._replaced,
         )
-        self._maintenance = Maintenance(
-            reactor, engine, lambda: self._workers.load > 0 or not self._ledger.is_clean
-        )
-        self._sweeper = Sweeper(
-            reactor,
-            engine,
+
+    def _made_sweeper(self) -> Sweeper:
+        return Sweeper(
+            self._reactor,
+            self._engine,
             identity=lambda: self._registry.identity,
-            queues=settings.queues,
-            work_types=[cls.work_type for cls in types],
+            queues=self._settings.queues,
+            work_types=[cls.work_type for cls in self._types],
             performers=self._workers,
             is_written=lambda: self._ledger.is_clean,
             claimed=self._maintenance.claimed,
         )
-        self._ears = Ears(
-            reactor, Listener(reactor, settings.dsn, settings.schema, self._wake), self._wake
-        )
-        for service in self._in_order():
-            service.setServiceParent(self)
-        self._admin: Admin | None = None
-        if settings.admin is not None:
-            self._admin = Admin(reactor, settings.admin, self.describe, self._stop)
-            self._admin.setServiceParent(self)
+
+    def _made_admin(self) -> Admin | None:
+        endpoint = self._settings.admin
+        return endpoint and Admin(self._reactor, endpoint, self.describe, failed=self._stop)
 
     def stopService(self) -> Deferred[None]:
         """Drain: take nothing, give back what was not started, wait for what runs, and leave."""
@@ -157,15 +169,17 @@ class Node(MultiService):
         self._workers.stop_at_once()
         self._reactor.callLater(LAST_GRACE, self._give_up)
 
-    def _in_order(self) -> list[Periodic | WorkerPool]:
-        return [
+    def _in_order(self) -> list[Periodic | WorkerPool | Admin]:
+        services = [
             self._registry,
             self._workers,
             self._ledger,
             self._sweeper,
             self._ears,
             self._maintenance,
+            self._admin,
         ]
+        return [service for service in services if service is not None]
 
     def _row(self) -> Mapping[str, Any]:
         chosen = self._settings

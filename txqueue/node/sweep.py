@@ -165,7 +165,8 @@ class Sweeper(Periodic):
             return 0.0 if claim.reached else BREATH
         if not looked_back:
             return 0.0
-        self._wants_room = False
+        # What was left is too heavy for the room there is.
+        self._wants_room = claim.reached is not None
         self._empty_claims += 1
         pause = idle_delay(self._empty_claims)
         return pause if claim.due_in is None else min(pause, max(claim.due_in, 0.0))
