@@ -143,8 +143,9 @@ class Node(MultiService):
         )
 
     def _made_admin(self) -> Admin | None:
-        endpoint = self._settings.admin
-        return endpoint and Admin(self._reactor, endpoint, self.describe, failed=self._stop)
+        if self._settings.admin is None:
+            return None
+        return Admin(self._reactor, self._settings.admin, self.describe, failed=self._stop)
 
     def stopService(self) -> Deferred[None]:
         """Drain: take nothing, give back what was not started, wait for what runs, and leave."""
