@@ -50,12 +50,13 @@ def test_a_claim_says_when_the_next_job_is_due(queue: Stored) -> None:
 
 
 def test_jobs_are_taken_in_rank_order_across_lanes(queue: Stored) -> None:
-    """Priority goes first, then age, then the number, wherever the lanes begin and end.
+    """Priority goes first, then age, then the number, in whichever lane they are.
 
     A claim for more than 16 may take a sixteenth of its batch out of order.
     """
-    queue.value("select setval('txqueue.job_id', 4093)")
-    normal = queue.enqueue(*[{} for _ in range(6)])
+    normal = queue.enqueue(*[{} for _ in range(3)])
+    queue.value("select setval('txqueue.lane', 1)")
+    normal += queue.enqueue(*[{} for _ in range(3)])
     high = queue.enqueue({"priority": 7}, {"priority": 7})
     low = queue.enqueue({"priority": 2})
     assert [*high, *normal, *low] == queue.claimed_ids(16)
