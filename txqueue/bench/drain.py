@@ -36,8 +36,9 @@ def drain(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[str, 
     with ground.session() as session:
         publish(session, Counted)
         fill(session, map(Counted, range(1, jobs + 1)), stages.begin("enqueuing", jobs))
-        advance = stages.begin("performing", jobs)
+        stages.begin("starting a node")
         with RunningNode(ground, APP, workers) as node:
+            advance = stages.begin("performing", jobs)
             # Asking seldom, because a count of so many costs the server time that is measured.
             wait_until_done(session, node, jobs, advance, Pace(least=0.5, share=0.01))
         span = outcome(session)

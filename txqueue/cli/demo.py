@@ -48,8 +48,9 @@ def _perform(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[st
         began = time.monotonic()
         fill(session, map(Nothing, range(jobs)), stages.begin("enqueuing", jobs))
         filled = time.monotonic() - began
-        advance = stages.begin("performing", jobs)
+        stages.begin("starting a node")
         with RunningNode(ground, APP, workers) as node:
+            advance = stages.begin("performing", jobs)
             wait_until_done(session, node, jobs, advance)
         span = outcome(session)
     return {
