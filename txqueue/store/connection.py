@@ -102,10 +102,6 @@ class Connection:
 
         return executing.addBoth(answered)
 
-    def cursor(self) -> Any:
-        """Return a txpostgres cursor, for callers that bring their own SQL."""
-        return self._driver.cursor()
-
     def on_notify(self, receive: Callable[[], None]) -> None:
         """Call a function at each notification that arrives on this connection."""
         self._driver.addNotifyObserver(lambda _: receive())

@@ -92,10 +92,6 @@ class Engine:
         )
         return rows[0][0], rows[0][1]
 
-    async def publish(self, work_types: Sequence[Mapping[str, Any]]) -> None:
-        """Publish the policies of work types."""
-        await self._call("publish", json.dumps(work_types))
-
     async def heartbeat(self, incarnation: int, load: float) -> bool:
         """Renew the lease and rescue dead nodes' jobs; False when another run took the name."""
         return bool(await self._call("heartbeat", incarnation, load))
