@@ -132,6 +132,72 @@ begin
     end loop;
 end $$;
 
+-- What dispatch needs: nodes that know each other, jobs handed over by message, tenants, limits, pauses.
+
+alter table txqueue.setting add column identity uuid not null default gen_random_uuid();
+comment on column txqueue.setting.identity is 'Tells this queue from every other: a client and a node compare it.';
+
+alter table txqueue.node_info add column address text;
+alter table txqueue.node_info add column report jsonb not null default '{}';
+comment on column txqueue.node_info.address is 'Where peers reach it, with the port; null if it listens for none.';
+comment on column txqueue.node_info.report is 'What it said of itself at its last heartbeat: lag, memory, workers.';
+
+alter table txqueue.job add column tenant text collate "C";
+alter table txqueue.job add column handed smallint;
+alter table txqueue.job add column counted smallint;
+comment on column txqueue.job.tenant is 'Whose job it is: the tenants of a queue take turns by their shares.';
+comment on column txqueue.job.handed is 'Not null if its node learns of it by a message, which may get lost.';
+comment on column txqueue.job.counted is 'Not null while it runs under a limit of its queue.';
+
+drop index txqueue.job_ready_queue_rank_job_id_idx;
+create index on txqueue.job_ready (queue, rank, job_id) where tenant is null;
+create index on txqueue.job_ready (queue, tenant, rank, job_id) where tenant is not null;
+create index on txqueue.job_ready (queue, rank, job_id) where priority >= 7;
+create index on txqueue.job_assigned (incarnation, assignment) where handed is not null;
+create index on txqueue.job_assigned (queue) where counted is not null;
+create index on txqueue.job_assigned (tenant) where tenant is not null;
+
+drop index txqueue.job_waiting_not_before_idx;
+create index on txqueue.job_waiting (not_before) where waiting_for in ('time', 'rate');
+
+-- 1 once a job with a tenant was enqueued; a sequence, because every enqueue reads it.
+create sequence txqueue.has_tenants as bigint minvalue 0 start 0;
+
+create table txqueue.control (
+    control_id   integer generated always as identity unique,
+    kind         text not null check (kind in ('queue', 'group', 'tenant')),
+    key          text collate "C" not null check (length(key) between 1 and 1000),
+    is_paused    boolean not null default false,
+    concurrency  integer check (concurrency > 0),
+    rate         double precision check (rate > 0 and rate <= 1e6),
+    burst        integer not null default 1 check (burst between 1 and 1000000),
+    share        double precision not null default 1 check (share > 0 and share <= 1e6),
+    reserve      double precision not null default 0 check (reserve >= 0 and reserve < 1),
+    primary key (kind, key)
+);
+comment on table txqueue.control is 'What holds jobs of a queue, a group or a tenant back.';
+comment on column txqueue.control.rate is 'Jobs taken a second; what is left of burst is kept in the sequence bucket_<control_id>.';
+comment on column txqueue.control.reserve is 'The part of a node''s capacity that only priorities from 7 may take from this queue.';
+
+create table txqueue.action (
+    action_id  bigint generated always as identity primary key,
+    at         timestamptz not null default clock_timestamp(),
+    who        text not null,
+    what       text not null,
+    subject    text not null,
+    detail     jsonb not null default '{}'
+);
+comment on table txqueue.action is 'Who did what when: a row for every act of an operator.';
+
+create table txqueue.request (
+    incarnation  integer not null,
+    job_id       bigint not null,
+    assignment   bigint not null,
+    at           timestamptz not null default clock_timestamp(),
+    primary key (incarnation, job_id, assignment)
+);
+comment on table txqueue.request is 'Running jobs to be cancelled, until their node has heard of it.';
+
 set check_function_bodies = off;
 
 -- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
@@ -182,7 +248,7 @@ end $$;
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_0(
-    tids tid[], its_node integer, its_incarnation integer,
+    tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -199,10 +265,10 @@ begin
     ), put as (
         insert into job_assigned_0 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", options, payload, error)
+            queue, "group", tenant, counted, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error
           from gone
     )
     select number, count(*), sum(weight),
@@ -215,7 +281,7 @@ end $$;
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_1(
-    tids tid[], its_node integer, its_incarnation integer,
+    tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -232,10 +298,10 @@ begin
     ), put as (
         insert into job_assigned_1 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", options, payload, error)
+            queue, "group", tenant, counted, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error
           from gone
     )
     select number, count(*), sum(weight),
@@ -248,7 +314,7 @@ end $$;
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_2(
-    tids tid[], its_node integer, its_incarnation integer,
+    tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -265,10 +331,10 @@ begin
     ), put as (
         insert into job_assigned_2 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", options, payload, error)
+            queue, "group", tenant, counted, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error
           from gone
     )
     select number, count(*), sum(weight),
@@ -281,7 +347,7 @@ end $$;
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_3(
-    tids tid[], its_node integer, its_incarnation integer,
+    tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -298,10 +364,10 @@ begin
     ), put as (
         insert into job_assigned_3 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", options, payload, error)
+            queue, "group", tenant, counted, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error
           from gone
     )
     select number, count(*), sum(weight),
@@ -314,7 +380,7 @@ end $$;
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_4(
-    tids tid[], its_node integer, its_incarnation integer,
+    tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -331,10 +397,10 @@ begin
     ), put as (
         insert into job_assigned_4 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", options, payload, error)
+            queue, "group", tenant, counted, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error
           from gone
     )
     select number, count(*), sum(weight),
@@ -347,7 +413,7 @@ end $$;
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_5(
-    tids tid[], its_node integer, its_incarnation integer,
+    tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -364,10 +430,10 @@ begin
     ), put as (
         insert into job_assigned_5 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", options, payload, error)
+            queue, "group", tenant, counted, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error
           from gone
     )
     select number, count(*), sum(weight),
@@ -380,7 +446,7 @@ end $$;
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_6(
-    tids tid[], its_node integer, its_incarnation integer,
+    tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -397,10 +463,10 @@ begin
     ), put as (
         insert into job_assigned_6 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", options, payload, error)
+            queue, "group", tenant, counted, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error
           from gone
     )
     select number, count(*), sum(weight),
@@ -413,7 +479,7 @@ end $$;
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_7(
-    tids tid[], its_node integer, its_incarnation integer,
+    tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -430,10 +496,10 @@ begin
     ), put as (
         insert into job_assigned_7 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", options, payload, error)
+            queue, "group", tenant, counted, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error
           from gone
     )
     select number, count(*), sum(weight),
@@ -452,7 +518,7 @@ as $$ select count(*) from job_ready where job_ready.queue = $1 $$;
 -- Refuses what cannot be a job; null for what can. Without settings of its own, so that it is inlined.
 create or replace function txqueue.check_job(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
-    "group" text, not_before timestamptz, not_after timestamptz) returns text
+    "group" text, tenant text, not_before timestamptz, not_after timestamptz) returns text
 language sql volatile
 as $$
     select case
@@ -473,6 +539,8 @@ as $$
             then txqueue.refuse('a queue name must have 1 to 200 characters', 'pass a shorter name')
         when length("group") not between 1 and 1000
             then txqueue.refuse('a group must have 1 to 1000 characters', 'pass a shorter key, or null for no group')
+        when length(tenant) not between 1 and 200
+            then txqueue.refuse('a tenant must have 1 to 200 characters', 'pass a shorter key, or null for no tenant')
         when not_after <= not_before
             then txqueue.refuse(format('not_after %s is not later than not_before %s', not_after, not_before),
                                  'give a not_after that lies after not_before, or none')
@@ -533,10 +601,10 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", options, payload, error
+            work_type, queue, "group", tenant, options, payload, error
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
@@ -560,10 +628,10 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", options, payload, error
+            work_type, queue, "group", tenant, options, payload, error
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
@@ -587,10 +655,10 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", options, payload, error
+            work_type, queue, "group", tenant, options, payload, error
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
@@ -614,10 +682,10 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", options, payload, error
+            work_type, queue, "group", tenant, options, payload, error
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
@@ -641,10 +709,10 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", options, payload, error
+            work_type, queue, "group", tenant, options, payload, error
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
@@ -668,10 +736,10 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", options, payload, error
+            work_type, queue, "group", tenant, options, payload, error
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
@@ -695,10 +763,10 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", options, payload, error
+            work_type, queue, "group", tenant, options, payload, error
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
@@ -722,10 +790,10 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", options, payload, error
+            work_type, queue, "group", tenant, options, payload, error
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
@@ -768,7 +836,7 @@ end $$;
 create or replace function txqueue.enqueue(
     work_type text, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
-    "group" text default null, options jsonb default null)
+    "group" text default null, options jsonb default null, tenant text default null)
 returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -786,12 +854,15 @@ begin
     priority := coalesce(priority, known.priority, 4);
     weight := coalesce(weight, known.weight, 1);
     waits_for := case when known.work_type is null then 'type' when not_before > now() then 'time' end;
-    perform check_job(work_type, payload, settings.payload_limit, priority, weight, queue, "group", not_before, not_after);
+    perform check_job(work_type, payload, settings.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after);
     insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
-                     waiting_for, work_type, queue, "group", options, payload)
+                     waiting_for, work_type, queue, "group", tenant, options, payload)
     values (job_id, rank_of(not_before, not_after, priority, settings.aging), not_before, not_after, now(), weight,
             priority, current_lane(), case when waits_for is null then 'ready'::job_state else 'waiting' end,
-            waits_for, work_type, queue, "group", options, payload);
+            waits_for, work_type, queue, "group", tenant, options, payload);
+    if tenant is not null then
+        perform note_tenants();
+    end if;
     if not_before < now() + interval '3 seconds' then
         perform wake();
     end if;
@@ -813,6 +884,7 @@ declare
     settings  setting;
     ids       bigint[];
     is_soon   boolean;
+    has_tenant boolean;
     its_lane  smallint := current_lane();
 begin
     select * into strict settings from setting;
@@ -825,28 +897,31 @@ begin
                coalesce(element.weight, known.weight, 1) as its_weight
           from jsonb_to_recordset(jobs) as element (
                    work_type text, payload jsonb, queue text, priority integer, weight integer,
-                   not_before timestamptz, not_after timestamptz, "group" text, options jsonb)
+                   not_before timestamptz, not_after timestamptz, "group" text, options jsonb, tenant text)
           left join work_type as known on known.work_type = element.work_type
     ), checked as (
         select given.*, nextval('job_id') as job_id,
                check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
-                         its_not_before, not_after) as refused
+                         tenant, its_not_before, not_after) as refused
           from given
     ), put as (
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
-                         waiting_for, work_type, queue, "group", options, payload)
+                         waiting_for, work_type, queue, "group", tenant, options, payload)
         select job_id,
                rank_of(its_not_before, not_after, its_priority, settings.aging),
                its_not_before, not_after, now(), its_weight, its_priority, its_lane,
                case when is_known and its_not_before <= now() then 'ready'::job_state else 'waiting' end,
                case when not is_known then 'type' when its_not_before > now() then 'time' end,
-               work_type, its_queue, "group", options, payload
+               work_type, its_queue, "group", tenant, options, payload
           from checked
          where refused is null
-        returning job_id, not_before
+        returning job_id, not_before, tenant
     )
-    select array_agg(job_id order by job_id), min(not_before) < now() + interval '3 seconds'
-      into ids, is_soon from put;
+    select array_agg(job_id order by job_id), min(not_before) < now() + interval '3 seconds', count(tenant) > 0
+      into ids, is_soon, has_tenant from put;
+    if has_tenant then
+        perform note_tenants();
+    end if;
     if is_soon then
         perform wake();
     end if;
@@ -974,6 +1049,8 @@ begin
         this.incarnation := null;
         this.assigned_at := null;
         this.started_at := null;
+        this.handed := null;
+        this.counted := null;
     end if;
     insert into job values (this.*);
 end $$;
@@ -1020,22 +1097,35 @@ begin
     end loop;
 end $$;
 
--- Renews a node's lease and rescues the jobs of nodes whose lease is out. Returns whether this
--- incarnation still owns its name; one that does not must drop its work. Jobs of a known type that
+-- Renews a node's lease and rescues the jobs of nodes whose lease is out. Jobs of a known type that
 -- were enqueued before it was published, and committed after, are readied here.
-create or replace function txqueue.heartbeat(its_incarnation integer, its_load double precision) returns boolean
+--
+-- Returns whether this incarnation still owns its name (one that does not must drop its work), the
+-- state that it is to be in, the live nodes that it can reach, and the running jobs that it is to
+-- cancel, as [[assignment, job_id], ...].
+create or replace function txqueue.heartbeat(
+    its_incarnation integer, its_load double precision, its_report jsonb default '{}',
+    out owned boolean, out its_state text, out peers jsonb, out cancels jsonb)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
-declare
-    owned boolean;
 begin
-    update node_info set heartbeat_at = clock_timestamp(), load = its_load
-     where incarnation = its_incarnation and state in ('alive', 'draining');
+    update node_info set heartbeat_at = clock_timestamp(), load = its_load, report = its_report
+     where incarnation = its_incarnation and state in ('alive', 'draining')
+    returning state into its_state;
     owned := found;
     perform rescue();
     perform ready_known();
-    return owned;
+    select coalesce(jsonb_agg(jsonb_build_object(
+               'node_id', node_id, 'name', name, 'incarnation', incarnation, 'address', address, 'port', port,
+               'state', state, 'capacity', capacity, 'queues', queues, 'work_types', work_types) order by node_id), '[]')
+      into peers
+      from node_info
+     where state in ('alive', 'draining') and address is not null and incarnation <> its_incarnation;
+    with told as (
+        delete from request where incarnation = its_incarnation returning assignment, job_id
+    )
+    select coalesce(jsonb_agg(jsonb_build_array(assignment, job_id)), '[]') into cancels from told;
 end $$;
 
 -- How many done and cancelled jobs there are, by the server's own estimate: exact within a second
@@ -1360,7 +1450,7 @@ set enable_seqscan = off
 as $$
     select case when isfinite(not_before) then extract(epoch from not_before - clock_timestamp())::double precision end
       from job_waiting
-     where waiting_for = 'time' and not_before >= coalesce(since, '-infinity')
+     where waiting_for in ('time', 'rate') and not_before >= coalesce(since, '-infinity')
      order by not_before limit 1
 $$;
 
@@ -1439,7 +1529,7 @@ begin
         exit when not found;
         reached := head.rank;
         its_lock := format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7)', head.lane);
-        its_move := format('select * from assign_%s($1, $2, $3)', head.lane);
+        its_move := format('select * from assign_%s($1, $2, $3, null)', head.lane);
         execute its_lock into claimed using head.queue, work_types, head.rank, head.until_rank, head.until_job, room::integer, deaths;
         -- Nothing else was ready, and it is all taken: there is no need to look again.
         is_last := head.until_rank is null and claimed.jobs < room and claimed.grouped = 0;
@@ -1532,6 +1622,12 @@ select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarna
     on held.incarnation = node.incarnation;
 comment on view txqueue.node_status is 'The nodes as they are now.';
 
+-- Notes that there are jobs with a tenant, so that claims look for them from now on. Without settings
+-- of its own: they would cost more than what it does.
+create or replace function txqueue.note_tenants() returns void
+language sql volatile
+as $$ select setval('txqueue.has_tenants', 1) from txqueue.has_tenants where last_value = 0 $$;
+
 -- What keeps vacuum from its work: transactions open for over a minute that hold a snapshot,
 -- prepared transactions, replication slots. A role sees others' transactions only as a member of
 -- pg_read_all_stats.
@@ -1566,15 +1662,15 @@ declare
 begin
     with due as materialized (
         select ctid as tid from job_waiting
-         where waiting_for = 'time' and not_before <= clock_timestamp() and not_before >= coalesce(since, '-infinity')
+         where waiting_for in ('time', 'rate') and not_before <= clock_timestamp() and not_before >= coalesce(since, '-infinity')
          order by not_before limit at_most for update skip locked
     ), gone as (
         delete from job_waiting where ctid = any (array(select tid from due)) returning *
     )
     insert into job_ready (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                           lane, state, work_type, queue, "group", options, payload, error)
+                           lane, state, work_type, queue, "group", tenant, options, payload, error)
     select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-           to_lane, 'ready', work_type, queue, "group", options, payload, error
+           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error
       from gone;
     get diagnostics promoted = row_count;
     return promoted;
@@ -1677,6 +1773,7 @@ end $$;
 create or replace function txqueue.register_node(
     its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text,
+    its_address text,
     out node_id integer, out incarnation integer)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -1688,14 +1785,16 @@ begin
     perform pg_advisory_xact_lock(hashtextextended('node ' || its_name, 839));
     select info.incarnation into former from node_info as info where info.name = its_name;
     incarnation := nextval('incarnation');
-    insert into node_info as info (name, hostname, pid, port, incarnation, lease, capacity, queues, work_types, version)
+    insert into node_info as info (name, hostname, pid, port, incarnation, lease, capacity, queues, work_types, version,
+                                   address)
     values (its_name, its_hostname, its_pid, its_port, incarnation, make_interval(secs => its_lease),
-            its_capacity, its_queues, names, its_version)
+            its_capacity, its_queues, names, its_version, its_address)
     on conflict (name) do update set
         hostname = excluded.hostname, pid = excluded.pid, port = excluded.port,
         incarnation = excluded.incarnation, started_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
         lease = excluded.lease, state = 'alive', load = 0, capacity = excluded.capacity,
-        queues = excluded.queues, work_types = excluded.work_types, version = excluded.version
+        queues = excluded.queues, work_types = excluded.work_types, version = excluded.version,
+        address = excluded.address, report = '{}'
     returning info.node_id into node_id;
     if former is not null then
         perform release(former, '{}', true, true);
@@ -1704,9 +1803,11 @@ begin
 end $$;
 
 -- Gives back jobs of a node's assignments: of those named, of all but those named, or only the jobs
--- named by number. died says that the process that held them is dead. Returns how many.
+-- named by number; not those that were handed by a message, if they are spared: it may be on its way.
+-- died says that the process that held them is dead. Returns how many.
 create or replace function txqueue.release(
-    its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null)
+    its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null,
+    spare_handed boolean default false)
 returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -1719,7 +1820,7 @@ begin
     for this in
         delete from job_assigned
          where incarnation = its_incarnation and (assignment = any (assignments)) <> all_but
-           and (ids is null or job_id = any (ids))
+           and (ids is null or job_id = any (ids)) and (handed is null or not spare_handed)
         returning *
     loop
         perform give_back(this, died);
@@ -1737,10 +1838,12 @@ begin
     return released;
 end $$;
 
--- Declares nodes dead whose lease is out and gives their jobs back. Returns how many jobs.
+-- Declares nodes dead whose lease is out and gives their jobs back, and what was handed since to
+-- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
 create or replace function txqueue.rescue() returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set enable_seqscan = off
 as $$
 declare
     orphaned integer;
@@ -1754,6 +1857,14 @@ begin
         returning incarnation
     loop
         rescued := rescued + release(orphaned, '{}', true, true);
+    end loop;
+    for orphaned in
+        select distinct job.incarnation from job_assigned as job
+         where job.handed is not null and not exists (
+            select from node_info as node
+             where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
+    loop
+        rescued := rescued + release(orphaned, '{}', false, true);
     end loop;
     return rescued;
 end $$;
@@ -1836,6 +1947,8 @@ begin
         continue when not found;
         this.error := coalesce(said.error, this.error);
         this.waiting_for := null;
+        this.handed := null;
+        this.counted := null;
         if said.outcome <> 'snooze' then
             this.attempt := this.attempt + 1;
         end if;
@@ -1911,6 +2024,8 @@ language sql volatile
 as $$ select pg_notify('txqueue', '') from txqueue.asleep where last_value = 1 $$;
 
 insert into txqueue.migration (number, name) values (1, 'tables');
+
+insert into txqueue.migration (number, name) values (2, 'dispatch');
 
 select ensure_history();
 

@@ -53,6 +53,7 @@ class Job:
     attempt: int
     deaths: int
     group: str | None
+    tenant: str | None
     waiting_for: str | None
     rank: datetime
     not_before: datetime

@@ -32,7 +32,9 @@ class Runtime(Enum):
     """A plain function, run in a thread of the worker's pool."""
 
 
-_POLICY = frozenset({"queue", "priority", "weight", "retry", "timeout", "runtime", "work_type"})
+_POLICY = frozenset(
+    {"queue", "priority", "weight", "retry", "timeout", "runtime", "work_type", "group_limit"}
+)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
 _registry: dict[str, type[WorkItem]] = {}
 
@@ -41,7 +43,8 @@ class WorkItem:
     """Base of all work items; subclass it with ``attrs.define``.
 
     The fields are the payload. The class attributes are its policy; each may be overridden at
-    enqueue. A ``group`` property gives the key of which at most one job runs at a time.
+    enqueue. A ``group`` property gives the key of which at most one job runs at a time, or
+    ``group_limit``. A ``tenant`` property says whose job it is: the tenants of a queue take turns.
 
     Attributes:
         work_type: The name stored with each job; the class's qualified name unless given.
@@ -51,6 +54,7 @@ class WorkItem:
         retry: When a failed attempt is tried again.
         timeout: Seconds one attempt may take, or None.
         runtime: How ``perform`` runs.
+        group_limit: How many jobs of a group may run at a time; an operator may set another.
 
     Raises:
         InvalidWork: At class definition, when the policy is not valid.
@@ -65,6 +69,7 @@ class WorkItem:
     retry: ClassVar[Retry] = Retry()
     timeout: ClassVar[float | None] = None
     runtime: ClassVar[Runtime] = Runtime.TWISTED
+    group_limit: ClassVar[int] = 1
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -76,6 +81,11 @@ class WorkItem:
     @property
     def group(self) -> str | None:
         """The key of which at most one job runs at a time; None for no limit."""
+        return None
+
+    @property
+    def tenant(self) -> str | None:
+        """Whose job it is; None for nobody's."""
         return None
 
     def perform(self, job: Any) -> Any:
@@ -116,6 +126,11 @@ def _complaints(cls: type[WorkItem]) -> list[tuple[str, str]]:
             _is_whole(cls.weight) and cls.weight >= 1,
             f"weight {cls.weight!r} is below 1 or not whole",
             "use 1 for an ordinary job, more for a heavy one",
+        ),
+        (
+            _is_whole(cls.group_limit) and cls.group_limit >= 1,
+            f"group_limit {cls.group_limit!r} is below 1 or not whole",
+            "use 1 to run the jobs of a group one at a time",
         ),
         (isinstance(cls.retry, Retry), f"retry {cls.retry!r} is not a Retry", "use Retry(...)"),
         (

@@ -2,7 +2,7 @@
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
 create or replace function @schema@.assign_@lane@(
-    tids tid[], its_node integer, its_incarnation integer,
+    tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
 set search_path = @schema@, pg_temp
@@ -19,10 +19,10 @@ begin
     ), put as (
         insert into job_assigned_@lane@ (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", options, payload, error)
+            queue, "group", tenant, counted, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error
           from gone
     )
     select number, count(*), sum(weight),

@@ -1,7 +1,7 @@
 -- Refuses what cannot be a job; null for what can. Without settings of its own, so that it is inlined.
 create or replace function @schema@.check_job(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
-    "group" text, not_before timestamptz, not_after timestamptz) returns text
+    "group" text, tenant text, not_before timestamptz, not_after timestamptz) returns text
 language sql volatile
 as $$
     select case
@@ -22,6 +22,8 @@ as $$
             then @schema@.refuse('a queue name must have 1 to 200 characters', 'pass a shorter name')
         when length("group") not between 1 and 1000
             then @schema@.refuse('a group must have 1 to 1000 characters', 'pass a shorter key, or null for no group')
+        when length(tenant) not between 1 and 200
+            then @schema@.refuse('a tenant must have 1 to 200 characters', 'pass a shorter key, or null for no tenant')
         when not_after <= not_before
             then @schema@.refuse(format('not_after %s is not later than not_before %s', not_after, not_before),
                                  'give a not_after that lies after not_before, or none')

@@ -17,10 +17,10 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", options, payload, error
+            work_type, queue, "group", tenant, options, payload, error
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;

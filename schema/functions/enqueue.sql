@@ -3,7 +3,7 @@
 create or replace function @schema@.enqueue(
     work_type text, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
-    "group" text default null, options jsonb default null)
+    "group" text default null, options jsonb default null, tenant text default null)
 returns bigint
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -21,12 +21,15 @@ begin
     priority := coalesce(priority, known.priority, 4);
     weight := coalesce(weight, known.weight, 1);
     waits_for := case when known.work_type is null then 'type' when not_before > now() then 'time' end;
-    perform check_job(work_type, payload, settings.payload_limit, priority, weight, queue, "group", not_before, not_after);
+    perform check_job(work_type, payload, settings.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after);
     insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
-                     waiting_for, work_type, queue, "group", options, payload)
+                     waiting_for, work_type, queue, "group", tenant, options, payload)
     values (job_id, rank_of(not_before, not_after, priority, settings.aging), not_before, not_after, now(), weight,
             priority, current_lane(), case when waits_for is null then 'ready'::job_state else 'waiting' end,
-            waits_for, work_type, queue, "group", options, payload);
+            waits_for, work_type, queue, "group", tenant, options, payload);
+    if tenant is not null then
+        perform note_tenants();
+    end if;
     if not_before < now() + interval '3 seconds' then
         perform wake();
     end if;

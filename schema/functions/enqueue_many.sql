@@ -12,6 +12,7 @@ declare
     settings  setting;
     ids       bigint[];
     is_soon   boolean;
+    has_tenant boolean;
     its_lane  smallint := current_lane();
 begin
     select * into strict settings from setting;
@@ -24,28 +25,31 @@ begin
                coalesce(element.weight, known.weight, 1) as its_weight
           from jsonb_to_recordset(jobs) as element (
                    work_type text, payload jsonb, queue text, priority integer, weight integer,
-                   not_before timestamptz, not_after timestamptz, "group" text, options jsonb)
+                   not_before timestamptz, not_after timestamptz, "group" text, options jsonb, tenant text)
           left join work_type as known on known.work_type = element.work_type
     ), checked as (
         select given.*, nextval('job_id') as job_id,
                check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
-                         its_not_before, not_after) as refused
+                         tenant, its_not_before, not_after) as refused
           from given
     ), put as (
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
-                         waiting_for, work_type, queue, "group", options, payload)
+                         waiting_for, work_type, queue, "group", tenant, options, payload)
         select job_id,
                rank_of(its_not_before, not_after, its_priority, settings.aging),
                its_not_before, not_after, now(), its_weight, its_priority, its_lane,
                case when is_known and its_not_before <= now() then 'ready'::job_state else 'waiting' end,
                case when not is_known then 'type' when its_not_before > now() then 'time' end,
-               work_type, its_queue, "group", options, payload
+               work_type, its_queue, "group", tenant, options, payload
           from checked
          where refused is null
-        returning job_id, not_before
+        returning job_id, not_before, tenant
     )
-    select array_agg(job_id order by job_id), min(not_before) < now() + interval '3 seconds'
-      into ids, is_soon from put;
+    select array_agg(job_id order by job_id), min(not_before) < now() + interval '3 seconds', count(tenant) > 0
+      into ids, is_soon, has_tenant from put;
+    if has_tenant then
+        perform note_tenants();
+    end if;
     if is_soon then
         perform wake();
     end if;

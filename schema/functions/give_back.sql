@@ -23,6 +23,8 @@ begin
         this.incarnation := null;
         this.assigned_at := null;
         this.started_at := null;
+        this.handed := null;
+        this.counted := null;
     end if;
     insert into job values (this.*);
 end $$;

@@ -6,6 +6,6 @@ set enable_seqscan = off
 as $$
     select case when isfinite(not_before) then extract(epoch from not_before - clock_timestamp())::double precision end
       from job_waiting
-     where waiting_for = 'time' and not_before >= coalesce(since, '-infinity')
+     where waiting_for in ('time', 'rate') and not_before >= coalesce(since, '-infinity')
      order by not_before limit 1
 $$;

@@ -73,7 +73,7 @@ begin
         exit when not found;
         reached := head.rank;
         its_lock := format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7)', head.lane);
-        its_move := format('select * from assign_%s($1, $2, $3)', head.lane);
+        its_move := format('select * from assign_%s($1, $2, $3, null)', head.lane);
         execute its_lock into claimed using head.queue, work_types, head.rank, head.until_rank, head.until_job, room::integer, deaths;
         -- Nothing else was ready, and it is all taken: there is no need to look again.
         is_last := head.until_rank is null and claimed.jobs < room and claimed.grouped = 0;

@@ -12,15 +12,15 @@ declare
 begin
     with due as materialized (
         select ctid as tid from job_waiting
-         where waiting_for = 'time' and not_before <= clock_timestamp() and not_before >= coalesce(since, '-infinity')
+         where waiting_for in ('time', 'rate') and not_before <= clock_timestamp() and not_before >= coalesce(since, '-infinity')
          order by not_before limit at_most for update skip locked
     ), gone as (
         delete from job_waiting where ctid = any (array(select tid from due)) returning *
     )
     insert into job_ready (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                           lane, state, work_type, queue, "group", options, payload, error)
+                           lane, state, work_type, queue, "group", tenant, options, payload, error)
     select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-           to_lane, 'ready', work_type, queue, "group", options, payload, error
+           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error
       from gone;
     get diagnostics promoted = row_count;
     return promoted;

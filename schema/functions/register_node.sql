@@ -4,6 +4,7 @@
 create or replace function @schema@.register_node(
     its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text,
+    its_address text,
     out node_id integer, out incarnation integer)
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -15,14 +16,16 @@ begin
     perform pg_advisory_xact_lock(hashtextextended('node ' || its_name, 839));
     select info.incarnation into former from node_info as info where info.name = its_name;
     incarnation := nextval('incarnation');
-    insert into node_info as info (name, hostname, pid, port, incarnation, lease, capacity, queues, work_types, version)
+    insert into node_info as info (name, hostname, pid, port, incarnation, lease, capacity, queues, work_types, version,
+                                   address)
     values (its_name, its_hostname, its_pid, its_port, incarnation, make_interval(secs => its_lease),
-            its_capacity, its_queues, names, its_version)
+            its_capacity, its_queues, names, its_version, its_address)
     on conflict (name) do update set
         hostname = excluded.hostname, pid = excluded.pid, port = excluded.port,
         incarnation = excluded.incarnation, started_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
         lease = excluded.lease, state = 'alive', load = 0, capacity = excluded.capacity,
-        queues = excluded.queues, work_types = excluded.work_types, version = excluded.version
+        queues = excluded.queues, work_types = excluded.work_types, version = excluded.version,
+        address = excluded.address, report = '{}'
     returning info.node_id into node_id;
     if former is not null then
         perform release(former, '{}', true, true);

@@ -1,7 +1,9 @@
 -- Gives back jobs of a node's assignments: of those named, of all but those named, or only the jobs
--- named by number. died says that the process that held them is dead. Returns how many.
+-- named by number; not those that were handed by a message, if they are spared: it may be on its way.
+-- died says that the process that held them is dead. Returns how many.
 create or replace function @schema@.release(
-    its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null)
+    its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null,
+    spare_handed boolean default false)
 returns integer
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -14,7 +16,7 @@ begin
     for this in
         delete from job_assigned
          where incarnation = its_incarnation and (assignment = any (assignments)) <> all_but
-           and (ids is null or job_id = any (ids))
+           and (ids is null or job_id = any (ids)) and (handed is null or not spare_handed)
         returning *
     loop
         perform give_back(this, died);

@@ -22,6 +22,8 @@ begin
         continue when not found;
         this.error := coalesce(said.error, this.error);
         this.waiting_for := null;
+        this.handed := null;
+        this.counted := null;
         if said.outcome <> 'snooze' then
             this.attempt := this.attempt + 1;
         end if;

@@ -58,7 +58,7 @@ class Stored:
         """Register a run of a node that knows the kind of the tests."""
         self.cursor.execute(
             "select node_id, incarnation from txqueue.register_node"
-            "(%s, 'host', 1, null, 10, 100, '{default}', %s, '')",
+            "(%s, 'host', 1, null, 10, 100, '{default}', %s, '', null)",
             (name, json.dumps([KIND])),
         )
         ((node_id, incarnation),) = self.cursor.fetchall()

@@ -110,7 +110,11 @@ def test_nothing_of_a_newer_schema_is_touched(migrated_database: str) -> None:
 @pytest.mark.parametrize(
     ("change", "what", "remedy"),
     [
-        ("update txqueue.migration set number = 9999", "newer than", "install the newer txqueue"),
+        (
+            "update txqueue.migration set number = number + 9998",
+            "newer than",
+            "install the newer txqueue",
+        ),
         ("delete from txqueue.migration", "has version 0, older than", "run: txqueue migrate"),
         ("drop schema txqueue cascade", "is not in this database", "run: txqueue migrate"),
     ],

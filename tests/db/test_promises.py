@@ -157,7 +157,7 @@ def test_a_stale_token_changes_nothing(queue: Stored, migrated_database: str) ->
         (fresh,) = successor.claim()
         assert stale.ids == fresh.ids
         assert (0, []) == (queue.complete(stale), queue.settle(stale, "failed"))
-        assert not queue.value("select txqueue.heartbeat(%s, 0)", queue.incarnation)
+        assert not queue.value("select owned from txqueue.heartbeat(%s, 0)", queue.incarnation)
         assert [] == queue.claim()
         assert 1 == successor.complete(fresh)
 
@@ -182,7 +182,7 @@ def test_a_dead_nodes_jobs_are_rescued(queue: Stored, migrated_database: str) ->
             "update txqueue.node_info set heartbeat_at = now() - interval '11 s'"
             " where name = 'node'"
         )
-        assert other.value("select txqueue.heartbeat(%s, 0)", other.incarnation)
+        assert other.value("select owned from txqueue.heartbeat(%s, 0)", other.incarnation)
         assert [job_id] == other.claimed_ids()
 
 

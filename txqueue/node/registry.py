@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from txqueue.clock import Clock, Timer
 from txqueue.node.alarm import Periodic
-from txqueue.store.engine import Engine
+from txqueue.store.engine import Beat, Engine
 
 __all__ = ["Registry"]
 
@@ -23,9 +23,12 @@ class Registry(Periodic):
     Args:
         clock: Times the heartbeats.
         engine: The stored functions.
-        node: The columns of its row: name, hostname, pid, port, lease, capacity, queues, version.
+        node: The columns of its row: name, hostname, pid, address, port, lease, capacity, queues,
+            version.
         work_types: The types it knows, with their policies.
         load: Returns the node's load.
+        report: Returns what else is to be said of the node: plain data.
+        heard: Told what each heartbeat brought.
         renewed: Called with the moment of the monotonic clock until which the lease now holds.
         lost: Called when the lease is lost: nothing it held may start.
         gained: Called when the node has a lease, again or for the first time.
@@ -42,6 +45,8 @@ class Registry(Periodic):
         node: Mapping[str, Any],
         work_types: Sequence[Mapping[str, Any]],
         load: Callable[[], float],
+        report: Callable[[], Mapping[str, Any]],
+        heard: Callable[[Beat], None],
         renewed: Callable[[float], None],
         lost: Callable[[], None],
         gained: Callable[[], None],
@@ -52,6 +57,8 @@ class Registry(Periodic):
         self._node = node
         self._work_types = work_types
         self._load = load
+        self._report = report
+        self._heard = heard
         self._is_renewed = renewed
         self._lost = lost
         self._gained = gained
@@ -104,11 +111,13 @@ class Registry(Periodic):
 
     async def _renew(self) -> None:
         began = time.monotonic()
-        if await self._engine.heartbeat(self.incarnation, self._load()):
+        beat = await self._engine.heartbeat(self.incarnation, self._load(), self._report())
+        if beat.owned:
             had_lease = self.identity is not None
             self._renewed(began)
             if not had_lease:
                 self._gained()
+            self._heard(beat)
             return
         self._lost()
         if await self._engine.incarnation_of(self._node["name"]) > self.incarnation:

@@ -23,7 +23,7 @@ from txqueue.node.maintenance import Maintenance
 from txqueue.node.registry import Registry
 from txqueue.node.sweep import Sweeper
 from txqueue.node.workers import WorkerPool
-from txqueue.store.engine import Engine
+from txqueue.store.engine import Beat, Engine
 from txqueue.store.listener import Listener
 from txqueue.store.pool import Pool
 from txqueue.wire.endpoints import Endpoint
@@ -124,6 +124,8 @@ class Node(MultiService):
             node=self._row(),
             work_types=[policy_row(cls) for cls in self._types],
             load=lambda: self._workers.load,
+            report=self._report,
+            heard=self._heard,
             renewed=self._workers.renew,
             lost=self._workers.give_back,
             gained=self._wake,
@@ -188,12 +190,19 @@ class Node(MultiService):
             "name": chosen.name,
             "hostname": socket.gethostname(),
             "pid": os.getpid(),
+            "address": None,
             "port": None,
             "lease": chosen.lease,
             "capacity": chosen.capacity * chosen.workers,
             "queues": chosen.queues,
             "version": version("txqueue"),
         }
+
+    def _report(self) -> Mapping[str, Any]:
+        return {"workers": len(self._workers.describe())}
+
+    def _heard(self, beat: Beat) -> None:
+        """Hear who the peers are, and what is to be cancelled."""
 
     def _room_made(self) -> None:
         self._sweeper.room_made()
@@ -257,5 +266,6 @@ def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
             "timeout": cls.timeout,
             "attempts": cls.retry.attempts,
             "runtime": cls.runtime.value,
+            "group_limit": cls.group_limit,
         },
     }

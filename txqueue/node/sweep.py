@@ -176,7 +176,7 @@ class Sweeper(Periodic):
         if not self._is_written():
             return
         held = self._performers.assignments
-        await self._engine.release(incarnation, held, all_but=True)
+        await self._engine.release(incarnation, held, all_but=True, spare_handed=True)
         self._may_have_lost_a_claim = False
 
     async def _return(self, incarnation: int, claim: Claim) -> None:

@@ -12,7 +12,25 @@ from attrs import frozen
 from txqueue.store.pool import Pool
 from txqueue.store.schema import checked_name
 
-__all__ = ["Chunk", "Claim", "Engine", "Finished"]
+__all__ = ["Beat", "Chunk", "Claim", "Engine", "Finished"]
+
+
+@frozen
+class Beat:
+    """What a node is told at a heartbeat.
+
+    Attributes:
+        owned: Whether this run still owns its name.
+        state: ``alive`` or ``draining``: what it is to be.
+        peers: The other live nodes that listen for peers: ``node_id, name, incarnation, address,
+            port, state, capacity, queues, work_types`` each.
+        cancels: Running jobs to be cancelled: assignment and number each.
+    """
+
+    owned: bool
+    state: str | None
+    peers: list[dict[str, Any]]
+    cancels: list[tuple[int, int]]
 
 
 @frozen
@@ -80,7 +98,7 @@ class Engine:
         """Register a run of a node and publish its work types; returns (node_id, incarnation)."""
         rows = await self.pool.query(
             f"select node_id, incarnation from {self.schema}.register_node("
-            "%s, %s, %s, %s, %s, %s, %s::text[], %s, %s)",
+            "%s, %s, %s, %s, %s, %s, %s::text[], %s, %s, %s)",
             (
                 *(
                     node[key]
@@ -88,13 +106,19 @@ class Engine:
                 ),
                 json.dumps(work_types),
                 node["version"],
+                node["address"],
             ),
         )
         return rows[0][0], rows[0][1]
 
-    async def heartbeat(self, incarnation: int, load: float) -> bool:
-        """Renew the lease and rescue dead nodes' jobs; False when another run took the name."""
-        return bool(await self._call("heartbeat", incarnation, load))
+    async def heartbeat(self, incarnation: int, load: float, report: Mapping[str, Any]) -> Beat:
+        """Renew the lease, rescue dead nodes' jobs, and hear what is new."""
+        rows = await self.pool.query(
+            f"select owned, its_state, peers, cancels from {self.schema}.heartbeat(%s, %s, %s)",
+            (incarnation, load, json.dumps(report)),
+        )
+        owned, state, peers, cancels = rows[0]
+        return Beat(owned, state, peers, [(number, job_id) for number, job_id in cancels])
 
     async def incarnation_of(self, name: str) -> int:
         """Return the incarnation that owns a node's name, 0 if none does."""
@@ -186,11 +210,13 @@ class Engine:
         died: bool = False,
         all_but: bool = False,
         ids: Sequence[int] | None = None,
+        spare_handed: bool = False,
     ) -> int:
         """Give jobs of assignments back; see the stored function."""
+        numbers = None if ids is None else list(ids)
         rows = await self.pool.query(
-            f"select {self.schema}.release(%s, %s::bigint[], %s, %s, %s::bigint[])",
-            (incarnation, list(assignments), died, all_but, None if ids is None else list(ids)),
+            f"select {self.schema}.release(%s, %s::bigint[], %s, %s, %s::bigint[], %s)",
+            (incarnation, list(assignments), died, all_but, numbers, spare_handed),
         )
         return int(rows[0][0])
 

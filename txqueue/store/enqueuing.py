@@ -17,7 +17,7 @@ from txqueue.work import WorkItem
 __all__ = ["EnqueueOptions", "batches", "enqueue_call", "job_object"]
 
 BATCH = 1000
-_COLUMNS = frozenset({"queue", "priority", "weight", "not_before", "not_after", "group"})
+_COLUMNS = frozenset({"queue", "priority", "weight", "not_before", "not_after", "group", "tenant"})
 _RUNTIME = frozenset({"timeout", "attempts"})
 _SQL_TYPES = {
     "work_type": "text",
@@ -28,6 +28,7 @@ _SQL_TYPES = {
     "not_before": "timestamptz",
     "not_after": "timestamptz",
     "group": "text",
+    "tenant": "text",
     "options": "jsonb",
 }
 _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
@@ -62,6 +63,7 @@ class EnqueueOptions(TypedDict, total=False):
     not_before: datetime | None
     not_after: datetime | None
     group: str | None
+    tenant: str | None
     timeout: float | None
     attempts: int | None
 
@@ -76,6 +78,8 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
     job: dict[str, Any] = {"work_type": work.work_type, "payload": payload}
     if (group := work.group) is not None:
         job["group"] = group
+    if (tenant := work.tenant) is not None:
+        job["tenant"] = tenant
     if work.queue != "default":
         job["queue"] = work.queue
     if work.priority != 4:

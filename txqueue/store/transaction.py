@@ -45,7 +45,8 @@ class Transaction:
 
         Args:
             work: An instance of an attrs subclass of `WorkItem`.
-            options: ``queue, priority, weight, not_before, not_after, group, timeout, attempts``.
+            options: ``queue, priority, weight, not_before, not_after, group, tenant, timeout,
+                attempts``.
 
         Returns:
             The job's number.

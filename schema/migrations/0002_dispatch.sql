@@ -1,0 +1,65 @@
+-- What dispatch needs: nodes that know each other, jobs handed over by message, tenants, limits, pauses.
+
+alter table @schema@.setting add column identity uuid not null default gen_random_uuid();
+comment on column @schema@.setting.identity is 'Tells this queue from every other: a client and a node compare it.';
+
+alter table @schema@.node_info add column address text;
+alter table @schema@.node_info add column report jsonb not null default '{}';
+comment on column @schema@.node_info.address is 'Where peers reach it, with the port; null if it listens for none.';
+comment on column @schema@.node_info.report is 'What it said of itself at its last heartbeat: lag, memory, workers.';
+
+alter table @schema@.job add column tenant text collate "C";
+alter table @schema@.job add column handed smallint;
+alter table @schema@.job add column counted smallint;
+comment on column @schema@.job.tenant is 'Whose job it is: the tenants of a queue take turns by their shares.';
+comment on column @schema@.job.handed is 'Not null if its node learns of it by a message, which may get lost.';
+comment on column @schema@.job.counted is 'Not null while it runs under a limit of its queue.';
+
+drop index @schema@.job_ready_queue_rank_job_id_idx;
+create index on @schema@.job_ready (queue, rank, job_id) where tenant is null;
+create index on @schema@.job_ready (queue, tenant, rank, job_id) where tenant is not null;
+create index on @schema@.job_ready (queue, rank, job_id) where priority >= 7;
+create index on @schema@.job_assigned (incarnation, assignment) where handed is not null;
+create index on @schema@.job_assigned (queue) where counted is not null;
+create index on @schema@.job_assigned (tenant) where tenant is not null;
+
+drop index @schema@.job_waiting_not_before_idx;
+create index on @schema@.job_waiting (not_before) where waiting_for in ('time', 'rate');
+
+-- 1 once a job with a tenant was enqueued; a sequence, because every enqueue reads it.
+create sequence @schema@.has_tenants as bigint minvalue 0 start 0;
+
+create table @schema@.control (
+    control_id   integer generated always as identity unique,
+    kind         text not null check (kind in ('queue', 'group', 'tenant')),
+    key          text collate "C" not null check (length(key) between 1 and 1000),
+    is_paused    boolean not null default false,
+    concurrency  integer check (concurrency > 0),
+    rate         double precision check (rate > 0 and rate <= 1e6),
+    burst        integer not null default 1 check (burst between 1 and 1000000),
+    share        double precision not null default 1 check (share > 0 and share <= 1e6),
+    reserve      double precision not null default 0 check (reserve >= 0 and reserve < 1),
+    primary key (kind, key)
+);
+comment on table @schema@.control is 'What holds jobs of a queue, a group or a tenant back.';
+comment on column @schema@.control.rate is 'Jobs taken a second; what is left of burst is kept in the sequence bucket_<control_id>.';
+comment on column @schema@.control.reserve is 'The part of a node''s capacity that only priorities from 7 may take from this queue.';
+
+create table @schema@.action (
+    action_id  bigint generated always as identity primary key,
+    at         timestamptz not null default clock_timestamp(),
+    who        text not null,
+    what       text not null,
+    subject    text not null,
+    detail     jsonb not null default '{}'
+);
+comment on table @schema@.action is 'Who did what when: a row for every act of an operator.';
+
+create table @schema@.request (
+    incarnation  integer not null,
+    job_id       bigint not null,
+    assignment   bigint not null,
+    at           timestamptz not null default clock_timestamp(),
+    primary key (incarnation, job_id, assignment)
+);
+comment on table @schema@.request is 'Running jobs to be cancelled, until their node has heard of it.';
