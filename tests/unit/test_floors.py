@@ -27,7 +27,9 @@ VALUES: Final = frozenset(
         "txqueue.rank",
         "txqueue.retry",
         "txqueue.settings",
+        "txqueue.situation",
         "txqueue.verdict",
+        "txqueue.words",
         "txqueue.work",
     }
 )

@@ -11,7 +11,7 @@ import click
 from txqueue.cli.options import Group, Options
 from txqueue.cli.output import facts, show, styled
 from txqueue.cli.progress import bars
-from txqueue.cli.words import amount, duration
+from txqueue.words import amount, duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

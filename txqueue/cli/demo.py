@@ -11,7 +11,7 @@ import click
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import facts, show, styled
 from txqueue.cli.progress import bars
-from txqueue.cli.words import amount, duration, rate
+from txqueue.words import amount, duration, rate
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

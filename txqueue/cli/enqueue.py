@@ -12,7 +12,7 @@ import click
 
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import note, show, styled
-from txqueue.cli.words import amount
+from txqueue.words import amount
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -11,7 +11,7 @@ import click
 
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import facts, note, show, styled, table
-from txqueue.cli.words import age, duration, moment, plain
+from txqueue.words import age, duration, moment, plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,7 +10,7 @@ import click
 
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import facts, show, styled, table
-from txqueue.cli.words import age, amount
+from txqueue.words import age, amount
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -67,7 +67,7 @@ def styled(text: object, style: str = "") -> Text:
     """Return text that cannot drive the terminal, in a style."""
     from rich.text import Text
 
-    from txqueue.cli.words import plain
+    from txqueue.words import plain
 
     return Text(plain(text), style=style)
 

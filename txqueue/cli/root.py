@@ -101,6 +101,6 @@ def _complain(line: str, options: Options) -> None:
         import traceback
 
         traceback.print_exc()
-    from txqueue.cli.words import plain
+    from txqueue.words import plain
 
     click.echo(f"error: {plain(' '.join(line.split()))}", err=True)

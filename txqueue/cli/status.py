@@ -10,8 +10,8 @@ import click
 from txqueue.cli.nodes import node_document, node_table
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled, table
-from txqueue.cli.situation import queues, warnings
-from txqueue.cli.words import age, amount, rate
+from txqueue.situation import queues, warnings
+from txqueue.words import age, amount, rate
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from txqueue.cli.situation import queues, warnings
+from txqueue.situation import queues, warnings
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from txqueue.cli.words import age, amount
+from txqueue.words import age, amount
 
 __all__ = ["queues", "warnings"]
 
