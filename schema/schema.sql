@@ -198,6 +198,14 @@ create table txqueue.request (
 );
 comment on table txqueue.request is 'Running jobs to be cancelled, until their node has heard of it.';
 
+-- These return more than they did.
+drop function if exists txqueue.complete(integer, smallint[], bigint[], text[]);
+drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
+    txqueue.complete_in_2(integer, bigint, bigint[]), txqueue.complete_in_3(integer, bigint, bigint[]),
+    txqueue.complete_in_4(integer, bigint, bigint[]), txqueue.complete_in_5(integer, bigint, bigint[]),
+    txqueue.complete_in_6(integer, bigint, bigint[]), txqueue.complete_in_7(integer, bigint, bigint[]);
+drop function if exists txqueue.settle(integer, jsonb);
+
 set check_function_bodies = off;
 
 -- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
@@ -242,6 +250,43 @@ begin
     -- Nothing of these groups is left that could wake the parked ones.
     perform free_groups(array(
         select key from unnest(free) as key where not exists (select from job_ready where "group" = key)));
+end $$;
+
+-- How many jobs a limited queue or tenant may give to the claim that asks: null for any number. The
+-- asker holds the key's lock from now on; while another claim holds it, there are none. If there
+-- are none, opens_in says in how many seconds to ask again, where only time has to pass.
+create or replace function txqueue.allowance(this control, out jobs integer, out opens_in double precision)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    contended constant double precision := 0.005;
+    running   bigint;
+begin
+    if this.is_paused then
+        jobs := 0;
+        return;
+    end if;
+    if this.concurrency is null and this.rate is null then
+        return;
+    end if;
+    if not pg_try_advisory_xact_lock(hashtextextended(this.kind || ' ' || this.key, 839)) then
+        jobs := 0;
+        opens_in := contended;
+        return;
+    end if;
+    if this.concurrency is not null then
+        if this.kind = 'queue' then
+            select count(*) into running from job_assigned where queue = this.key and counted is not null;
+        else
+            select count(*) into running from job_assigned where tenant = this.key;
+        end if;
+        jobs := greatest(0, this.concurrency - running);
+    end if;
+    if this.rate is not null and coalesce(jobs, 1) > 0 then
+        select least(jobs, bucket.jobs), bucket.opens_in into jobs, opens_in from bucket_level(this) as bucket;
+    end if;
 end $$;
 
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
@@ -515,6 +560,48 @@ language sql stable security definer
 set search_path = txqueue, pg_temp
 as $$ select count(*) from job_ready where job_ready.queue = $1 $$;
 
+-- What a bucket of tokens holds: how many jobs may be taken now, and if none, in how many seconds one
+-- may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket keeps the
+-- moment, in microseconds since 1970, by which all that was taken is paid for (the generic cell rate
+-- algorithm, ITU-T I.371).
+create or replace function txqueue.bucket_level(this control, out jobs integer, out opens_in double precision)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    paid_until bigint;
+    ahead      double precision;
+begin
+    execute format('select last_value from bucket_%s', this.control_id) into paid_until;
+    ahead := greatest(0, paid_until / 1e6 - extract(epoch from clock_timestamp())::double precision) * this.rate;
+    jobs := floor(this.burst - ahead);
+    if jobs < 1 then
+        jobs := 0;
+        opens_in := (ahead - this.burst + 1) / this.rate;
+    end if;
+end $$;
+
+-- Takes jobs out of a bucket of tokens; the caller holds the key's lock.
+create or replace function txqueue.charge_bucket(this control, jobs integer) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    now_us bigint := extract(epoch from clock_timestamp()) * 1e6;
+begin
+    execute format('select setval(''bucket_%1$s'', (greatest(last_value, $1) + $2)::bigint) from bucket_%1$s', this.control_id)
+      using now_us, jobs * 1e6 / this.rate;
+end $$;
+
+-- Takes so many jobs out of the bucket of a limited queue or tenant, if it has one; the caller holds
+-- the key's lock.
+create or replace function txqueue.charge_control(its_kind text, its_key text, jobs integer) returns void
+language sql volatile
+set search_path = txqueue, pg_temp
+as $$
+    select charge_bucket(control, jobs) from control where kind = its_kind and key = its_key and rate is not null
+$$;
+
 -- Refuses what cannot be a job; null for what can. Without settings of its own, so that it is inlined.
 create or replace function txqueue.check_job(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
@@ -546,6 +633,55 @@ as $$
                                  'give a not_after that lies after not_before, or none')
     end
 $$;
+
+-- Refuses limits that are out of range, or that do not apply to what they are set for.
+create or replace function txqueue.check_limit(
+    its_kind text, its_concurrency integer, its_rate double precision, its_burst integer,
+    its_share double precision, its_reserve double precision, cleared text[]) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if its_concurrency < 1 then
+        perform refuse(format('a concurrency of %s is below 1', its_concurrency), 'pause it, so that nothing starts');
+    elsif not (its_rate > 0 and its_rate <= 1e6) then
+        perform refuse(format('a rate of %s jobs a second is not above 0 and up to 1000000', its_rate),
+                       'pause it, so that nothing starts, or lift the rate');
+    elsif its_burst not between 1 and 1000000 then
+        perform refuse(format('a burst of %s is not within 1 to 1000000', its_burst), 'give how many jobs may start at once');
+    elsif not (its_share > 0 and its_share <= 1e6) then
+        perform refuse(format('a share of %s is not above 0 and up to 1000000', its_share), '1 is the share of a tenant without one');
+    elsif not (its_reserve >= 0 and its_reserve < 1) then
+        perform refuse(format('a reserve of %s is not from 0 to below 1', its_reserve), 'give the part of a node''s capacity, such as 0.2');
+    elsif its_share is not null and its_kind <> 'tenant' then
+        perform refuse(format('a %s has no share', its_kind), 'shares are of tenants');
+    elsif its_reserve is not null and its_kind <> 'queue' then
+        perform refuse(format('a %s has no reserve', its_kind), 'reserves are of queues');
+    elsif not cleared <@ '{concurrency,rate,burst,share,reserve}' then
+        perform refuse('there is no such limit to lift', 'lift concurrency, rate, burst, share or reserve');
+    end if;
+end $$;
+
+-- Writes a control back, or removes it if it says nothing, and lets those go on that it held back.
+create or replace function txqueue.close_control(this control) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if not this.is_paused and this.concurrency is null and this.rate is null and this.burst = 1 and this.share = 1
+       and this.reserve = 0 then
+        delete from control where kind = this.kind and key = this.key;
+    else
+        update control
+           set is_paused = this.is_paused, concurrency = this.concurrency, rate = this.rate, burst = this.burst,
+               share = this.share, reserve = this.reserve
+         where kind = this.kind and key = this.key;
+    end if;
+    if this.kind = 'group' then
+        perform free_groups(array[this.key]);
+    end if;
+    perform pg_notify('txqueue', '');
+end $$;
 
 -- Completes jobs that returned nothing: one element an assignment, its lane and its job numbers as
 -- the text of a bigint array. Rows that another assignment has since taken are not touched.
@@ -870,6 +1006,60 @@ begin
 end $$;
 comment on function txqueue.enqueue is 'Enqueue one job in the caller''s transaction.';
 
+-- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that
+-- gave the caller credit: after the commit the caller tells that node, and nobody need claim the job.
+-- Returns its number, and its assignment, lane and weight; without an assignment it took the ordinary
+-- way, because it needs a decision (group, tenant, a later time, a limit or pause of its queue) or
+-- because that run of the node lives no more, does not serve the queue or does not know the type.
+--
+-- No row of the node is locked: what commits after its node has died is found by rescue().
+create or replace function txqueue.enqueue_assigned(
+    its_node integer, its_incarnation integer,
+    work_type text, payload jsonb, queue text default null, priority integer default null,
+    weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
+    "group" text default null, options jsonb default null, tenant text default null,
+    out job_id bigint, out assignment bigint, out lane smallint, out its_weight integer)
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    facts record;
+begin
+    if "group" is null and tenant is null and (not_before is null or not_before <= now()) then
+        select settings.payload_limit, settings.aging, known.priority, known.weight,
+               coalesce(enqueue_assigned.queue, known.queue) as queue
+          into facts
+          from setting as settings, work_type as known, node_info as node
+         where known.work_type = enqueue_assigned.work_type
+           and node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
+           and node.heartbeat_at > clock_timestamp() - node.lease
+           and coalesce(enqueue_assigned.queue, known.queue) = any (node.queues)
+           and known.work_type = any (node.work_types)
+           and not exists (select from control as held
+                            where held.kind = 'queue' and held.key = coalesce(enqueue_assigned.queue, known.queue));
+        if found then
+            job_id := nextval('job_id');
+            assignment := nextval('assignment');
+            lane := current_lane();
+            its_weight := coalesce(weight, facts.weight);
+            not_before := coalesce(not_before, now());
+            priority := coalesce(priority, facts.priority);
+            perform check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
+                              null::text, not_before, not_after);
+            insert into job_assigned (job_id, rank, not_before, not_after, enqueued_at, assigned_at, assignment,
+                                      node_id, incarnation, weight, priority, lane, state, work_type, queue, handed,
+                                      options, payload)
+            values (job_id, rank_of(not_before, not_after, priority, facts.aging), not_before, not_after, now(),
+                    clock_timestamp(), assignment, its_node, its_incarnation, its_weight, priority, lane, 'assigned',
+                    work_type, facts.queue, 1, options, payload);
+            return;
+        end if;
+    end if;
+    job_id := enqueue(work_type, payload, queue, priority, weight, not_before, not_after, "group", options, tenant);
+end $$;
+comment on function txqueue.enqueue_assigned is
+    'Enqueue one job in the caller''s transaction, assigned to a node at once where that may be.';
+
 -- Enqueues an array of jobs, each an object with the arguments of enqueue() as its keys, in the
 -- caller's transaction; returns their numbers in the order given. All are accepted or none.
 -- The jobs are the outer side of a nested loop, which keeps their order; a hash join reversed it.
@@ -1062,9 +1252,9 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 declare
-    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'backlog'];
-    working   constant text[] := array['enqueue', 'enqueue_many', 'backlog', 'next_job', 'complete', 'settle',
-        'complete_one', 'started', 'release', 'rescue', 'register_node', 'publish', 'heartbeat', 'leave',
+    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog'];
+    working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
+        'complete', 'settle', 'complete_one', 'started', 'release', 'rescue', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'ensure_history'];
     its_role text;
     signature regprocedure;
@@ -1096,6 +1286,29 @@ begin
         end if;
     end loop;
 end $$;
+
+-- The jobs that were handed to a node by a message: those of one assignment, or of all that it does
+-- not know, left alone for a moment because their messages may be on their way. One row an assignment,
+-- with its chunk of jobs as claims return it. Its lane is where the first of them is.
+create or replace function txqueue.handed(
+    its_incarnation integer, its_assignment bigint default null, known bigint[] default '{}')
+returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text)
+language sql stable security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+    select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),
+           '[' || string_agg('[' || job.job_id || ',"' || job.work_type || '",' || job.attempt || ',' || job.weight || ','
+               || job.payload::text || ',' || coalesce(job.options::text, 'null') || ']', ','
+               order by job.rank, job.job_id) || ']'
+      from job_assigned as job
+     where job.incarnation = its_incarnation and job.handed is not null
+       and job.assignment between coalesce(its_assignment, 0) and coalesce(its_assignment, 9223372036854775807)
+       and (its_assignment is not null
+            or job.assignment <> all (known) and job.assigned_at < clock_timestamp() - interval '0.3 seconds')
+     group by job.assignment
+$$;
 
 -- Renews a node's lease and rescues the jobs of nodes whose lease is out. Jobs of a known type that
 -- were enqueued before it was published, and committed after, are readied here.
@@ -1139,6 +1352,12 @@ select kind.state, coalesce(sum(greatest(stats.n_live_tup, 0)), 0)::bigint as jo
   left join pg_stat_all_tables as stats on stats.relid = leaf.inhrelid
  group by kind.state;
 comment on view txqueue.history_size is 'About how many jobs history holds.';
+
+-- Tells this queue from every other: a client and a node that it joins must be of the same one.
+create or replace function txqueue.identity() returns uuid
+language sql stable security definer
+set search_path = txqueue, pg_temp
+as $$ select identity from setting $$;
 
 -- The transactions that use a lane now, each as the lane's name and the transaction's.
 create or replace function txqueue.lane_holders(leaf text) returns text[]
@@ -1189,13 +1408,14 @@ select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) a
  group by queue, work_type, state, waiting_for;
 comment on view txqueue.live_jobs is 'Jobs that are not history yet, counted.';
 
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
--- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
--- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
+-- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
+-- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
+-- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
+-- planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_0(
     its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
-    at_most integer, most_deaths integer,
+    at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
     out grouped integer, out suspects tid[])
 language plpgsql volatile
@@ -1208,22 +1428,45 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
-    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-      into jobs, tids, weight, heaviest, octets, grouped, suspects
-      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
-              from job_ready_0
-             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
-               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
-             order by rank, job_id limit at_most for update skip locked) as locked;
+    until_rank := coalesce(until_rank, 'infinity');
+    until_job := coalesce(until_job, 9223372036854775807);
+    if only_high then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_0
+                 where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    elsif its_tenant is not null then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_0
+                 where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    else
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_0
+                 where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    end if;
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
--- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
--- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
+-- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
+-- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
+-- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
+-- planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_1(
     its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
-    at_most integer, most_deaths integer,
+    at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
     out grouped integer, out suspects tid[])
 language plpgsql volatile
@@ -1236,22 +1479,45 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
-    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-      into jobs, tids, weight, heaviest, octets, grouped, suspects
-      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
-              from job_ready_1
-             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
-               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
-             order by rank, job_id limit at_most for update skip locked) as locked;
+    until_rank := coalesce(until_rank, 'infinity');
+    until_job := coalesce(until_job, 9223372036854775807);
+    if only_high then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_1
+                 where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    elsif its_tenant is not null then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_1
+                 where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    else
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_1
+                 where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    end if;
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
--- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
--- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
+-- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
+-- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
+-- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
+-- planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_2(
     its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
-    at_most integer, most_deaths integer,
+    at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
     out grouped integer, out suspects tid[])
 language plpgsql volatile
@@ -1264,22 +1530,45 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
-    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-      into jobs, tids, weight, heaviest, octets, grouped, suspects
-      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
-              from job_ready_2
-             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
-               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
-             order by rank, job_id limit at_most for update skip locked) as locked;
+    until_rank := coalesce(until_rank, 'infinity');
+    until_job := coalesce(until_job, 9223372036854775807);
+    if only_high then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_2
+                 where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    elsif its_tenant is not null then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_2
+                 where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    else
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_2
+                 where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    end if;
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
--- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
--- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
+-- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
+-- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
+-- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
+-- planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_3(
     its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
-    at_most integer, most_deaths integer,
+    at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
     out grouped integer, out suspects tid[])
 language plpgsql volatile
@@ -1292,22 +1581,45 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
-    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-      into jobs, tids, weight, heaviest, octets, grouped, suspects
-      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
-              from job_ready_3
-             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
-               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
-             order by rank, job_id limit at_most for update skip locked) as locked;
+    until_rank := coalesce(until_rank, 'infinity');
+    until_job := coalesce(until_job, 9223372036854775807);
+    if only_high then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_3
+                 where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    elsif its_tenant is not null then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_3
+                 where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    else
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_3
+                 where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    end if;
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
--- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
--- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
+-- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
+-- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
+-- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
+-- planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_4(
     its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
-    at_most integer, most_deaths integer,
+    at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
     out grouped integer, out suspects tid[])
 language plpgsql volatile
@@ -1320,22 +1632,45 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
-    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-      into jobs, tids, weight, heaviest, octets, grouped, suspects
-      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
-              from job_ready_4
-             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
-               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
-             order by rank, job_id limit at_most for update skip locked) as locked;
+    until_rank := coalesce(until_rank, 'infinity');
+    until_job := coalesce(until_job, 9223372036854775807);
+    if only_high then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_4
+                 where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    elsif its_tenant is not null then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_4
+                 where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    else
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_4
+                 where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    end if;
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
--- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
--- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
+-- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
+-- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
+-- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
+-- planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_5(
     its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
-    at_most integer, most_deaths integer,
+    at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
     out grouped integer, out suspects tid[])
 language plpgsql volatile
@@ -1348,22 +1683,45 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
-    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-      into jobs, tids, weight, heaviest, octets, grouped, suspects
-      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
-              from job_ready_5
-             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
-               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
-             order by rank, job_id limit at_most for update skip locked) as locked;
+    until_rank := coalesce(until_rank, 'infinity');
+    until_job := coalesce(until_job, 9223372036854775807);
+    if only_high then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_5
+                 where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    elsif its_tenant is not null then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_5
+                 where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    else
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_5
+                 where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    end if;
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
--- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
--- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
+-- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
+-- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
+-- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
+-- planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_6(
     its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
-    at_most integer, most_deaths integer,
+    at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
     out grouped integer, out suspects tid[])
 language plpgsql volatile
@@ -1376,22 +1734,45 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
-    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-      into jobs, tids, weight, heaviest, octets, grouped, suspects
-      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
-              from job_ready_6
-             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
-               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
-             order by rank, job_id limit at_most for update skip locked) as locked;
+    until_rank := coalesce(until_rank, 'infinity');
+    until_job := coalesce(until_job, 9223372036854775807);
+    if only_high then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_6
+                 where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    elsif its_tenant is not null then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_6
+                 where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    else
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_6
+                 where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    end if;
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
--- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
--- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
+-- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
+-- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
+-- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
+-- planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_7(
     its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
-    at_most integer, most_deaths integer,
+    at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
     out grouped integer, out suspects tid[])
 language plpgsql volatile
@@ -1404,14 +1785,36 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
-    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-      into jobs, tids, weight, heaviest, octets, grouped, suspects
-      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
-              from job_ready_7
-             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
-               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
-             order by rank, job_id limit at_most for update skip locked) as locked;
+    until_rank := coalesce(until_rank, 'infinity');
+    until_job := coalesce(until_job, 9223372036854775807);
+    if only_high then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_7
+                 where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    elsif its_tenant is not null then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_7
+                 where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    else
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_7
+                 where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    end if;
 end $$;
 
 -- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more
@@ -1462,10 +1865,14 @@ $$;
 -- was left. A caller that claims again at once passes that as from_rank, so that the dead rows before
 -- it are not read again; what has come in before it since is found by the next claim without it.
 -- It is null when all that was ready is taken, and text because not every client can read every moment.
+-- last_tenant is to be passed as after_tenant the next time: more tenants have jobs than get a turn.
 --
 -- Lanes are taken one after the other, the one with the smallest rank first and up to the next
 -- lane's smallest, or a sixteenth of the batch beyond it, so that lanes that interleave finely
 -- cost no more than sixteen steps.
+--
+-- Tenants take their turns first, then comes what is no tenant's, and last, where a queue keeps a
+-- reserve, what may use it: jobs of a priority from 7 on.
 --
 -- A job that was there when two processes died is to run in a process that runs nothing else, so
 -- that the one that kills is found and the others lose nothing: such jobs are taken one a claim, as
@@ -1473,9 +1880,10 @@ $$;
 create or replace function txqueue.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
-    since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity')
+    since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity',
+    after_tenant text default '')
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
-               due_in double precision, seen_at timestamptz, reached text)
+               due_in double precision, seen_at timestamptz, reached text, last_tenant text)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -1489,8 +1897,6 @@ declare
     room       bigint := free_weight;
     step       integer := greatest(1, free_weight / 16);
     head       record;
-    its_lock   text;
-    its_move   text;
     claimed    record;
     parked     integer;
     size       integer;
@@ -1501,7 +1907,26 @@ declare
     found_any  boolean := false;
     is_last    boolean := false;
     is_all     boolean := true;
-    passed     smallint[] := '{}';
+    passed     smallint[];
+    -- What is held back, where anything is: see open_queues(). Parallel to queues.
+    is_held    boolean := false;
+    served     text[] := queues;
+    given      integer[];
+    allowed    integer[];
+    kept       integer[];
+    counted    boolean[];
+    opens_in   double precision;
+    is_counted smallint;
+    place      integer;
+    most       bigint;
+    -- Whose turn it is: tenants, then nobody's jobs, then what may use the reserve.
+    tenants    text[] := '{}';
+    parts      integer[];
+    turn       integer := 0;
+    part       bigint;
+    its_tenant text;
+    only_high  boolean := false;
+    taken      bigint;
 begin
     alone := false;
     seen_at := clock_timestamp();
@@ -1513,73 +1938,141 @@ begin
     if not exists (select from node_info as me where me.incarnation = its_incarnation and me.state = 'alive') then
         room := 0;
     end if;
-    while room > 0 and steps < 64 and not is_last loop
-        steps := steps + 1;
-        select each.lane, first.queue, first.rank, lead(first.rank) over following as until_rank,
-               lead(first.job_id) over following as until_job
-          into head
-          from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
-               lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
-                         where ready.lane = each.lane and ready.queue = wanted.queue
-                           and ready.work_type = any (work_types) and ready.rank >= from_rank
-                         order by ready.rank, ready.job_id limit 1) as first
-         where each.lane <> all (passed)
-        window following as (order by first.rank, first.job_id)
-         order by first.rank, first.job_id limit 1;
-        exit when not found;
-        reached := head.rank;
-        its_lock := format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7)', head.lane);
-        its_move := format('select * from assign_%s($1, $2, $3, null)', head.lane);
-        execute its_lock into claimed using head.queue, work_types, head.rank, head.until_rank, head.until_job, room::integer, deaths;
-        -- Nothing else was ready, and it is all taken: there is no need to look again.
-        is_last := head.until_rank is null and claimed.jobs < room and claimed.grouped = 0;
-        if claimed.jobs < step and not is_last then
-            execute its_lock into claimed using head.queue, work_types, head.rank, null::timestamptz, null::bigint, step, deaths;
-            if claimed.jobs < step then
-                passed := passed || head.lane;
+    if room > 0 and exists (select from control) then
+        perform pg_advisory_xact_lock_shared(hashtextextended('txqueue control', 839));
+        is_held := true;
+        select held.open, held.allowed, held.allowed, held.kept, held.counted, held.opens_in
+          into queues, given, allowed, kept, counted, opens_in
+          from open_queues(served, (select me.capacity from node_info as me where me.incarnation = its_incarnation)) as held;
+        due_in := least(due_in, opens_in);
+        served := queues;
+    end if;
+    if room > 0 and (select last_value = 1 from has_tenants) then
+        select turns.tenants, turns.parts, turns.last, least(due_in, turns.opens_in)
+          into tenants, parts, last_tenant, due_in
+          from tenant_turns(queues, room::integer, after_tenant) as turns;
+    end if;
+    while room > 0 and turn <= cardinality(tenants) + is_held::integer loop
+        turn := turn + 1;
+        its_tenant := tenants[turn];
+        only_high := turn > cardinality(tenants) + 1;
+        part := coalesce(parts[turn], room);
+        passed := '{}';
+        if only_high then
+            queues := array(select name from unnest(served, kept) as each (name, weight) where weight > 0);
+            exit when queues = '{}';
+        end if;
+        while room > 0 and part > 0 and steps < 64 + 4 * cardinality(tenants) and not is_last loop
+            steps := steps + 1;
+            if its_tenant is null and not only_high then
+                select each.lane, first.queue, first.rank, lead(first.rank) over following as until_rank,
+                       lead(first.job_id) over following as until_job
+                  into head
+                  from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
+                       lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
+                                 where ready.lane = each.lane and ready.queue = wanted.queue and ready.tenant is null
+                                   and ready.work_type = any (work_types) and ready.rank >= from_rank
+                                 order by ready.rank, ready.job_id limit 1) as first
+                 where each.lane <> all (passed)
+                window following as (order by first.rank, first.job_id)
+                 order by first.rank, first.job_id limit 1;
+                exit when not found;
+                reached := head.rank;
+            else
+                select * into head from special_head(queues, work_types, passed, its_tenant);
+                exit when head.lane is null;
             end if;
-        end if;
-        tids := claimed.tids;
-        if claimed.grouped > 0 then
-            select admitted.taken, admitted.parked into tids, parked
-              from admit_groups(head.lane, tids) as admitted;
-            passed := case when parked > 0 then array_remove(passed, head.lane) else passed || head.lane end;
-        end if;
-        if tids is not null and (claimed.weight > room or claimed.heaviest > largest or claimed.octets > octets_limit) then
-            tids := fitting(head.lane, tids, room::integer, largest, capacity, octets_limit);
-            is_all := false;
-            exit when tids is null;
-        end if;
-        if claimed.suspects is not null then
-            deaths := 1;
-            select tid into suspect from unnest(tids) with ordinality as taken (tid, place)
-             where tid = any (claimed.suspects) order by place limit 1;
-            tids := array(select tid from unnest(tids) with ordinality as taken (tid, place)
-                           where tid <> all (claimed.suspects) order by place);
-            if suspect is not null then
+            most := least(room, part);
+            is_counted := null;
+            if is_held then
+                place := array_position(served, head.queue);
+                most := least(most, allowed[place], room - case when only_high then 0 else kept[place] end);
+                if most <= 0 then
+                    queues := array_remove(queues, head.queue);
+                    is_all := false;
+                    continue;
+                end if;
+                is_counted := case when counted[place] then 1 end;
+            end if;
+            execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9)', head.lane) into claimed
+              using head.queue, work_types, head.rank, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high;
+            -- Nothing else was ready, and it is all taken: there is no need to look again.
+            is_last := head.until_rank is null and claimed.jobs < most and claimed.grouped = 0 and its_tenant is null and not is_held;
+            if claimed.jobs < least(step, most) and not is_last then
+                execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9)', head.lane) into claimed
+                  using head.queue, work_types, head.rank, null::timestamptz, null::bigint, least(step, most)::integer, deaths,
+                        its_tenant, only_high;
+                if claimed.jobs < least(step, most) then
+                    passed := passed || head.lane;
+                end if;
+            end if;
+            tids := claimed.tids;
+            if claimed.grouped > 0 then
+                select admitted.taken, admitted.parked into tids, parked
+                  from admit_groups(head.lane, tids) as admitted;
+                passed := case when parked > 0 then array_remove(passed, head.lane) else passed || head.lane end;
+            end if;
+            if tids is not null and (claimed.weight > most or claimed.heaviest > largest or claimed.octets > octets_limit) then
+                tids := fitting(head.lane, tids, most::integer, largest, capacity, octets_limit);
+                is_all := false;
+                exit when tids is null;
+            end if;
+            taken := 0;
+            if claimed.suspects is not null then
+                deaths := 1;
+                select tid into suspect from unnest(tids) with ordinality as each (tid, place)
+                 where tid = any (claimed.suspects) order by each.place limit 1;
+                tids := array(select tid from unnest(tids) with ordinality as each (tid, place)
+                               where tid <> all (claimed.suspects) order by each.place);
+                if suspect is not null then
+                    lane := head.lane;
+                    alone := true;
+                    execute format('select * from assign_%s($1, $2, $3, $4)', head.lane) into assignment, jobs, weight, chunk
+                      using array[suspect], its_node, its_incarnation, is_counted;
+                    room := room - weight;
+                    part := part - weight;
+                    taken := 1;
+                    found_any := true;
+                    return next;
+                    alone := false;
+                end if;
+            end if;
+            size := least(chunk_jobs, greatest(1, ceil(cardinality(tids)::numeric / workers)));
+            while cardinality(tids) > 0 loop
                 lane := head.lane;
-                alone := true;
-                execute its_move into assignment, jobs, weight, chunk using array[suspect], its_node, its_incarnation;
+                execute format('select * from assign_%s($1, $2, $3, $4)', head.lane) into assignment, jobs, weight, chunk
+                  using tids[1 : size], its_node, its_incarnation, is_counted;
+                tids := tids[jobs + 1 :];
                 room := room - weight;
+                part := part - weight;
+                taken := taken + jobs;
                 found_any := true;
                 return next;
-                alone := false;
+            end loop;
+            if is_held then
+                allowed[place] := allowed[place] - taken;
+            end if;
+        end loop;
+        if its_tenant is not null then
+            is_all := is_all and part > 0;
+            if is_held and part < parts[turn] then
+                perform charge_control('tenant', its_tenant, (parts[turn] - part)::integer);
             end if;
         end if;
-        size := least(chunk_jobs, greatest(1, ceil(cardinality(tids)::numeric / workers)));
-        while cardinality(tids) > 0 loop
-            lane := head.lane;
-            execute its_move into assignment, jobs, weight, chunk using tids[1 : size], its_node, its_incarnation;
-            tids := tids[jobs + 1 :];
-            room := room - weight;
-            found_any := true;
-            return next;
-        end loop;
     end loop;
-    if is_last and is_all then
+    if is_held then
+        for place in 1 .. cardinality(served) loop
+            if allowed[place] < given[place] then
+                perform charge_control('queue', served[place], given[place] - allowed[place]);
+            end if;
+        end loop;
+    end if;
+    if not is_all then
+        reached := coalesce(reached, '-infinity');
+    elsif is_last then
         reached := null;
     end if;
-    if steps = 64 then
+    if steps >= 64 + 4 * cardinality(tenants) then
         due_in := 0;
     elsif free_weight > 0 and found_any = (select last_value = 1 from asleep) then
         perform setval('asleep', case when found_any then 0 else 1 end);
@@ -1607,6 +2100,33 @@ begin
     return current;
 end $$;
 
+-- The tenants after one, in order, that have ready jobs in some queues: a walk from each to the next
+-- by the index, which reads no other job of theirs.
+create or replace function txqueue.next_tenants(queues text[], after_tenant text, at_most integer) returns text[]
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
+declare
+    found_ text[] := '{}';
+    name   text := after_tenant;
+begin
+    while cardinality(found_) < at_most loop
+        select min(first.tenant) into name
+          from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
+               lateral (select ready.tenant from job_ready as ready
+                         where ready.lane = each.lane and ready.queue = wanted.queue
+                           and ready.tenant is not null and ready.tenant > name
+                         order by ready.tenant limit 1) as first;
+        exit when name is null;
+        found_ := found_ || name;
+    end loop;
+    return found_;
+end $$;
+
 -- The nodes, with what only the moment of asking tells: who is silent for longer than its lease,
 -- though nobody has declared it dead yet, and how many jobs each holds.
 drop view if exists txqueue.node_status;
@@ -1621,6 +2141,15 @@ select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarna
   left join (select incarnation, count(*) as jobs from txqueue.job_assigned group by incarnation) as held
     on held.incarnation = node.incarnation;
 comment on view txqueue.node_status is 'The nodes as they are now.';
+
+-- Writes down an act of an operator.
+create or replace function txqueue.note_action(who text, what text, subject text, detail jsonb default '{}') returns void
+language sql volatile
+set search_path = txqueue, pg_temp
+as $$
+    insert into action (who, what, subject, detail)
+    values (coalesce(nullif(who, ''), session_user), what, subject, jsonb_strip_nulls(detail))
+$$;
 
 -- Notes that there are jobs with a tenant, so that claims look for them from now on. Without settings
 -- of its own: they would cost more than what it does.
@@ -1647,6 +2176,79 @@ select 'replication slot', slot_name::text, active_pid, null
   from pg_replication_slots
  where xmin is not null and not active;
 comment on view txqueue.old_snapshots is 'What keeps vacuum from removing dead rows.';
+
+-- Returns the control of a queue, a group or a tenant, made if there is none. Nobody claims between this
+-- and the end of the transaction: claims share the lock.
+create or replace function txqueue.open_control(its_kind text, its_key text) returns control
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this control;
+begin
+    if its_kind is null or its_kind not in ('queue', 'group', 'tenant') then
+        perform refuse(format('%s is neither a queue nor a group nor a tenant', coalesce(its_kind, 'nothing')),
+                       'name one of the three kinds');
+    end if;
+    if coalesce(length(its_key), 0) not between 1 and 1000 then
+        perform refuse(format('the name of a %s must have 1 to 1000 characters', its_kind), 'name the one that is meant');
+    end if;
+    perform pg_advisory_xact_lock(hashtextextended('txqueue control', 839));
+    insert into control (kind, key) values (its_kind, its_key) on conflict do nothing;
+    select * into strict this from control where kind = its_kind and key = its_key;
+    return this;
+end $$;
+
+-- Of the queues that a node serves, those that may give jobs now. For each one how many jobs (null for
+-- any number), the weight that must stay free for priorities from 7 on, and whether its jobs are counted.
+-- opens_in says in how many seconds a queue that is left out may give jobs again, where that is known.
+create or replace function txqueue.open_queues(
+    wanted text[], its_capacity integer,
+    out open text[], out allowed integer[], out kept integer[], out counted boolean[], out opens_in double precision)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    name   text;
+    this   control;
+    its    record;
+begin
+    foreach name in array wanted loop
+        select * into this from control where kind = 'queue' and key = name;
+        its := null;
+        if found then
+            select * into its from allowance(this);
+            opens_in := least(opens_in, its.opens_in);
+            continue when its.jobs = 0;
+            open := open || name;
+            allowed := allowed || its.jobs;
+            kept := kept || ceil(this.reserve * its_capacity)::integer;
+            counted := counted || (this.concurrency is not null);
+        else
+            open := open || name;
+            allowed := allowed || null::integer;
+            kept := kept || 0;
+            counted := counted || false;
+        end if;
+    end loop;
+    open := coalesce(open, '{}');
+end $$;
+
+-- Has no job of a queue, a group or a tenant start until it is resumed; what runs goes on. Returns whether
+-- that changed anything.
+create or replace function txqueue.pause(its_kind text, its_key text, who text) returns boolean
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this    control := open_control(its_kind, its_key);
+    changes boolean := not this.is_paused;
+begin
+    this.is_paused := true;
+    perform close_control(this);
+    perform note_action(who, 'pause', its_kind || ' ' || its_key);
+    return changes;
+end $$;
 
 -- Makes due jobs ready, those first that were due first. A caller that has promoted up to a moment
 -- passes it as since, so that the dead rows before it are not read again; null looks at all.
@@ -1869,6 +2471,21 @@ begin
     return rescued;
 end $$;
 
+-- Lets the jobs of a paused queue, group or tenant start again. Returns whether that changed anything.
+create or replace function txqueue.resume(its_kind text, its_key text, who text) returns boolean
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this    control := open_control(its_kind, its_key);
+    changes boolean := this.is_paused;
+begin
+    this.is_paused := false;
+    perform close_control(this);
+    perform note_action(who, 'resume', its_kind || ' ' || its_key);
+    return changes;
+end $$;
+
 -- Keeps the lanes short: moves on to the next lane, truncates drained ones, the fullest of dead rows
 -- first, and moves the few stragglers of a lane on so that it can drain. Truncation frees what vacuum
 -- cannot while some transaction holds an old snapshot.
@@ -1921,6 +2538,43 @@ begin
             end if;
         end if;
     end loop;
+end $$;
+
+-- Limits a queue, a group or a tenant while all run: null leaves a limit as it is, and those named in
+-- cleared are lifted first. Returns the control as it is then, null if nothing is limited any more.
+create or replace function txqueue.set_limit(
+    its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
+    its_share double precision, its_reserve double precision, who text, cleared text[] default '{}')
+returns jsonb
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    this control;
+    said text;
+begin
+    perform check_limit(its_kind, its_concurrency, its_rate, its_burst, its_share, its_reserve, cleared);
+    this := open_control(its_kind, its_key);
+    this.concurrency := coalesce(its_concurrency, case when not 'concurrency' = any (cleared) then this.concurrency end);
+    this.rate := coalesce(its_rate, case when not 'rate' = any (cleared) then this.rate end);
+    this.burst := coalesce(its_burst, case when 'burst' = any (cleared) then 1 else this.burst end);
+    this.share := coalesce(its_share, case when 'share' = any (cleared) then 1 else this.share end);
+    this.reserve := coalesce(its_reserve, case when 'reserve' = any (cleared) then 0 else this.reserve end);
+    if this.rate is null then
+        execute format('drop sequence if exists bucket_%s', this.control_id);
+        this.burst := 1;
+    else
+        execute format('create sequence if not exists bucket_%s as bigint minvalue 0 start 0', this.control_id);
+    end if;
+    if this.kind = 'queue' and this.concurrency is not null then
+        update job_assigned set counted = 1 where queue = its_key and counted is null;
+    end if;
+    perform close_control(this);
+    perform note_action(who, 'limit', its_kind || ' ' || its_key, jsonb_build_object(
+        'concurrency', its_concurrency, 'rate', its_rate, 'burst', its_burst, 'share', its_share,
+        'reserve', its_reserve, 'cleared', to_jsonb(nullif(cleared, '{}'))));
+    return (select to_jsonb(left_over) - 'control_id' from control as left_over where kind = its_kind and key = its_key);
 end $$;
 
 -- Writes how jobs ended that did not just return: an array of objects with job_id, lane, assignment,
@@ -1977,6 +2631,47 @@ begin
     return settled;
 end $$;
 
+-- Where the ready jobs of one tenant, or those of a priority from 7 on, go on: the lane and queue of the
+-- one with the smallest rank, and how far its lane may be taken before another lane's turn. What
+-- next_job() itself does for jobs that are no tenant's.
+create or replace function txqueue.special_head(
+    queues text[], work_types text[], passed smallint[], its_tenant text,
+    out lane smallint, out queue text, out rank timestamptz, out until_rank timestamptz, out until_job bigint)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    if its_tenant is null then
+        select each.lane, first.queue, first.rank, lead(first.rank) over following, lead(first.job_id) over following
+          into lane, queue, rank, until_rank, until_job
+          from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
+               lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
+                         where ready.lane = each.lane and ready.queue = wanted.queue
+                           and ready.work_type = any (work_types) and ready.priority >= 7
+                         order by ready.rank, ready.job_id limit 1) as first
+         where each.lane <> all (passed)
+        window following as (order by first.rank, first.job_id)
+         order by first.rank, first.job_id limit 1;
+    else
+        select each.lane, first.queue, first.rank, lead(first.rank) over following, lead(first.job_id) over following
+          into lane, queue, rank, until_rank, until_job
+          from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
+               lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
+                         where ready.lane = each.lane and ready.queue = wanted.queue
+                           and ready.work_type = any (work_types) and ready.tenant = its_tenant
+                         order by ready.rank, ready.job_id limit 1) as first
+         where each.lane <> all (passed)
+        window following as (order by first.rank, first.job_id)
+         order by first.rank, first.job_id limit 1;
+    end if;
+end $$;
+
 -- Notes that jobs have run for longer than a beat, so that everyone sees since when.
 create or replace function txqueue.started(
     its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[])
@@ -1994,6 +2689,70 @@ begin
        and job.incarnation = its_incarnation and job.started_at is null;
     get diagnostics noted = row_count;
     return noted;
+end $$;
+
+-- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
+-- shares; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
+-- tenant's part goes to whoever claims next. Systematic sampling gives each its part but for a
+-- fraction of a job, and in the mean exactly its part, however little room there is; so claims need to
+-- remember nothing (Waldspurger and Weihl, Lottery Scheduling, 1994, with less variance).
+--
+-- At most 32 tenants get a turn in one claim; last says where the next claim goes on.
+create or replace function txqueue.tenant_turns(
+    queues text[], room integer, after_tenant text,
+    out tenants text[], out parts integer[], out last text, out opens_in double precision)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
+declare
+    most    constant integer := 32;
+    found_  text[];
+    this    control;
+    its     record;
+    its_name text;
+    shares  double precision[] := '{}';
+    limits  integer[] := '{}';
+    chance  double precision := random();
+    total   double precision;
+    passed  double precision := 0;
+    before  double precision;
+begin
+    tenants := '{}';
+    parts := '{}';
+    found_ := next_tenants(queues, after_tenant, most);
+    if after_tenant <> '' then
+        found_ := found_ || array(
+            select name from unnest(next_tenants(queues, '', most - cardinality(found_))) with ordinality as again (name, place)
+             where name collate "C" <= after_tenant order by place);
+    end if;
+    if cardinality(found_) = most then
+        last := found_[most];
+    end if;
+    foreach its_name in array found_ loop
+        select * into this from control where kind = 'tenant' and key = its_name;
+        its := null;
+        if found then
+            select * into its from allowance(this);
+            opens_in := least(opens_in, its.opens_in);
+            continue when its.jobs = 0;
+            limits := limits || its.jobs;
+        else
+            limits := limits || null::integer;
+        end if;
+        tenants := tenants || its_name;
+        shares := shares || coalesce(this.share, 1);
+    end loop;
+    total := (select coalesce(sum(share), 0) from unnest(shares) as share)
+        + (exists (select from job_ready where queue = any (queues) and tenant is null))::integer;
+    for each in 1 .. cardinality(tenants) loop
+        before := floor(passed + chance);
+        passed := passed + room * shares[each] / total;
+        parts := parts || least(limits[each], (floor(passed + chance) - before)::integer);
+    end loop;
 end $$;
 
 -- Truncates one lane if it is empty under a lock for which it waits no longer than an instant.

@@ -5,9 +5,9 @@ language plpgsql volatile
 set search_path = @schema@, pg_temp
 as $$
 declare
-    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'backlog'];
-    working   constant text[] := array['enqueue', 'enqueue_many', 'backlog', 'next_job', 'complete', 'settle',
-        'complete_one', 'started', 'release', 'rescue', 'register_node', 'publish', 'heartbeat', 'leave',
+    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog'];
+    working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
+        'complete', 'settle', 'complete_one', 'started', 'release', 'rescue', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'ensure_history'];
     its_role text;
     signature regprocedure;

@@ -220,6 +220,24 @@ class Engine:
         )
         return int(rows[0][0])
 
+    async def identity(self) -> str:
+        """Return what tells this queue from every other."""
+        return str(await self._call("identity"))
+
+    async def handed(
+        self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()
+    ) -> list[Chunk]:
+        """Return what was handed to a node by messages: one assignment, or all that are not known.
+
+        Those of the last moment are left out unless named: their messages may be on their way.
+        """
+        rows = await self.pool.query(
+            "select lane, assignment, jobs, weight, chunk"
+            f" from {self.schema}.handed(%s, %s, %s::bigint[])",
+            (incarnation, assignment, list(known)),
+        )
+        return [Chunk(incarnation, *row) for row in rows]
+
     async def rotate(self, held: Sequence[str]) -> tuple[list[str], list[str]]:
         """Truncate drained lanes.
 

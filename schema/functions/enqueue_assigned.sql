@@ -1,0 +1,53 @@
+-- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that
+-- gave the caller credit: after the commit the caller tells that node, and nobody need claim the job.
+-- Returns its number, and its assignment, lane and weight; without an assignment it took the ordinary
+-- way, because it needs a decision (group, tenant, a later time, a limit or pause of its queue) or
+-- because that run of the node lives no more, does not serve the queue or does not know the type.
+--
+-- No row of the node is locked: what commits after its node has died is found by rescue().
+create or replace function @schema@.enqueue_assigned(
+    its_node integer, its_incarnation integer,
+    work_type text, payload jsonb, queue text default null, priority integer default null,
+    weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
+    "group" text default null, options jsonb default null, tenant text default null,
+    out job_id bigint, out assignment bigint, out lane smallint, out its_weight integer)
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+declare
+    facts record;
+begin
+    if "group" is null and tenant is null and (not_before is null or not_before <= now()) then
+        select settings.payload_limit, settings.aging, known.priority, known.weight,
+               coalesce(enqueue_assigned.queue, known.queue) as queue
+          into facts
+          from setting as settings, work_type as known, node_info as node
+         where known.work_type = enqueue_assigned.work_type
+           and node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
+           and node.heartbeat_at > clock_timestamp() - node.lease
+           and coalesce(enqueue_assigned.queue, known.queue) = any (node.queues)
+           and known.work_type = any (node.work_types)
+           and not exists (select from control as held
+                            where held.kind = 'queue' and held.key = coalesce(enqueue_assigned.queue, known.queue));
+        if found then
+            job_id := nextval('job_id');
+            assignment := nextval('assignment');
+            lane := current_lane();
+            its_weight := coalesce(weight, facts.weight);
+            not_before := coalesce(not_before, now());
+            priority := coalesce(priority, facts.priority);
+            perform check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
+                              null::text, not_before, not_after);
+            insert into job_assigned (job_id, rank, not_before, not_after, enqueued_at, assigned_at, assignment,
+                                      node_id, incarnation, weight, priority, lane, state, work_type, queue, handed,
+                                      options, payload)
+            values (job_id, rank_of(not_before, not_after, priority, facts.aging), not_before, not_after, now(),
+                    clock_timestamp(), assignment, its_node, its_incarnation, its_weight, priority, lane, 'assigned',
+                    work_type, facts.queue, 1, options, payload);
+            return;
+        end if;
+    end if;
+    job_id := enqueue(work_type, payload, queue, priority, weight, not_before, not_after, "group", options, tenant);
+end $$;
+comment on function @schema@.enqueue_assigned is
+    'Enqueue one job in the caller''s transaction, assigned to a node at once where that may be.';

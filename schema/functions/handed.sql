@@ -1,0 +1,22 @@
+-- The jobs that were handed to a node by a message: those of one assignment, or of all that it does
+-- not know, left alone for a moment because their messages may be on their way. One row an assignment,
+-- with its chunk of jobs as claims return it. Its lane is where the first of them is.
+create or replace function @schema@.handed(
+    its_incarnation integer, its_assignment bigint default null, known bigint[] default '{}')
+returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text)
+language sql stable security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+    select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),
+           '[' || string_agg('[' || job.job_id || ',"' || job.work_type || '",' || job.attempt || ',' || job.weight || ','
+               || job.payload::text || ',' || coalesce(job.options::text, 'null') || ']', ','
+               order by job.rank, job.job_id) || ']'
+      from job_assigned as job
+     where job.incarnation = its_incarnation and job.handed is not null
+       and job.assignment between coalesce(its_assignment, 0) and coalesce(its_assignment, 9223372036854775807)
+       and (its_assignment is not null
+            or job.assignment <> all (known) and job.assigned_at < clock_timestamp() - interval '0.3 seconds')
+     group by job.assignment
+$$;

@@ -1,0 +1,5 @@
+-- Tells this queue from every other: a client and a node that it joins must be of the same one.
+create or replace function @schema@.identity() returns uuid
+language sql stable security definer
+set search_path = @schema@, pg_temp
+as $$ select identity from setting $$;

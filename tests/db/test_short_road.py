@@ -1,0 +1,183 @@
+"""Jobs that are enqueued already assigned, and what their node learns of them."""
+
+import json
+from typing import Any
+
+import psycopg2
+import pytest
+from attrs import frozen
+
+from tests.db.masters import Master
+from tests.db.test_roles import playing
+
+
+@frozen
+class Put:
+    """What `enqueue_assigned()` returned."""
+
+    job_id: int
+    assignment: int | None
+    lane: int | None
+    weight: int | None
+
+
+def put(session: Master, to: Master, **job: Any) -> Put:
+    """Enqueue a job of the kind of the tests, assigned to a node."""
+    job = {"work_type": "test.kind", "payload": "{}", **job}
+    names = "".join(f', "{name}" => %s' for name in job)
+    session.cursor.execute(
+        f"select job_id, assignment, lane, its_weight from txqueue.enqueue_assigned(%s, %s{names})",
+        (to.node_id, to.incarnation, *job.values()),
+    )
+    return Put(*session.cursor.fetchall()[0])
+
+
+def aged(session: Master) -> None:
+    """Have all messages had their time."""
+    session.cursor.execute("update txqueue.job set assigned_at = assigned_at - interval '1 second'")
+
+
+def handed(session: Master, *known: int, assignment: int | None = None) -> dict[int, Any]:
+    """Ask what was handed to a node; returns the jobs by assignment."""
+    session.cursor.execute(
+        "select assignment, chunk from txqueue.handed(%s, %s, %s::bigint[])",
+        (session.incarnation, assignment, list(known)),
+    )
+    return {number: json.loads(text) for number, text in session.cursor.fetchall()}
+
+
+def test_a_job_is_assigned_at_once(node: Master, other: Master) -> None:
+    """It is its node's, no claim finds it, and its token completes it."""
+    job = put(other, node, payload='{"a": 1}', options='{"attempts": 2}')
+    row = node.job(job.job_id)
+    assert (row["state"], row["handed"], row["lane"]) == ("assigned", 1, job.lane)
+    assert (row["node_id"], row["incarnation"]) == (node.node_id, node.incarnation)
+    assert (row["assignment"], row["assigned_at"] is None) == (job.assignment, False)
+    assert node.claimed_ids() == other.claimed_ids() == []
+    ids = f"{{{job.job_id}}}"
+    done = node.value(
+        "select txqueue.complete(%s, array[%s]::smallint[], array[%s]::bigint[], array[%s])",
+        *(node.incarnation, job.lane, job.assignment, ids),
+    )
+    assert (done, node.job(job.job_id)["state"]) == (1, "done")
+
+
+def test_it_is_as_the_ordinary_one(node: Master) -> None:
+    """In all that enqueue() fills in, the policy of its type as well."""
+    node.publish("test.kind", priority=6, weight=3)
+    job = put(node, node, payload='{"a": 1}')
+    ordinary = node.job(node.value("select txqueue.enqueue('test.kind', '{\"a\": 1}')"))
+    same = ("work_type", "queue", "priority", "weight", "attempt", "deaths", "payload", "options")
+    row = node.job(job.job_id)
+    assert {name: row[name] for name in same} == {name: ordinary[name] for name in same}
+    assert (job.weight, row["not_before"] - row["rank"]) == (
+        3,
+        ordinary["not_before"] - ordinary["rank"],
+    )
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"group": "a"},
+        {"tenant": "a"},
+        {"not_before": "2999-01-01"},
+        {"queue": "unserved"},
+        {"work_type": "test.unknown"},
+    ],
+)
+def test_jobs_that_need_a_decision(node: Master, job: dict[str, Any]) -> None:
+    """They take the ordinary way."""
+    done = put(node, node, **job)
+    assert (done.assignment, done.lane) == (None, None)
+    assert node.job(done.job_id)["state"] in ("ready", "waiting")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update txqueue.node_info set state = 'draining'",
+        "update txqueue.node_info set heartbeat_at = now() - interval '1 minute'",
+        "update txqueue.node_info set incarnation = incarnation + 1000",
+        "update txqueue.node_info set work_types = '{}'",
+        "insert into txqueue.control (kind, key) values ('queue', 'default')",
+    ],
+)
+def test_a_node_that_may_not_have_it(node: Master, change: str) -> None:
+    """Gone, or held back: the job is ready for whoever may."""
+    node.cursor.execute(change)
+    try:
+        job = put(node, node)
+        assert job.assignment is None
+        assert node.job(job.job_id)["state"] == "ready"
+    finally:
+        node.cursor.execute("truncate txqueue.control")
+
+
+@pytest.mark.parametrize(
+    "job", [{"payload": "[]"}, {"priority": 10}, {"weight": 0}, {"not_after": "1999-01-01"}]
+)
+def test_what_cannot_be_a_job(node: Master, job: dict[str, Any]) -> None:
+    """Is refused as enqueue() does."""
+    with pytest.raises(psycopg2.Error) as error:
+        put(node, node, **job)
+    assert error.value.pgcode == "TXQ01"
+
+
+def test_a_job_that_commits_after_its_node_has_died(node: Master, other: Master) -> None:
+    """It is given to those that live."""
+    other.connection.autocommit = False
+    job = put(other, node)
+    node.cursor.execute(
+        "update txqueue.node_info set state = 'dead' where incarnation = %s", (node.incarnation,)
+    )
+    node.cursor.execute("select txqueue.rescue()")
+    other.connection.commit()
+    other.connection.autocommit = True
+    other.cursor.execute("select txqueue.rescue()")
+    assert other.claimed_ids() == [job.job_id]
+    assert other.job(job.job_id)["deaths"] == 0
+
+
+def test_a_node_looks_for_what_it_was_handed(node: Master, other: Master) -> None:
+    """Its own, unknown, and not of this moment; one that it knows of is read by its number."""
+    first, second = put(other, node, payload='{"n": 1}'), put(other, node, options='{"timeout": 1}')
+    foreign = put(other, other)
+    claimed = node.enqueue({})
+    node.claim()
+    assert handed(node) == {}
+    aged(node)
+    assert first.assignment and second.assignment
+    expected = {
+        first.assignment: [[first.job_id, "test.kind", 0, 1, {"n": 1}, None]],
+        second.assignment: [[second.job_id, "test.kind", 0, 1, {}, {"timeout": 1}]],
+    }
+    assert handed(node) == expected
+    assert handed(node, first.assignment).keys() == {second.assignment}
+    assert handed(node, assignment=first.assignment).keys() == {first.assignment}
+    assert handed(node, assignment=foreign.assignment) == {}
+    assert node.job(claimed[0])["state"] == "assigned"
+
+
+def test_one_assignment_that_rotation_took_apart(node: Master) -> None:
+    """Is still one chunk."""
+    jobs = [put(node, node), put(node, node)]
+    node.cursor.execute(
+        "update txqueue.job set assignment = %s, lane = case job_id when %s then 3 else 5 end",
+        (jobs[0].assignment, jobs[0].job_id),
+    )
+    aged(node)
+    (entries,) = handed(node).values()
+    assert [entry[0] for entry in entries] == [job.job_id for job in jobs]
+
+
+def test_roles(node: Master) -> None:
+    """Who may enqueue may do so on the short road; only a node may look for what it was handed."""
+    with playing(node, "txqueue_enqueue"):
+        assert put(node, node).assignment is not None
+        assert node.value("select txqueue.identity()")
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            handed(node)
+    with playing(node, "txqueue_worker"):
+        assert put(node, node).assignment is not None
+        handed(node)
