@@ -193,10 +193,12 @@ create table txqueue.request (
     incarnation  integer not null,
     job_id       bigint not null,
     assignment   bigint not null,
+    who          text not null,
     at           timestamptz not null default clock_timestamp(),
     primary key (incarnation, job_id, assignment)
 );
-comment on table txqueue.request is 'Running jobs to be cancelled, until their node has heard of it.';
+create index on txqueue.action (subject, action_id);
+comment on table txqueue.request is 'Assigned jobs to be cancelled: each until it has ended.';
 
 -- These return more than they did.
 drop function if exists txqueue.complete(integer, smallint[], bigint[], text[]);
@@ -209,8 +211,10 @@ drop function if exists txqueue.settle(integer, jsonb);
 set check_function_bodies = off;
 
 -- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
--- to take: all without a group, and of each group the oldest if none of it runs and no older one
--- is ready or parked. A group whose key another session holds is left for the next claim.
+-- to take: all without a group, and of each group as many of the oldest as its limit leaves room for, if
+-- no older one is ready or parked elsewhere. With them it parks what else of a busy group is ready in the
+-- lane, up to 10,000 jobs, so that no later claim meets it. A group whose key another session holds
+-- is left for the next claim.
 create or replace function txqueue.admit_groups(
     its_lane smallint, locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
@@ -218,35 +222,74 @@ set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    held  text[];
-    free  text[];
-    leaf  text := format('job_ready_%s', its_lane);
-    this  job;
+    leaf    text := format('job_ready_%s', its_lane);
+    held    text[];
+    types   text[];
+    free    text[] := '{}';
+    full_   text[] := '{}';
+    unpaid  text[] := '{}';
+    paid_in double precision[] := '{}';
+    rooms   integer[] := '{}';
+    its     record;
+    grouped tid[];
+    waking  text[];
 begin
-    parked := 0;
-    execute format('select array_agg("group") from (
-            select distinct "group" from %s where ctid = any ($1) and "group" is not null limit 500) as keys
+    execute format('select array_agg("group"), array_agg(work_type) from (
+            select "group", min(work_type) as work_type from %s where ctid = any ($1) and "group" is not null
+             group by "group" limit 500) as keys
           where pg_try_advisory_xact_lock(hashtextextended("group", 839))', leaf)
-       into held using locked;
-    select array_agg(key) into free from unnest(held) as key
-     where not exists (select from job_assigned where "group" = key);
-    execute format('select array_agg(ctid order by rank, job_id) from (
-            select ctid, "group", rank, job_id, row_number() over (partition by "group" order by rank, job_id) as place
-              from %s where ctid = any ($1)) as mine
-          where "group" is null or (place = 1 and "group" = any ($2) and not exists (
-            select from job_ready as other where other."group" = mine."group"
-               and (other.rank, other.job_id) < (mine.rank, mine.job_id)) and not exists (
-            select from job_waiting as other where other."group" = mine."group" and other.waiting_for = ''group''
-               and (other.rank, other.job_id) < (mine.rank, mine.job_id)))', leaf)
-       into taken using locked, free;
-    for this in execute format('delete from %s where ctid = any ($1) and "group" = any ($2) and ctid <> all ($3)
-                               returning *', leaf) using locked, held, coalesce(taken, '{}')
-    loop
-        this.state := 'waiting';
-        this.waiting_for := 'group';
-        insert into job values (this.*);
-        parked := parked + 1;
+       into held, types using locked;
+    for each in 1 .. coalesce(cardinality(held), 0) loop
+        select * into its from group_slots(held[each], types[each]);
+        rooms := rooms || its.slots;
+        if its.slots > 0 then
+            free := free || held[each];
+        end if;
+        if its.paid_in is not null then
+            unpaid := unpaid || held[each];
+            paid_in := paid_in || its.paid_in;
+        end if;
     end loop;
+    -- Of each group the oldest locked here, unless an older one is ready or parked elsewhere.
+    execute format('select array_agg(ctid order by rank, job_id), array_agg(ctid) filter (where "group" is not null) from (
+            select mine.*, room,
+                   row_number() over (partition by "group" order by rank, job_id) as place,
+                   first_value(rank) over (partition by "group" order by rank, job_id) as first_rank,
+                   first_value(job_id) over (partition by "group" order by rank, job_id) as first_job
+              from (select ctid, "group", rank, job_id from %1$s where ctid = any ($1)) as mine
+              left join unnest($2, $3) as slots (name, room) on name = mine."group") as mine
+          where "group" is null or (place <= room and (place > 1 or not exists (
+            select from job_ready as other where other."group" = mine."group"
+               and (other.rank, other.job_id) < (first_rank, first_job))) and not exists (
+            select from job_waiting as other where other."group" = mine."group" and other.waiting_for = ''group''
+               and (other.rank, other.job_id) < (first_rank, first_job)))', leaf)
+       into taken, grouped using locked, held, rooms;
+    -- A group is full if it has no room beyond what is taken; the others are parked only so far as they are locked.
+    execute format('select array_agg(name) from unnest($1, $2) as slots (name, room)
+          where room <= (select count(*) from %s as mine where mine.ctid = any ($3) and mine."group" = name)', leaf)
+       into full_ using held, rooms, coalesce(grouped, '{}');
+    execute format('with gone as (
+            delete from %1$s where ctid = any (array(
+                select ctid from %1$s where ctid = any ($1) and "group" = any ($2) and ctid <> all ($3)))
+                or ctid = any (array(
+                select ctid from %1$s where "group" = any ($4) and ctid <> all ($3) limit 10000 for update skip locked))
+            returning *
+        ), put as (
+            insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                                     lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+            select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                   lane, ''waiting'', ''group'', work_type, queue, "group", tenant, options, payload, error
+              from gone
+        )
+        select count(*) from gone', leaf)
+       into parked using locked, held, coalesce(grouped, '{}'), coalesce(full_, '{}');
+    if unpaid <> '{}' then
+        perform park_until_paid(unpaid, paid_in);
+    end if;
+    if grouped is not null then
+        execute format('select array_agg(distinct "group") from %s where ctid = any ($1)', leaf) into waking using grouped;
+        perform charge_control('group', its.name, its.jobs) from (select 1) as none, lateral (select null) as nothing where false;
+    end if;
     -- Nothing of these groups is left that could wake the parked ones.
     perform free_groups(array(
         select key from unnest(free) as key where not exists (select from job_ready where "group" = key)));
@@ -579,6 +622,56 @@ begin
         jobs := 0;
         opens_in := (ahead - this.burst + 1) / this.rate;
     end if;
+end $$;
+
+-- Cancels jobs: at once those that no node has taken; of the others, those that have not ended yet, their
+-- node hears at its next heartbeat. Returns the numbers of the first, of the second
+-- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were.
+create or replace function txqueue.cancel(
+    ids bigint[], who text, out cancelled bigint[], out requested jsonb, out refused bigint[])
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    found bigint[];
+begin
+    select ended.cancelled, ended.requested into cancelled, requested
+      from end_waiting(ids, coalesce(nullif(who, ''), session_user)) as ended;
+    found := cancelled || array(select (each ->> 2)::bigint from jsonb_array_elements(requested) as each);
+    refused := array(select distinct id from unnest(ids) as id where id <> all (found) order by id);
+    perform note_action(who, 'cancel', subject_of(ids), jsonb_build_object(
+        'jobs', ids, 'cancelled', cardinality(cancelled), 'requested', jsonb_array_length(requested),
+        'refused', cardinality(refused)));
+end $$;
+
+-- The jobs that a node is to cancel: [[assignment, job_id, who], ...], again and again until they have
+-- ended. If one has gone back to the queue or elsewhere meanwhile, the request follows it, those for
+-- nodes that no longer live included.
+create or replace function txqueue.cancels_for(its_incarnation integer) returns jsonb
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    stale record;
+begin
+    if not exists (select from request) then
+        return '[]';
+    end if;
+    for stale in
+        delete from request as gone
+         where (incarnation = its_incarnation
+                or not exists (select from node_info as node
+                                where node.incarnation = gone.incarnation and node.state in ('alive', 'draining')))
+           and not exists (select from job_assigned as held
+                            where held.job_id = gone.job_id and held.incarnation = gone.incarnation
+                              and held.assignment = gone.assignment)
+        returning gone.job_id, gone.who
+    loop
+        perform end_waiting(array[stale.job_id], stale.who);
+    end loop;
+    return (select coalesce(jsonb_agg(jsonb_build_array(assignment, job_id, who)), '[]') from request
+             where incarnation = its_incarnation);
 end $$;
 
 -- Takes jobs out of a bucket of tokens; the caller holds the key's lock.
@@ -953,6 +1046,23 @@ create or replace function txqueue.current_lane() returns smallint
 language sql volatile
 as $$ select last_value from txqueue.lane $$;
 
+-- Has a live node take nothing more: it passes on what it has not started and goes on with what runs, until
+-- it is undrained or starts anew. Returns whether that changed anything.
+create or replace function txqueue.drain_node(its_name text, who text) returns boolean
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    former text := live_state(its_name);
+begin
+    update node_info set state = 'draining' where name = its_name and state = 'alive';
+    if not exists (select from node_info where state = 'alive') then
+        perform setval('asleep', 0);
+    end if;
+    perform note_action(who, 'drain', 'node ' || its_name);
+    return former = 'alive';
+end $$;
+
 -- Drops a partition of history unless somebody uses history for longer than an instant: the lock
 -- that it takes on the whole of it would keep everybody else waiting behind.
 create or replace function txqueue.drop_leaf(leaf text) returns boolean
@@ -965,6 +1075,49 @@ begin
     return true;
 exception when lock_not_available then
     return false;
+end $$;
+
+-- Cancels those of some jobs that nobody has taken yet, and asks for the cancelling of the others that have
+-- not ended. Returns the numbers of the first, and of the second [[incarnation, assignment, job_id], ...].
+create or replace function txqueue.end_waiting(
+    ids bigint[], who text, out cancelled bigint[], out requested jsonb)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    this   job;
+    groups text[] := '{}';
+begin
+    cancelled := '{}';
+    perform lock_groups(ids);
+    -- A job that goes from one partition to another meanwhile is found there the next time.
+    for round in 1 .. 3 loop
+        for this in
+            delete from job where job_id = any (ids) and state in ('waiting', 'ready') returning *
+        loop
+            this.state := 'cancelled';
+            this.waiting_for := null;
+            this.finished_at := clock_timestamp();
+            this.error := 'cancelled by ' || who;
+            insert into job values (this.*);
+            cancelled := cancelled || this.job_id;
+            groups := groups || this."group";
+        end loop;
+        insert into request (incarnation, job_id, assignment, who)
+        select held.incarnation, held.job_id, held.assignment, end_waiting.who from job_assigned as held
+         where held.job_id = any (ids)
+            on conflict do nothing;
+        exit when not exists (
+            select from job where job_id = any (ids) and state in ('waiting', 'ready'));
+    end loop;
+    select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
+      from job_assigned as held where held.job_id = any (ids);
+    groups := array_remove(groups, null);
+    if groups <> '{}' then
+        perform free_groups(groups);
+    end if;
 end $$;
 
 -- Enqueues one job in the caller's transaction; null means the work type's own policy.
@@ -1254,8 +1407,9 @@ as $$
 declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
-        'complete', 'settle', 'complete_one', 'started', 'release', 'rescue', 'register_node', 'publish', 'heartbeat', 'leave',
-        'rotate', 'ensure_history'];
+        'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'register_node', 'publish', 'heartbeat', 'leave',
+        'rotate', 'ensure_history', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
+        'undrain_node'];
     its_role text;
     signature regprocedure;
 begin
@@ -1287,6 +1441,30 @@ begin
     end loop;
 end $$;
 
+-- How many more jobs of a group may run now: its limit, which an operator set or its type declares,
+-- less those that run. None while the group is paused or its bucket of tokens is empty; paid_in then
+-- says in how many seconds the bucket holds one again. The caller holds the group's lock.
+create or replace function txqueue.group_slots(its_group text, its_type text, out slots integer, out paid_in double precision)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    this control;
+begin
+    select * into this from control where kind = 'group' and key = its_group;
+    if this.is_paused then
+        slots := 0;
+        return;
+    end if;
+    slots := coalesce(this.concurrency, (select (policy ->> 'group_limit')::integer from work_type where work_type = its_type), 1)
+        - (select count(*) from job_assigned where "group" = its_group);
+    if slots > 0 and this.rate is not null then
+        select least(slots, bucket.jobs), bucket.opens_in into slots, paid_in from bucket_level(this) as bucket;
+    end if;
+    slots := greatest(slots, 0);
+end $$;
+
 -- The jobs that were handed to a node by a message: those of one assignment, or of all that it does
 -- not know, left alone for a moment because their messages may be on their way. One row an assignment,
 -- with its chunk of jobs as claims return it. Its lane is where the first of them is.
@@ -1315,7 +1493,7 @@ $$;
 --
 -- Returns whether this incarnation still owns its name (one that does not must drop its work), the
 -- state that it is to be in, the live nodes that it can reach, and the running jobs that it is to
--- cancel, as [[assignment, job_id], ...].
+-- cancel, as [[assignment, job_id, who], ...].
 create or replace function txqueue.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
     out owned boolean, out its_state text, out peers jsonb, out cancels jsonb)
@@ -1335,10 +1513,7 @@ begin
       into peers
       from node_info
      where state in ('alive', 'draining') and address is not null and incarnation <> its_incarnation;
-    with told as (
-        delete from request where incarnation = its_incarnation returning assignment, job_id
-    )
-    select coalesce(jsonb_agg(jsonb_build_array(assignment, job_id)), '[]') into cancels from told;
+    cancels := cancels_for(its_incarnation);
 end $$;
 
 -- How many done and cancelled jobs there are, by the server's own estimate: exact within a second
@@ -1407,6 +1582,42 @@ select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) a
  where state in ('waiting', 'ready', 'assigned', 'failed')
  group by queue, work_type, state, waiting_for;
 comment on view txqueue.live_jobs is 'Jobs that are not history yet, counted.';
+
+-- The state of a node that lives; refused for any other.
+create or replace function txqueue.live_state(its_name text) returns text
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    its_state text;
+begin
+    select state into its_state from node_info
+     where name = its_name and state in ('alive', 'draining') and heartbeat_at >= clock_timestamp() - lease
+       for update;
+    if not found then
+        perform refuse(format('no live node is named %s', its_name), 'see which live: txqueue nodes');
+    end if;
+    return its_state;
+end $$;
+
+-- Locks the keys of the groups of some jobs, in the order in which all do, as whoever touches a parked job
+-- must: the completion that waits for its row would lose its wake-up otherwise. Returns the groups.
+create or replace function txqueue.lock_groups(ids bigint[]) returns text[]
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    groups text[] := array(
+        select distinct "group" from job
+         where job_id = any (ids) and state in ('waiting', 'ready', 'assigned') and "group" is not null);
+    key    bigint;
+begin
+    for key in select distinct hashtextextended(name, 839) from unnest(groups) as name order by 1 loop
+        perform pg_advisory_xact_lock(key);
+    end loop;
+    return groups;
+end $$;
 
 -- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
 -- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
@@ -1926,7 +2137,8 @@ declare
     part       bigint;
     its_tenant text;
     only_high  boolean := false;
-    taken      bigint;
+    taken      integer;
+    its_jobs   integer;
 begin
     alone := false;
     seen_at := clock_timestamp();
@@ -1957,9 +2169,10 @@ begin
         its_tenant := tenants[turn];
         only_high := turn > cardinality(tenants) + 1;
         part := coalesce(parts[turn], room);
+        its_jobs := 0;
         passed := '{}';
         if only_high then
-            queues := array(select name from unnest(served, kept) as each (name, weight) where weight > 0);
+            queues := array(select each.its_name from unnest(served, kept) as each (its_name, its_kept) where each.its_kept > 0);
             exit when queues = '{}';
         end if;
         while room > 0 and part > 0 and steps < 64 + 4 * cardinality(tenants) and not is_last loop
@@ -1992,7 +2205,7 @@ begin
                     is_all := false;
                     continue;
                 end if;
-                is_counted := case when counted[place] then 1 end;
+                is_counted := case when counted[place] or its_tenant is not null then 1 end;
             end if;
             execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9)', head.lane) into claimed
               using head.queue, work_types, head.rank, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high;
@@ -2051,12 +2264,13 @@ begin
             end loop;
             if is_held then
                 allowed[place] := allowed[place] - taken;
+                its_jobs := its_jobs + taken;
             end if;
         end loop;
         if its_tenant is not null then
             is_all := is_all and part > 0;
-            if is_held and part < parts[turn] then
-                perform charge_control('tenant', its_tenant, (parts[turn] - part)::integer);
+            if is_held and its_jobs > 0 then
+                perform charge_control('tenant', its_tenant, its_jobs);
             end if;
         end if;
     end loop;
@@ -2232,6 +2446,49 @@ begin
         end if;
     end loop;
     open := coalesce(open, '{}');
+end $$;
+
+-- Passes jobs of a node's assignments on to another that lives and serves their queues and types: all
+-- that were not noted as started, or only those named by number. They go under new assignments, which
+-- the other node is told of by a message, so many to a lane that its workers get a part each. A job
+-- that was there when two processes died stays: it must run alone, and a claim sees to that.
+-- Returns one row an assignment. What it leaves is still the first node's.
+create or replace function txqueue.pass_on(
+    its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer default 1)
+returns table (assignment bigint, jobs integer, weight bigint, ids_passed bigint[])
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    target  node_info;
+    numbers bigint[];
+begin
+    select * into target from node_info as node
+     where node.incarnation = to_incarnation and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease;
+    if not found or to_incarnation = its_incarnation then
+        return;
+    end if;
+    if ids is null then
+        ids := array(select job_id from job_assigned as job
+                      where job.incarnation = its_incarnation and job.assignment = any (assignments));
+    end if;
+    numbers := array(select nextval('assignment') from generate_series(1, 8 * parts));
+    return query
+    with passed as (
+        update job_assigned as job
+           set assignment = numbers[1 + job.lane + 8 * (job.job_id % parts)::integer], node_id = target.node_id,
+               incarnation = to_incarnation, assigned_at = clock_timestamp(), handed = 1
+         where job.incarnation = its_incarnation and job.assignment = any (assignments)
+           and job.job_id = any (ids) and job.started_at is null and job.deaths < 2
+           and job.queue = any (target.queues) and job.work_type = any (target.work_types)
+        returning job.assignment, job.weight, job.job_id
+    )
+    select passed.assignment, count(*)::integer, sum(passed.weight), array_agg(passed.job_id)
+      from passed group by passed.assignment;
 end $$;
 
 -- Has no job of a queue, a group or a tenant start until it is resumed; what runs goes on. Returns whether
@@ -2440,6 +2697,40 @@ begin
     return released;
 end $$;
 
+-- A job as it is when it runs again by hand.
+create or replace function txqueue.renewed(this job) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    settings setting;
+begin
+    if this.attempt > 0 or this.not_before < clock_timestamp() then
+        this.not_before := clock_timestamp();
+    end if;
+    if this.state <> 'waiting' then
+        select * into strict settings from setting;
+        this.rank := rank_of(this.not_before, this.not_after, this.priority, settings.aging);
+        this.attempt := 0;
+        this.deaths := 0;
+    end if;
+    this.waiting_for := case
+        when not exists (select from work_type as known where known.work_type = this.work_type) then 'type'
+        when this.not_before > clock_timestamp() then 'time' end;
+    this.state := case when this.waiting_for is null then 'ready' else 'waiting' end;
+    this.lane := current_lane();
+    this.assignment := null;
+    this.node_id := null;
+    this.incarnation := null;
+    this.assigned_at := null;
+    this.started_at := null;
+    this.finished_at := null;
+    this.result := null;
+    this.handed := null;
+    this.counted := null;
+    return this;
+end $$;
+
 -- Declares nodes dead whose lease is out and gives their jobs back, and what was handed since to
 -- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
 create or replace function txqueue.rescue() returns integer
@@ -2484,6 +2775,37 @@ begin
     perform close_control(this);
     perform note_action(who, 'resume', its_kind || ' ' || its_key);
     return changes;
+end $$;
+
+-- Runs jobs again: failed and cancelled ones start anew, with no attempt spent and behind those that are
+-- ready by now; the time until the next attempt of a waiting one is cut short. A moment before which a job
+-- must not run holds on. The last error is kept until there is another. Returns the numbers of those that
+-- run again, and of those that do not: neither failed nor cancelled nor waiting for another attempt.
+create or replace function txqueue.retry(ids bigint[], who text, out retried bigint[], out refused bigint[])
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    this job;
+begin
+    retried := '{}';
+    for this in
+        delete from job
+         where job_id = any (ids) and (state in ('failed', 'cancelled')
+               or state = 'waiting' and waiting_for = 'time' and attempt > 0)
+        returning *
+    loop
+        insert into job values ((renewed(this)).*);
+        retried := retried || this.job_id;
+    end loop;
+    refused := array(select distinct id from unnest(ids) as id where id <> all (retried) order by id);
+    if retried <> '{}' then
+        perform pg_notify('txqueue', '');
+    end if;
+    perform note_action(who, 'retry', subject_of(ids), jsonb_build_object(
+        'jobs', ids, 'retried', cardinality(retried), 'refused', cardinality(refused)));
 end $$;
 
 -- Keeps the lanes short: moves on to the next lane, truncates drained ones, the fullest of dead rows
@@ -2552,7 +2874,6 @@ set enable_seqscan = off
 as $$
 declare
     this control;
-    said text;
 begin
     perform check_limit(its_kind, its_concurrency, its_rate, its_burst, its_share, its_reserve, cleared);
     this := open_control(its_kind, its_key);
@@ -2561,6 +2882,9 @@ begin
     this.burst := coalesce(its_burst, case when 'burst' = any (cleared) then 1 else this.burst end);
     this.share := coalesce(its_share, case when 'share' = any (cleared) then 1 else this.share end);
     this.reserve := coalesce(its_reserve, case when 'reserve' = any (cleared) then 0 else this.reserve end);
+    if its_burst is not null and this.rate is null then
+        perform refuse('a burst without a rate limits nothing', 'give a rate with it');
+    end if;
     if this.rate is null then
         execute format('drop sequence if exists bucket_%s', this.control_id);
         this.burst := 1;
@@ -2575,6 +2899,33 @@ begin
         'concurrency', its_concurrency, 'rate', its_rate, 'burst', its_burst, 'share', its_share,
         'reserve', its_reserve, 'cleared', to_jsonb(nullif(cleared, '{}'))));
     return (select to_jsonb(left_over) - 'control_id' from control as left_over where kind = its_kind and key = its_key);
+end $$;
+
+-- Gives another priority to jobs that no node has taken yet. Returns their numbers, and those of the others.
+create or replace function txqueue.set_priority(
+    ids bigint[], its_priority integer, who text, out changed bigint[], out refused bigint[])
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+begin
+    if its_priority is null or its_priority not between 0 and 9 then
+        perform refuse(format('priority %s is not within 0 to 9', coalesce(its_priority::text, 'null')),
+                       'use 2 for low, 4 for normal, 7 for high');
+    end if;
+    perform lock_groups(ids);
+    with ranked as (
+        update job
+           set priority = its_priority,
+               rank = rank_of(not_before, not_after, its_priority, (select aging from setting))
+         where job_id = any (ids) and state in ('waiting', 'ready')
+        returning job_id
+    )
+    select coalesce(array_agg(job_id order by job_id), '{}') into changed from ranked;
+    refused := array(select distinct id from unnest(ids) as id where id <> all (changed) order by id);
+    perform note_action(who, 'priority', subject_of(ids), jsonb_build_object(
+        'jobs', ids, 'priority', its_priority, 'changed', cardinality(changed), 'refused', cardinality(refused)));
 end $$;
 
 -- Writes how jobs ended that did not just return: an array of objects with job_id, lane, assignment,
@@ -2691,6 +3042,12 @@ begin
     return noted;
 end $$;
 
+-- How an action names jobs.
+create or replace function txqueue.subject_of(ids bigint[]) returns text
+language sql immutable
+set search_path = txqueue, pg_temp
+as $$ select case cardinality(ids) when 1 then 'job ' || ids[1] else cardinality(ids) || ' jobs' end $$;
+
 -- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
 -- shares; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
 -- tenant's part goes to whoever claims next. Systematic sampling gives each its part but for a
@@ -2773,6 +3130,20 @@ begin
     return is_empty;
 exception when lock_not_available then
     return false;
+end $$;
+
+-- Lets a draining node take jobs again. Returns whether that changed anything.
+create or replace function txqueue.undrain_node(its_name text, who text) returns boolean
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    former text := live_state(its_name);
+begin
+    update node_info set state = 'alive' where name = its_name and state = 'draining';
+    perform pg_notify('txqueue', '');
+    perform note_action(who, 'undrain', 'node ' || its_name);
+    return former = 'draining';
 end $$;
 
 -- Tells sleeping masters that there is work; silent while every master is awake, because NOTIFY

@@ -7,8 +7,9 @@ as $$
 declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
-        'complete', 'settle', 'complete_one', 'started', 'release', 'rescue', 'register_node', 'publish', 'heartbeat', 'leave',
-        'rotate', 'ensure_history'];
+        'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'register_node', 'publish', 'heartbeat', 'leave',
+        'rotate', 'ensure_history', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
+        'undrain_node'];
     its_role text;
     signature regprocedure;
 begin

@@ -12,7 +12,7 @@ from attrs import frozen
 from txqueue.store.pool import Pool
 from txqueue.store.schema import checked_name
 
-__all__ = ["Beat", "Chunk", "Claim", "Engine", "Finished"]
+__all__ = ["Beat", "Chunk", "Claim", "Engine", "Finished", "Passed"]
 
 
 @frozen
@@ -24,13 +24,13 @@ class Beat:
         state: ``alive`` or ``draining``: what it is to be.
         peers: The other live nodes that listen for peers: ``node_id, name, incarnation, address,
             port, state, capacity, queues, work_types`` each.
-        cancels: Running jobs to be cancelled: assignment and number each.
+        cancels: Jobs it holds that are to be cancelled: assignment, number, and by whom each.
     """
 
     owned: bool
     state: str | None
     peers: list[dict[str, Any]]
-    cancels: list[tuple[int, int]]
+    cancels: list[tuple[int, int, str]]
 
 
 @frozen
@@ -64,6 +64,16 @@ class Claim:
     due_in: float | None
     seen_at: datetime
     reached: str | None = None
+
+
+@frozen
+class Passed:
+    """Jobs that were passed on to another node: their new assignment, and which they are."""
+
+    assignment: int
+    jobs: int
+    weight: int
+    ids: list[int]
 
 
 @frozen
@@ -118,7 +128,7 @@ class Engine:
             (incarnation, load, json.dumps(report)),
         )
         owned, state, peers, cancels = rows[0]
-        return Beat(owned, state, peers, [(number, job_id) for number, job_id in cancels])
+        return Beat(owned, state, peers, [(number, job_id, who) for number, job_id, who in cancels])
 
     async def incarnation_of(self, name: str) -> int:
         """Return the incarnation that owns a node's name, 0 if none does."""
@@ -237,6 +247,22 @@ class Engine:
             (incarnation, assignment, list(known)),
         )
         return [Chunk(incarnation, *row) for row in rows]
+
+    async def pass_on(
+        self,
+        incarnation: int,
+        assignments: Sequence[int],
+        ids: Sequence[int],
+        to: int,
+        parts: int = 1,
+    ) -> list[Passed]:
+        """Pass jobs on to the node of another incarnation; see the stored function."""
+        rows = await self.pool.query(
+            "select assignment, jobs, weight, ids_passed from "
+            f"{self.schema}.pass_on(%s, %s::bigint[], %s::bigint[], %s, %s)",
+            (incarnation, list(assignments), list(ids), to, parts),
+        )
+        return [Passed(*row) for row in rows]
 
     async def rotate(self, held: Sequence[str]) -> tuple[list[str], list[str]]:
         """Truncate drained lanes.

@@ -1,0 +1,42 @@
+-- Passes jobs of a node's assignments on to another that lives and serves their queues and types: all
+-- that were not noted as started, or only those named by number. They go under new assignments, which
+-- the other node is told of by a message, so many to a lane that its workers get a part each. A job
+-- that was there when two processes died stays: it must run alone, and a claim sees to that.
+-- Returns one row an assignment. What it leaves is still the first node's.
+create or replace function @schema@.pass_on(
+    its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer default 1)
+returns table (assignment bigint, jobs integer, weight bigint, ids_passed bigint[])
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    target  node_info;
+    numbers bigint[];
+begin
+    select * into target from node_info as node
+     where node.incarnation = to_incarnation and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease;
+    if not found or to_incarnation = its_incarnation then
+        return;
+    end if;
+    if ids is null then
+        ids := array(select job_id from job_assigned as job
+                      where job.incarnation = its_incarnation and job.assignment = any (assignments));
+    end if;
+    numbers := array(select nextval('assignment') from generate_series(1, 8 * parts));
+    return query
+    with passed as (
+        update job_assigned as job
+           set assignment = numbers[1 + job.lane + 8 * (job.job_id % parts)::integer], node_id = target.node_id,
+               incarnation = to_incarnation, assigned_at = clock_timestamp(), handed = 1
+         where job.incarnation = its_incarnation and job.assignment = any (assignments)
+           and job.job_id = any (ids) and job.started_at is null and job.deaths < 2
+           and job.queue = any (target.queues) and job.work_type = any (target.work_types)
+        returning job.assignment, job.weight, job.job_id
+    )
+    select passed.assignment, count(*)::integer, sum(passed.weight), array_agg(passed.job_id)
+      from passed group by passed.assignment;
+end $$;

@@ -1,0 +1,102 @@
+"""Jobs passed on from one node to another: each transfer is one fenced statement."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.db.masters import Master
+from tests.db.stored import Taken
+
+
+def passed(
+    node: Master,
+    to: Master,
+    chunks: Sequence[Taken],
+    ids: Sequence[int] | None = None,
+    parts: int = 1,
+) -> list[dict[str, Any]]:
+    """Pass jobs of chunks on; returns what the function returned."""
+    node.cursor.execute(
+        "select assignment, jobs, weight, ids_passed from txqueue.pass_on"
+        "(%s, %s::bigint[], %s::bigint[], %s, %s)",
+        (
+            *(node.incarnation, [chunk.assignment for chunk in chunks]),
+            *(None if ids is None else list(ids), to.incarnation, parts),
+        ),
+    )
+    names = ("assignment", "jobs", "weight", "ids")
+    return [dict(zip(names, row, strict=True)) for row in node.cursor.fetchall()]
+
+
+def handed(node: Master, assignment: int) -> list[int]:
+    """The numbers of the jobs that a node reads under an assignment."""
+    node.cursor.execute(
+        "select chunk::jsonb from txqueue.handed(%s, %s)", (node.incarnation, assignment)
+    )
+    return [entry[0] for (chunk,) in node.cursor.fetchall() for entry in chunk]
+
+
+def test_what_is_passed_on_is_the_other_node_s(node: Master, other: Master) -> None:
+    """It reads it under a new assignment and completes it; the first node's token is void."""
+    ids = node.enqueue({"weight": 2}, {"weight": 3})
+    (chunk,) = node.claim()
+    (said,) = passed(node, other, [chunk])
+    assert (sorted(said["ids"]), said["jobs"], said["weight"]) == (ids, 2, 5)
+    assert said["assignment"] > chunk.assignment
+    assert handed(other, said["assignment"]) == ids
+    assert handed(node, said["assignment"]) == []
+    assert node.complete(chunk) == 0
+    jobs = [[job_id] for job_id in ids]
+    assert other.complete(Taken(chunk.lane, said["assignment"], jobs)) == 2
+
+
+def test_only_those_named(node: Master, other: Master) -> None:
+    """The rest of the assignment stays where it is."""
+    ids = node.enqueue(*[{} for _ in range(4)])
+    (chunk,) = node.claim()
+    (said,) = passed(node, other, [chunk], ids[2:])
+    assert sorted(said["ids"]) == ids[2:]
+    assert node.complete(chunk) == 2
+
+
+def test_in_parts_for_so_many_workers(node: Master, other: Master) -> None:
+    """Jobs go under several assignments, none of them twice."""
+    ids = node.enqueue(*[{} for _ in range(10)])
+    found = passed(node, other, node.claim(), parts=3)
+    assert sorted(job_id for each in found for job_id in each["ids"]) == ids
+    assert {each["jobs"] for each in found} == {3, 4}
+    assert [handed(other, each["assignment"]) for each in found] == [
+        sorted(each["ids"]) for each in found
+    ]
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "update txqueue.node_info set queues = '{mail}' where incarnation = %(to)s",
+        "update txqueue.node_info set work_types = '{mail}' where incarnation = %(to)s",
+        "update txqueue.node_info set state = 'draining' where incarnation = %(to)s",
+        "update txqueue.node_info set heartbeat_at = 'epoch' where incarnation = %(to)s",
+        "update txqueue.job set started_at = now()",
+        "update txqueue.job set deaths = 2",
+        "update txqueue.job set assignment = assignment + 1",
+    ],
+)
+def test_what_cannot_go_stays(node: Master, other: Master, reason: str) -> None:
+    """What the other does not serve or know; to one that takes none; what runs, may kill or is
+    another assignment's."""
+    (job_id,) = node.enqueue({})
+    chunks = node.claim()
+    node.cursor.execute(reason, {"to": other.incarnation})
+    assert passed(node, other, chunks) == []
+    assert node.job(job_id)["incarnation"] == node.incarnation
+
+
+def test_a_group_stays_busy(node: Master, other: Master) -> None:
+    """A job of a group that is passed on still is the one that runs."""
+    first, second = node.enqueue({"group": "a"}, {"group": "a"})
+    chunks = node.claim()
+    (said,) = passed(node, other, chunks)
+    assert (said["ids"], node.claimed_ids()) == ([first], [])
+    assert node.job(second)["waiting_for"] == "group"
