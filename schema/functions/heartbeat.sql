@@ -3,7 +3,7 @@
 --
 -- Returns whether this incarnation still owns its name (one that does not must drop its work), the
 -- state that it is to be in, the live nodes that it can reach, and the running jobs that it is to
--- cancel, as [[assignment, job_id], ...].
+-- cancel, as [[assignment, job_id, who], ...].
 create or replace function @schema@.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
     out owned boolean, out its_state text, out peers jsonb, out cancels jsonb)
@@ -23,8 +23,5 @@ begin
       into peers
       from node_info
      where state in ('alive', 'draining') and address is not null and incarnation <> its_incarnation;
-    with told as (
-        delete from request where incarnation = its_incarnation returning assignment, job_id
-    )
-    select coalesce(jsonb_agg(jsonb_build_array(assignment, job_id)), '[]') into cancels from told;
+    cancels := cancels_for(its_incarnation);
 end $$;

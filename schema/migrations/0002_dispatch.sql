@@ -26,6 +26,9 @@ create index on @schema@.job_assigned (tenant) where tenant is not null;
 drop index @schema@.job_waiting_not_before_idx;
 create index on @schema@.job_waiting (not_before) where waiting_for in ('time', 'rate');
 
+drop index @schema@.job_waiting_group_rank_job_id_idx;
+create index on @schema@.job_waiting ("group", rank, job_id) where waiting_for in ('group', 'rate');
+
 -- 1 once a job with a tenant was enqueued; a sequence, because every enqueue reads it.
 create sequence @schema@.has_tenants as bigint minvalue 0 start 0;
 
@@ -59,7 +62,17 @@ create table @schema@.request (
     incarnation  integer not null,
     job_id       bigint not null,
     assignment   bigint not null,
+    who          text not null,
     at           timestamptz not null default clock_timestamp(),
     primary key (incarnation, job_id, assignment)
 );
-comment on table @schema@.request is 'Running jobs to be cancelled, until their node has heard of it.';
+create index on @schema@.action (subject, action_id);
+comment on table @schema@.request is 'Assigned jobs to be cancelled: each until it has ended.';
+
+-- These return more than they did.
+drop function if exists @schema@.complete(integer, smallint[], bigint[], text[]);
+drop function if exists @schema@.complete_in_0(integer, bigint, bigint[]), @schema@.complete_in_1(integer, bigint, bigint[]),
+    @schema@.complete_in_2(integer, bigint, bigint[]), @schema@.complete_in_3(integer, bigint, bigint[]),
+    @schema@.complete_in_4(integer, bigint, bigint[]), @schema@.complete_in_5(integer, bigint, bigint[]),
+    @schema@.complete_in_6(integer, bigint, bigint[]), @schema@.complete_in_7(integer, bigint, bigint[]);
+drop function if exists @schema@.settle(integer, jsonb);

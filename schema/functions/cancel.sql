@@ -1,0 +1,19 @@
+-- Cancels jobs: at once those that no node has taken; of the others, those that have not ended yet, their
+-- node hears at its next heartbeat. Returns the numbers of the first, of the second
+-- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were.
+create or replace function @schema@.cancel(
+    ids bigint[], who text, out cancelled bigint[], out requested jsonb, out refused bigint[])
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+declare
+    found bigint[];
+begin
+    select ended.cancelled, ended.requested into cancelled, requested
+      from end_waiting(ids, coalesce(nullif(who, ''), session_user)) as ended;
+    found := cancelled || array(select (each ->> 2)::bigint from jsonb_array_elements(requested) as each);
+    refused := array(select distinct id from unnest(ids) as id where id <> all (found) order by id);
+    perform note_action(who, 'cancel', subject_of(ids), jsonb_build_object(
+        'jobs', ids, 'cancelled', cardinality(cancelled), 'requested', jsonb_array_length(requested),
+        'refused', cardinality(refused)));
+end $$;

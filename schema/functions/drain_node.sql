@@ -1,0 +1,16 @@
+-- Has a live node take nothing more: it passes on what it has not started and goes on with what runs, until
+-- it is undrained or starts anew. Returns whether that changed anything.
+create or replace function @schema@.drain_node(its_name text, who text) returns boolean
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+declare
+    former text := live_state(its_name);
+begin
+    update node_info set state = 'draining' where name = its_name and state = 'alive';
+    if not exists (select from node_info where state = 'alive') then
+        perform setval('asleep', 0);
+    end if;
+    perform note_action(who, 'drain', 'node ' || its_name);
+    return former = 'alive';
+end $$;

@@ -1,0 +1,17 @@
+-- Locks the keys of the groups of some jobs, in the order in which all do, as whoever touches a parked job
+-- must: the completion that waits for its row would lose its wake-up otherwise.
+create or replace function @schema@.lock_groups(ids bigint[]) returns void
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    groups text[] := array(
+        select distinct "group" from job
+         where job_id = any (ids) and state in ('waiting', 'ready', 'assigned') and "group" is not null);
+    key    bigint;
+begin
+    for key in select distinct hashtextextended(name, 839) from unnest(groups) as name order by 1 loop
+        perform pg_advisory_xact_lock(key);
+    end loop;
+end $$;

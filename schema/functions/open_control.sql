@@ -1,0 +1,21 @@
+-- Returns the control of a queue, a group or a tenant, made if there is none. Nobody claims between this
+-- and the end of the transaction: claims share the lock.
+create or replace function @schema@.open_control(its_kind text, its_key text) returns control
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+as $$
+declare
+    this control;
+begin
+    if its_kind is null or its_kind not in ('queue', 'group', 'tenant') then
+        perform refuse(format('%s is neither a queue nor a group nor a tenant', coalesce(its_kind, 'nothing')),
+                       'name one of the three kinds');
+    end if;
+    if coalesce(length(its_key), 0) not between 1 and 1000 then
+        perform refuse(format('the name of a %s must have 1 to 1000 characters', its_kind), 'name the one that is meant');
+    end if;
+    perform pg_advisory_xact_lock(hashtextextended('@schema@ control', 839));
+    insert into control (kind, key) values (its_kind, its_key) on conflict do nothing;
+    select * into strict this from control where kind = its_kind and key = its_key;
+    return this;
+end $$;

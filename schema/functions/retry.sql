@@ -1,0 +1,31 @@
+-- Runs jobs again: failed and cancelled ones start anew, with no attempt spent and behind those that are
+-- ready by now; the time until the next attempt of a waiting one is cut short. A moment before which a job
+-- must not run holds on. The last error is kept until there is another. Returns the numbers of those that
+-- run again, and of those that do not: neither failed nor cancelled nor waiting for another attempt.
+create or replace function @schema@.retry(ids bigint[], who text, out retried bigint[], out refused bigint[])
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    this job;
+begin
+    retried := '{}';
+    for this in
+        delete from job
+         where job_id = any (ids) and (state in ('failed', 'cancelled')
+               or state = 'waiting' and waiting_for = 'time' and attempt > 0)
+        returning *
+    loop
+        this := renewed(this);
+        insert into job values (this.*);
+        retried := retried || this.job_id;
+    end loop;
+    refused := array(select distinct id from unnest(ids) as id where id <> all (retried) order by id);
+    if retried <> '{}' then
+        perform pg_notify('@schema@', '');
+    end if;
+    perform note_action(who, 'retry', subject_of(ids), jsonb_build_object(
+        'jobs', ids, 'retried', cardinality(retried), 'refused', cardinality(refused)));
+end $$;

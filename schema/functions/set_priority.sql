@@ -1,0 +1,26 @@
+-- Gives another priority to jobs that no node has taken yet. Returns their numbers, and those of the others.
+create or replace function @schema@.set_priority(
+    ids bigint[], its_priority integer, who text, out changed bigint[], out refused bigint[])
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+begin
+    if its_priority is null or its_priority not between 0 and 9 then
+        perform refuse(format('priority %s is not within 0 to 9', coalesce(its_priority::text, 'null')),
+                       'use 2 for low, 4 for normal, 7 for high');
+    end if;
+    perform lock_groups(ids);
+    with ranked as (
+        update job
+           set priority = its_priority,
+               rank = rank_of(not_before, not_after, its_priority, (select aging from setting))
+         where job_id = any (ids) and state in ('waiting', 'ready')
+        returning job_id
+    )
+    select coalesce(array_agg(job_id order by job_id), '{}') into changed from ranked;
+    refused := array(select distinct id from unnest(ids) as id where id <> all (changed) order by id);
+    perform note_action(who, 'priority', subject_of(ids), jsonb_build_object(
+        'jobs', ids, 'priority', its_priority, 'changed', cardinality(changed), 'refused', cardinality(refused)));
+end $$;

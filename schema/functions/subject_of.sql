@@ -1,0 +1,5 @@
+-- How an action names jobs.
+create or replace function @schema@.subject_of(ids bigint[]) returns text
+language sql immutable
+set search_path = @schema@, pg_temp
+as $$ select case cardinality(ids) when 1 then 'job ' || ids[1] else cardinality(ids) || ' jobs' end $$;

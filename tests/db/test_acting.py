@@ -1,0 +1,247 @@
+"""What an operator does to jobs: cancelled, run again, ranked anew, whatever state they are in."""
+
+import pytest
+
+from tests.db.masters import Master
+
+FINISHED = ("done", "failed", "cancelled")
+
+
+def act(session: Master, call: str, *parameters: object) -> tuple[object, ...]:
+    """Call a stored function as somebody named ann; returns the columns of its row."""
+    session.cursor.execute(f"select * from txqueue.{call}", parameters)
+    (row,) = session.cursor.fetchall()
+    return tuple(row)
+
+
+def cancel(session: Master, *ids: int) -> tuple[object, ...]:
+    """Cancel jobs; returns the three lists."""
+    return act(session, "cancel(%s::bigint[], 'ann')", list(ids))
+
+
+def retry(session: Master, *ids: int) -> tuple[object, ...]:
+    """Run jobs again; returns the two lists."""
+    return act(session, "retry(%s::bigint[], 'ann')", list(ids))
+
+
+def ended(session: Master, outcome: str, **columns: object) -> int:
+    """Return a job that ended in some way."""
+    (job_id,) = session.enqueue(columns)
+    (chunk,) = session.claim()
+    assert session.settle(chunk, outcome, error="why", delay=1000) == [job_id]
+    return job_id
+
+
+def heard(session: Master) -> list[list[object]]:
+    """What the node is to cancel, as its heartbeat says."""
+    requests: list[list[object]] = session.value(
+        "select cancels from txqueue.heartbeat(%s, 0)", session.incarnation
+    )
+    return requests
+
+
+def actions(session: Master) -> list[tuple[object, ...]]:
+    """Who did what to whom."""
+    session.cursor.execute("select who, what, subject from txqueue.action order by action_id")
+    return list(session.cursor.fetchall())
+
+
+def test_what_nobody_has_taken_is_cancelled_at_once(node: Master) -> None:
+    """Ready, waiting for time, waiting for its type: all end, with who did it as their error."""
+    ready, later, unknown = node.enqueue(
+        {}, {"not_before": "2100-01-01T00:00:00Z"}, {"work_type": "nobody.knows"}
+    )
+    assert cancel(node, ready, later, unknown) == ([later, unknown, ready], [], [])
+    for job_id in (ready, later, unknown):
+        job = node.job(job_id)
+        assert (job["state"], job["error"]) == ("cancelled", "cancelled by ann")
+        assert job["finished_at"] is not None
+        assert job["waiting_for"] is None
+    assert node.claim() == []
+    assert actions(node) == [("ann", "cancel", "3 jobs")]
+
+
+def test_what_has_ended_cannot_be_cancelled(node: Master) -> None:
+    """Nor what never was; it is said which."""
+    finished = [ended(node, outcome) for outcome in FINISHED]
+    assert cancel(node, *finished, 10**9) == ([], [], [*finished, 10**9])
+    assert [node.job(job_id)["state"] for job_id in finished] == list(FINISHED)
+    assert node.value("select detail->'refused' from txqueue.action") == 4
+
+
+def test_a_taken_job_s_node_is_asked_until_it_has_ended(node: Master) -> None:
+    """At each heartbeat; and not any more once the job has ended."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    asked = [[node.incarnation, chunk.assignment, job_id]]
+    assert cancel(node, job_id) == ([], asked, [])
+    assert cancel(node, job_id) == ([], asked, [])
+    assert heard(node) == heard(node) == [[chunk.assignment, job_id, "ann"]]
+    assert node.settle(chunk, "cancelled", error="cancelled by ann") == [job_id]
+    assert heard(node) == []
+    assert node.value("select count(*) from txqueue.request") == 0
+    assert node.job(job_id)["state"] == "cancelled"
+
+
+def test_only_the_node_that_holds_it_is_asked(node: Master, other: Master) -> None:
+    """Others hear nothing."""
+    (job_id,) = node.enqueue({})
+    node.claim()
+    cancel(other, job_id)
+    assert heard(other) == []
+    assert len(heard(node)) == 1
+
+
+@pytest.mark.parametrize("how", ["retry", "release"])
+def test_a_job_that_went_back_to_the_queue_is_cancelled_there(node: Master, how: str) -> None:
+    """The attempt ended just before the node heard: the job does not run another time."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    cancel(node, job_id)
+    if how == "retry":
+        node.settle(chunk, "retry", delay=100)
+    else:
+        node.release(chunk.assignment)
+    assert heard(node) == []
+    assert (node.job(job_id)["state"], node.job(job_id)["error"]) == (
+        "cancelled",
+        "cancelled by ann",
+    )
+
+
+def test_a_job_of_a_dead_node_is_cancelled_when_it_is_rescued(node: Master, other: Master) -> None:
+    """And runs nowhere else."""
+    (job_id,) = node.enqueue({})
+    node.claim()
+    cancel(other, job_id)
+    node.cursor.execute(
+        "update txqueue.node_info set heartbeat_at = '-infinity' where node_id = %s",
+        (node.node_id,),
+    )
+    assert heard(other) == []
+    assert node.job(job_id)["state"] == "cancelled"
+
+
+def test_a_request_follows_a_job_to_another_node(node: Master, other: Master) -> None:
+    """It was released and taken elsewhere before anybody heard."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    cancel(node, job_id)
+    node.release(chunk.assignment)
+    (again,) = other.claim()
+    assert heard(node) == []
+    assert heard(other) == [[again.assignment, job_id, "ann"]]
+
+
+def test_the_group_of_a_cancelled_job_goes_on(node: Master) -> None:
+    """Whether the cancelled one was parked or the next to run."""
+    first, second, third = node.enqueue(*[{"group": "g"}] * 3)
+    (chunk,) = node.claim()
+    assert node.claim() == []
+    assert chunk.ids == [first]
+    cancel(node, second)
+    node.complete(chunk)
+    assert node.claimed_ids() == [third]
+
+
+def test_failed_and_cancelled_jobs_run_again(node: Master) -> None:
+    """Anew, with no attempt spent, behind what is ready by now; the last error is still known."""
+    failed, cancelled = ended(node, "failed"), ended(node, "cancelled")
+    (before,) = node.enqueue({})
+    assert retry(node, failed, cancelled) == ([failed, cancelled], [])
+    job = node.job(failed)
+    assert (job["state"], job["attempt"], job["deaths"], job["error"]) == ("ready", 0, 0, "why")
+    assert (job["finished_at"], job["node_id"], job["assignment"]) == (None, None, None)
+    assert node.claimed_ids() == [before, failed, cancelled]
+    assert actions(node) == [("ann", "retry", "2 jobs")]
+
+
+def test_the_wait_for_the_next_attempt_is_cut_short(node: Master) -> None:
+    """Attempts spent stay spent."""
+    job_id = ended(node, "retry")
+    assert node.claim() == []
+    assert retry(node, job_id) == ([job_id], [])
+    assert node.job(job_id)["attempt"] == 1
+    assert node.claimed_ids() == [job_id]
+
+
+def test_nothing_runs_before_its_moment(node: Master) -> None:
+    """A job cancelled while it waited for a moment waits for it again; one that waits is left."""
+    (job_id,) = node.enqueue({"not_before": "2100-01-01T00:00:00Z"})
+    assert retry(node, job_id) == ([], [job_id])
+    cancel(node, job_id)
+    assert retry(node, job_id) == ([job_id], [])
+    assert node.waiting("time") == [job_id]
+    assert node.job(job_id)["not_before"].year == 2100
+
+
+def test_a_type_that_nobody_knows_is_waited_for_again(node: Master) -> None:
+    """Also after a retry."""
+    (job_id,) = node.enqueue({"work_type": "nobody.knows"})
+    cancel(node, job_id)
+    retry(node, job_id)
+    assert node.waiting("type") == [job_id]
+
+
+def test_what_runs_or_is_done_is_not_run_again(node: Master) -> None:
+    """A done job never is."""
+    done = ended(node, "done")
+    ready, _ = node.enqueue({}, {})
+    running = node.claim(1)[0].ids[0]
+    assert running == ready
+    assert retry(node, done, running, 10**9) == ([], [done, running, 10**9])
+
+
+def test_a_priority_is_changed(node: Master) -> None:
+    """The rank with it, whether the job is ready or waits; not of what has been taken."""
+    first, second, third = node.enqueue({}, {}, {"not_before": "2100-01-01T00:00:00Z"})
+    assert act(node, "set_priority(%s::bigint[], 9, 'ann')", [second, third]) == (
+        [second, third],
+        [],
+    )
+    assert node.value(
+        "select rank = not_before - 9 * interval '10 minutes' from txqueue.job where job_id = %s",
+        third,
+    )
+    assert node.claimed_ids() == [second, first]
+    assert act(node, "set_priority(%s::bigint[], 1, 'ann')", [first]) == ([], [first])
+    assert actions(node) == [("ann", "priority", "2 jobs"), ("ann", "priority", f"job {first}")]
+    with pytest.raises(Exception, match="priority 10 is not within 0 to 9"):
+        act(node, "set_priority(%s::bigint[], 10, 'ann')", [first])
+
+
+def test_the_order_of_a_group_follows_a_changed_priority(node: Master) -> None:
+    """A parked job that is to go first does."""
+    first, second, third = node.enqueue(*[{"group": "g"}] * 3)
+    (chunk,) = node.claim()
+    assert node.claim() == []
+    act(node, "set_priority(%s::bigint[], 9, 'ann')", [third])
+    node.complete(chunk)
+    (chunk,) = node.claim()
+    assert chunk.ids == [third]
+    node.complete(chunk)
+    assert node.claimed_ids() == [second]
+    assert first not in chunk.ids
+
+
+def test_a_drained_node_takes_nothing(node: Master, other: Master) -> None:
+    """Until it is undrained; its heartbeats tell it, and go on."""
+    node.enqueue({})
+    assert act(other, "drain_node('node', 'ann')") == (True,)
+    assert act(other, "drain_node('node', 'ann')") == (False,)
+    said = "select owned and its_state = %s from txqueue.heartbeat(%s, 0)"
+    assert node.value(said, "draining", node.incarnation)
+    assert node.claim() == []
+    assert act(other, "undrain_node('node', 'ann')") == (True,)
+    assert node.value(said, "alive", node.incarnation)
+    assert len(node.claimed_ids()) == 1
+    assert [what for _, what, _ in actions(node)] == ["drain", "drain", "undrain"]
+
+
+def test_a_node_that_does_not_live_is_not_drained(node: Master) -> None:
+    """Nor one that never was; nothing is written."""
+    node.value("select txqueue.leave(%s, 'stopped')", node.incarnation)
+    for name in ("node", "nobody"):
+        with pytest.raises(Exception, match=f"no live node is named {name}"):
+            act(node, "drain_node(%s, 'ann')", name)
+    assert actions(node) == []
