@@ -11,7 +11,7 @@ from txqueue.errors import InvalidWork, UnknownWorkType
 from txqueue.outcome import Discard, Fail, Snooze
 from txqueue.retry import Retry
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["Verdict", "judge", "judge_cancelled"]
 
 # AMP and people both want short ones; the end of a traceback says most.
 LONGEST_ERROR = 8000
@@ -67,6 +67,22 @@ def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> V
     if isinstance(error, retry.fatal) or retry.is_spent(failures + 1):
         return Verdict("failed", error=said)
     return Verdict("retry", delay=retry.delay(failures + 1, chance), error=said)
+
+
+def judge_cancelled(error: BaseException | None, who: str) -> Verdict:
+    """Say what becomes of a job that was cancelled, and did not return all the same.
+
+    Args:
+        error: What its handler raised; None if it had not started.
+        who: Who cancelled it.
+    """
+    # What a coroutine raises because it was cancelled says nothing that is not known.
+    more = ""
+    if isinstance(error, Discard):
+        more = f": {error.reason}" if error.reason else ""
+    elif error is not None and type(error).__name__ != "CancelledError":
+        more = f"; as it ended: {described(error)}"
+    return Verdict("cancelled", error=_stored(f"cancelled by {who}{more}"))
 
 
 def described(error: BaseException) -> str:

@@ -203,6 +203,8 @@ class Node(MultiService):
 
     def _heard(self, beat: Beat) -> None:
         """Hear who the peers are, and what is to be cancelled."""
+        for assignment, job_id, who in beat.cancels:
+            self._workers.cancel(assignment, job_id, who)
 
     def _room_made(self) -> None:
         self._sweeper.room_made()

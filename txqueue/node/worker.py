@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from txqueue.policy import Load, updated_rate
 from txqueue.store.engine import Chunk, Finished
-from txqueue.wire.commands import Configure, Finish, GiveBack, Lease, Perform, Settle, Start
+from txqueue.wire.commands import Cancel, Configure, Finish, GiveBack, Lease, Perform, Settle, Start
 from txqueue.wire.pipe import Pipe, PipeFactory
 
 __all__ = ["Owner", "Reports", "Worker"]
@@ -142,6 +142,10 @@ class Worker:
     def renew(self, until: float) -> None:
         """Let it start jobs until a moment of the monotonic clock, which processes share."""
         self._pipe.say(Lease, until=until)
+
+    def cancel(self, assignment: int, job_id: int, who: str) -> None:
+        """Have it end a job that somebody cancelled."""
+        self._pipe.say(Cancel, assignment=assignment, job_id=job_id, who=who)
 
     async def give_back(self) -> None:
         """Have it start nothing of what it holds, and give that back once it answers."""

@@ -183,6 +183,12 @@ class WorkerPool(Service):
             asking = Deferred.fromCoroutine(worker.give_back())
             asking.addErrback(self._not_given_back, worker)
 
+    def cancel(self, assignment: int, job_id: int, who: str) -> None:
+        """Have the worker that holds it, if one does, end a job that somebody cancelled."""
+        for worker in self._ready():
+            if assignment in worker.held:
+                worker.cancel(assignment, job_id, who)
+
     def worker_lost(self, worker: Worker) -> None:
         """A pipe closed: its jobs are given back at once, and another process takes its place."""
         held, worker.held = worker.held, {}

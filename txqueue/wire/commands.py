@@ -7,6 +7,7 @@ from twisted.protocols import amp
 from txqueue.wire.text import LongText
 
 __all__ = [
+    "Cancel",
     "CannotImport",
     "Configure",
     "Finish",
@@ -88,6 +89,18 @@ class Start(amp.Command):
     """Worker to master: jobs that run for longer than a beat: ``[assignment, id, seconds]``."""
 
     arguments = [(b"jobs", LongText())]
+    response = []
+    requiresAnswer = False
+
+
+class Cancel(amp.Command):
+    """Master to worker: end a job that somebody cancelled, if you hold it."""
+
+    arguments = [
+        (b"assignment", amp.Integer()),
+        (b"job_id", amp.Integer()),
+        (b"who", amp.Unicode()),
+    ]
     response = []
     requiresAnswer = False
 

@@ -19,8 +19,8 @@ from txqueue.job import Token
 from txqueue.outcome import Discard, Fail, Snooze
 from txqueue.payload import decode, encode_result
 from txqueue.retry import MOST_ATTEMPTS, Retry
-from txqueue.verdict import judge
-from txqueue.work import WorkItem, find_work_type
+from txqueue.verdict import judge, judge_cancelled
+from txqueue.work import Runtime, WorkItem, find_work_type
 from txqueue.worker.chunk import Unreadable, read_chunk
 from txqueue.worker.running import Batch, OpenTransaction, RunningJob
 from txqueue.worker.runtimes import Kind, kind_of
@@ -129,6 +129,25 @@ class Performer:
             unstarted.setdefault(batch.token.assignment, []).append(entry[0])
         self._waiting.clear()
         return unstarted, weight
+
+    def cancel(self, assignment: int, job_id: int, who: str) -> None:
+        """End a job that somebody cancelled: it never starts, or is interrupted if it can be."""
+        for batch, entry in self._waiting:
+            if entry[0] == job_id and batch.token.assignment == assignment:
+                self._waiting.remove((batch, entry))
+                self._drop(batch, entry, who)
+                return
+        for job, running in list(self._running.items()):
+            if job.id == job_id and job.token.assignment == assignment and not job.is_cancelled:
+                job.cancelled_by = who
+                if running.kind.cls.runtime is not Runtime.THREAD:
+                    running.ending.cancel()
+
+    def _drop(self, batch: Batch, entry: list[Any], who: str) -> None:
+        job = RunningJob(entry[0], entry[2], entry[3], batch, self._open_transaction)
+        outcome = judge_cancelled(None, who).as_json(job.id, job.token.assignment)
+        self._settle(job, {**outcome, "unstarted": True})
+        self._schedule()
 
     def _schedule(self) -> None:
         if not self._is_scheduled:
@@ -250,6 +269,10 @@ class Performer:
     ) -> None:
         if job.is_completed:
             self._done(job)
+            return
+        if job.cancelled_by is not None:
+            verdict = judge_cancelled(error, job.cancelled_by)
+            self._settle(job, verdict.as_json(job.id, job.token.assignment))
             return
         retry = kind.cls.retry if kind else NO_RETRY
         if options and "attempts" in options:

@@ -49,9 +49,10 @@ class RunningJob:
         attempt: Which run this is, from 1.
         weight: What it takes of the worker's capacity.
         is_completed: Whether its own transaction has completed it.
+        cancelled_by: Who has cancelled it while it ran; None if nobody has.
     """
 
-    __slots__ = ("_batch", "_open", "attempt", "id", "is_completed", "weight")
+    __slots__ = ("_batch", "_open", "attempt", "cancelled_by", "id", "is_completed", "weight")
 
     def __init__(
         self, job_id: int, attempt: int, weight: int, batch: Batch, opener: OpenTransaction
@@ -60,8 +61,14 @@ class RunningJob:
         self.attempt = attempt
         self.weight = weight
         self.is_completed = False
+        self.cancelled_by: str | None = None
         self._batch = batch
         self._open = opener
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody has cancelled it: a function in a thread can look, and end."""
+        return self.cancelled_by is not None
 
     @property
     def token(self) -> Token:

@@ -20,6 +20,7 @@ from txqueue.job import Token
 from txqueue.store.pool import Pool
 from txqueue.store.transaction import Transaction
 from txqueue.wire.commands import (
+    Cancel,
     CannotImport,
     Configure,
     Finish,
@@ -56,6 +57,7 @@ class WorkerProcess:
                 Lease: self._lease,
                 Perform: self._perform,
                 GiveBack: self._give_back,
+                Cancel: self._cancel,
             },
             lost=self._end,
         )
@@ -121,6 +123,10 @@ class WorkerProcess:
     def _give_back(self) -> dict[str, Any]:
         unstarted, weight = self._configured.give_up_waiting()
         return {"unstarted": json.dumps(unstarted), "weight": weight}
+
+    def _cancel(self, assignment: int, job_id: int, who: str) -> dict[str, Any]:
+        self._configured.cancel(assignment, job_id, who)
+        return {}
 
     @property
     def _configured(self) -> Performer:
