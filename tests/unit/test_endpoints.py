@@ -9,6 +9,7 @@ import pytest
 
 from txqueue.errors import ConfigurationError
 from txqueue.wire.endpoints import parsed_endpoint
+from txqueue.wire.tls import Credentials
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,9 @@ from txqueue.wire.endpoints import parsed_endpoint
         ("unix:/run/a.sock", "unix:/run/a.sock"),
         ("tcp:8750", "tcp:8750:interface=127.0.0.1"),
         ("tcp:8750:interface=127.0.0.2", "tcp:8750:interface=127.0.0.2"),
+        ("tcp:8750:interface=[::1]", "tcp:8750:interface=[::1]"),
+        (r"tcp:8750:interface=\:\:1", "tcp:8750:interface=[::1]"),
+        ("tcp:8750:host=127.0.0.3", "tcp:8750:interface=127.0.0.1:host=127.0.0.3"),
     ],
 )
 def test_an_endpoint_is_read(text: str, meant: str) -> None:
@@ -35,9 +39,13 @@ def test_an_endpoint_is_read(text: str, meant: str) -> None:
         ("tcp:8750:mode=600", "is not an endpoint"),
         ("tcp:0", "port 0 is not within 1 to 65535"),
         ("tcp:65536", "port 65536 is not within 1 to 65535"),
-        ("tcp:8750:interface=0.0.0.0", "not an IPv4 address of this host's loopback"),
-        ("tcp:8750:interface=192.0.2.1", "nothing listens further without mutual TLS"),
-        ("tcp:8750:interface=localhost", "not an IPv4 address of this host's loopback"),
+        ("tcp:8750:interface", "is not an endpoint"),
+        ("tcp:8750:interface=127.0.0.1:mode=600", "is not an endpoint"),
+        ("tcp:8750:interface=0.0.0.0", "not an address of this host's loopback"),
+        ("tcp:8750:interface=[::]", "not an address of this host's loopback"),
+        ("tcp:8750:interface=192.0.2.1", "nothing listens or reaches further without mutual TLS"),
+        ("tcp:8750:host=db.example", "nothing listens or reaches further without mutual TLS"),
+        ("tcp:8750:interface=localhost", "localhost is not an IP address"),
         ("unix:/" + "x" * 107, "longer than 107 bytes"),
     ],
 )
@@ -47,6 +55,21 @@ def test_what_is_no_endpoint_of_this_host_is_refused(text: str, what: str) -> No
         parsed_endpoint(text)
     assert what in str(caught.value)
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("tcp:8750:interface=192.0.2.1", "192.0.2.1"),
+        ("tcp:8750:interface=[2001:db8::1]", "2001:db8::1"),
+        ("tcp:8750:interface=0.0.0.0", socket.gethostname()),
+        ("tcp:8750:interface=[::]", socket.gethostname()),
+        ("tcp:8750:interface=0.0.0.0:host=node.example", "node.example"),
+    ],
+)
+def test_with_tls_any_interface_will_do(text: str, address: str, tmp_path: Path) -> None:
+    """And it says by which address others reach it."""
+    assert parsed_endpoint(text, Credentials(tmp_path, "a")).address == address
 
 
 @pytest.fixture

@@ -1,54 +1,76 @@
-"""Where a node listens, and how to reach it: endpoints of this host only."""
+"""Where a node listens, and how to reach it: this host, or with mutual TLS any."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import (
-    TCP4ClientEndpoint,
+    HostnameEndpoint,
     TCP4ServerEndpoint,
+    TCP6ServerEndpoint,
     UNIXClientEndpoint,
     UNIXServerEndpoint,
 )
 from twisted.internet.protocol import Factory
 
 from txqueue.errors import ConfigurationError
+from txqueue.wire.tls import Credentials
 
-__all__ = ["Endpoint", "parsed_endpoint"]
+__all__ = ["Endpoint", "is_loopback", "parsed_endpoint"]
 
 # What the kernel can store of a socket's path.
 LONGEST_PATH = 107
 LOCALHOST = "127.0.0.1"
 HIGHEST_PORT = 65_535
+_PORT = re.compile(r"tcp:(\d+)((?::\w+=(?:\[[^\]]*\]|(?:\\:|[^:\[])+))*)")
+_OPTION = re.compile(r":(\w+)=(\[[^\]]*\]|(?:\\:|[^:\[])+)")
+_OPTIONS = {"interface", "host"}
 
 
 @frozen
 class Endpoint:
-    """A place on this host: a unix socket, or a TCP port of the loopback interface.
+    """A unix socket, or a TCP port: with TLS of any interface, without it of loopback only.
 
     Attributes:
         path: The socket's path; None for a port.
         port: The port's number.
         interface: The port's address.
+        host: The name or address by which others reach the port, if it is another.
+        credentials: What is shown at the port; None for no TLS. A unix socket needs none.
     """
 
     path: Path | None = None
     port: int = 0
     interface: str = LOCALHOST
+    host: str | None = None
+    credentials: Credentials | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         if self.path is not None:
             return f"unix:{self.path}"
-        return f"tcp:{self.port}:interface={self.interface}"
+        host = "" if self.host is None else f":host={_bracketed(self.host)}"
+        return f"tcp:{self.port}:interface={_bracketed(self.interface)}{host}"
 
-    def ensure_free(self) -> None:
+    @property
+    def address(self) -> str:
+        """The name or address by which others reach the port."""
+        if self.host is not None:
+            return self.host
+        is_any = ipaddress.ip_address(self.interface).is_unspecified
+        return socket.gethostname() if is_any else self.interface
+
+    def ensure_free(self, remedy: str = "choose another --admin or --state-dir") -> None:
         """Make sure that nobody listens here, and that we could.
+
+        Args:
+            remedy: What to do otherwise.
 
         Raises:
             ConfigurationError: When somebody does, or the place cannot be used.
@@ -60,15 +82,18 @@ class Endpoint:
                 _try_path(self.path)
         except OSError as error:
             raise ConfigurationError(
-                f"cannot listen at {self}: {error.strerror or error}",
-                "choose another --admin or --state-dir",
+                f"cannot listen at {self}: {error.strerror or error}", remedy
             ) from None
 
     def listen(self, reactor: Any, factory: Factory) -> Deferred[Any]:
         """Listen; a unix socket is for our own account only."""
         server: Any
         if self.path is None:
-            server = TCP4ServerEndpoint(reactor, self.port, interface=self.interface)
+            is_old = ipaddress.ip_address(self.interface).version == 4
+            kind = TCP4ServerEndpoint if is_old else TCP6ServerEndpoint
+            server = kind(reactor, self.port, interface=self.interface)
+            if self.credentials is not None:
+                factory = self.credentials.server(factory)
         else:
             # With a lock beside it, the socket of a process that was killed is replaced.
             server = UNIXServerEndpoint(reactor, str(self.path), mode=0o600, wantPID=True)
@@ -79,29 +104,52 @@ class Endpoint:
         """Connect, within so many seconds; fails with a `ConnectError`."""
         client: Any
         if self.path is None:
-            client = TCP4ClientEndpoint(reactor, self.interface, self.port, timeout)
+            client = HostnameEndpoint(reactor, self.host or self.interface, self.port, timeout)
+            if self.credentials is not None:
+                factory = self.credentials.client(factory)
         else:
             client = UNIXClientEndpoint(reactor, str(self.path), timeout)
         connecting: Deferred[Any] = client.connect(factory)
         return connecting
 
 
-def parsed_endpoint(text: str) -> Endpoint:
-    """Read an endpoint: ``unix:PATH`` or ``tcp:PORT[:interface=ADDRESS]``, of loopback by default.
+def is_loopback(address: str) -> bool:
+    """Whether an address, not a name, is of this host only."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def parsed_endpoint(text: str, credentials: Credentials | None = None) -> Endpoint:
+    """Read an endpoint: ``unix:PATH`` or ``tcp:PORT[:interface=ADDRESS][:host=NAME]``.
+
+    Args:
+        text: The endpoint; without an interface it is of loopback.
+        credentials: For TLS at a port; without them only loopback may be named.
 
     Raises:
-        ConfigurationError: When it is neither, or reaches beyond this host.
+        ConfigurationError: When it is neither, or would reach beyond this host without TLS.
     """
     kind, _, rest = text.partition(":")
     if kind == "unix" and rest:
         return _unix(Path(rest))
-    number, _, option = rest.partition(":")
-    name, _, interface = option.partition("=")
-    if kind != "tcp" or not number.isdecimal() or (option and name != "interface"):
+    found = _PORT.fullmatch(text)
+    options = {name: _plain(value) for name, value in _OPTION.findall(found[2] if found else "")}
+    if found is None or not options.keys() <= _OPTIONS:
         raise ConfigurationError(
             f"{text!r} is not an endpoint", f"write unix:PATH or tcp:PORT:interface={LOCALHOST}"
         )
-    return _tcp(int(number), interface or LOCALHOST)
+    interface = options.get("interface", LOCALHOST)
+    return _tcp(int(found[1]), interface, options.get("host"), credentials)
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _plain(value: str) -> str:
+    return value.replace("\\:", ":").removeprefix("[").removesuffix("]")
 
 
 def _unix(path: Path) -> Endpoint:
@@ -113,23 +161,30 @@ def _unix(path: Path) -> Endpoint:
     return Endpoint(path)
 
 
-def _tcp(port: int, interface: str) -> Endpoint:
+def _tcp(port: int, interface: str, host: str | None, credentials: Credentials | None) -> Endpoint:
     if not 0 < port <= HIGHEST_PORT:
         raise ConfigurationError(f"port {port} is not within 1 to {HIGHEST_PORT}", "give another")
     try:
-        is_local = ipaddress.IPv4Address(interface).is_loopback
+        ipaddress.ip_address(interface)
     except ValueError:
-        is_local = False
-    if not is_local:
         raise ConfigurationError(
-            f"{interface} is not an IPv4 address of this host's loopback",
-            f"use interface={LOCALHOST} or unix:PATH; nothing listens further without mutual TLS",
-        )
-    return Endpoint(port=port, interface=interface)
+            f"interface {interface} is not an IP address",
+            "give the address of one of this host's interfaces",
+        ) from None
+    for place in filter(None, (interface, host)):
+        if credentials is None and not is_loopback(place):
+            raise ConfigurationError(
+                f"{place} is not an address of this host's loopback,"
+                " and nothing listens or reaches further without mutual TLS",
+                "give --tls-dir (txqueue certs init and txqueue certs issue make what it holds),"
+                f" or use interface={LOCALHOST} or unix:PATH",
+            )
+    return Endpoint(None, port, interface, host, credentials)
 
 
 def _try_port(interface: str, port: int) -> None:
-    with closing(socket.socket()) as trial:
+    family = socket.AF_INET6 if ":" in interface else socket.AF_INET
+    with closing(socket.socket(family)) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         trial.bind((interface, port))
 

@@ -1,0 +1,77 @@
+"""A pipe to somebody who may hang, lie or flood: it harms only this connection."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from twisted.protocols.amp import AmpBox
+from twisted.python.failure import Failure
+
+from txqueue.wire.pipe import Pipe
+
+__all__ = ["GuardedPipe"]
+
+# Bytes of a box, of a stranger's and of somebody known; AMP itself has no limit.
+STRANGER_BOX, LARGEST_BOX = 2_048, 1_048_576
+# Boxes a second on average, and how many may come at once.
+BOX_RATE, BOX_BURST = 2_000.0, 4_000.0
+
+
+class GuardedPipe(Pipe):
+    """One end that hangs up on whoever breaks a rule.
+
+    Attributes:
+        is_known: Whether the other end has shown who it is.
+        why_dropped: The rule that was broken; None if none was.
+    """
+
+    is_known = False
+    why_dropped: str | None = None
+    _unfinished = 0
+    _allowance = BOX_BURST
+    _counted_at = float("-inf")
+
+    def drop(self, why: str) -> None:
+        """Hang up at once, and read nothing more."""
+        if self.why_dropped is None:
+            self.why_dropped = why
+        transport: Any = self.transport
+        if transport is not None:
+            transport.abortConnection()
+
+    def locateResponder(self, name: bytes) -> Any:
+        """Find what carries out a command; of AMP's own there is none, such as to start TLS."""
+        return super().locateResponder(name) if name in self._answers else None
+
+    def stringReceived(self, string: bytes) -> None:
+        """Take a key or a value of a box, if the box does not grow too large."""
+        if self.why_dropped is not None:
+            return
+        self._unfinished += len(string) + 2
+        if self._unfinished > (LARGEST_BOX if self.is_known else STRANGER_BOX):
+            self.drop("sent too large a box")
+            return
+        super().stringReceived(string)
+
+    def ampBoxReceived(self, box: AmpBox) -> None:
+        """Take a box, if not too many come."""
+        self._unfinished = 0
+        if not self._may_come():
+            self.drop("sent too many boxes")
+            return
+        try:
+            super().ampBoxReceived(box)
+        except Exception:
+            # Neither a command nor an answer to anything that was asked.
+            self.drop("sent a box that means nothing")
+
+    def unhandledError(self, failure: Failure) -> None:
+        """Hang up on whoever sent what a command does not expect, without a traceback."""
+        self.drop(f"{type(failure.value).__name__} in what it sent")
+
+    def _may_come(self) -> bool:
+        now = time.monotonic()
+        self._allowance = min(BOX_BURST, self._allowance + (now - self._counted_at) * BOX_RATE) - 1
+        self._counted_at = now
+        return self._allowance >= 0

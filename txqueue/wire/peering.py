@@ -1,0 +1,198 @@
+"""Connections between masters: who the other end is must be proved before anything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress, IHandshakeListener
+from twisted.internet.protocol import Factory, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import classImplements
+
+from txqueue.clock import Clock, Timer
+from txqueue.wire.endpoints import Endpoint
+from txqueue.wire.guard import GuardedPipe
+from txqueue.wire.peer_commands import Hello, Report, Steal, Take, Wake
+from txqueue.wire.pipe import PipeFactory
+from txqueue.wire.tls import NODE, peer_name
+
+__all__ = ["Host", "PeerPipe", "PeerServer", "dialled"]
+
+# Seconds for the handshake and the first command.
+INTRODUCTION = 5
+# Who comes beyond these is not answered: strangers, and all together.
+MOST_STRANGERS, MOST_PEERS = 32, 1_024
+
+
+class Host(Protocol):
+    """Whom the connections belong to. Each is told on which one a command came."""
+
+    def greeted(
+        self, pipe: PeerPipe, name: str, incarnation: int, version: str
+    ) -> dict[str, object]:
+        """Somebody says who it is; raises `NotAPeer` unless it is."""
+
+    def reported(self, pipe: PeerPipe, load: str) -> dict[str, object]:
+        """A peer says how loaded it is."""
+
+    def handed(self, pipe: PeerPipe, assignments: str) -> dict[str, object]:
+        """A peer hands work over."""
+
+    def asked(self, pipe: PeerPipe, weight: int) -> Deferred[dict[str, object]]:
+        """A peer asks for work."""
+
+    def woken(self, pipe: PeerPipe) -> dict[str, object]:
+        """A peer says that there may be work."""
+
+    def left(self, pipe: PeerPipe) -> None:
+        """The connection is gone."""
+
+
+class PeerPipe(GuardedPipe):
+    """One end of a connection between two masters.
+
+    Args:
+        clock: Limits how long an introduction takes.
+        host: Whom it belongs to.
+        is_secure: Whether it is TLS.
+        stands: Fires when it can be spoken over; None if nobody waits for that.
+
+    Attributes:
+        certified: The node that the other end's certificate names; None without TLS.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        host: Host,
+        *,
+        is_secure: bool,
+        stands: Deferred[None] | None = None,
+    ) -> None:
+        self._clock = clock
+        self._host = host
+        self._is_secure = is_secure
+        self._stands = stands
+        self._deadline: Timer | None = None
+        self.certified: str | None = None
+        super().__init__(
+            {
+                Hello: partial(host.greeted, self),
+                Report: partial(host.reported, self),
+                Take: partial(host.handed, self),
+                Steal: partial(host.asked, self),
+                Wake: partial(host.woken, self),
+            },
+            lost=self._gone,
+        )
+
+    def connectionMade(self) -> None:
+        """Give the other end some seconds to say who it is."""
+        self._deadline = self._clock.callLater(
+            INTRODUCTION, self.drop, "did not say in time who it is"
+        )
+        if not self._is_secure:
+            self._ready()
+
+    def handshakeCompleted(self) -> None:
+        """The other end has proved its certificate; look whose it is."""
+        named = peer_name(self.transport)
+        if named is None or named[0] != NODE:
+            self.drop("its certificate is not a node's")
+            return
+        self.certified = named[1]
+        self._ready()
+
+    def introduce(self) -> None:
+        """From now on the other end is known and may say anything."""
+        self.is_known = True
+        self._stop_waiting()
+
+    def locateResponder(self, name: bytes) -> Any:
+        """Find what carries out a command: of a stranger only the first."""
+        if not self.is_known and name != Hello.commandName:
+            self.drop("spoke before it said who it is")
+            return None
+        return super().locateResponder(name)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Tell who waits."""
+        self._stop_waiting()
+        stands, self._stands = self._stands, None
+        super().connectionLost(reason)
+        if stands is not None:
+            stands.errback(reason)
+
+    def _ready(self) -> None:
+        stands, self._stands = self._stands, None
+        if stands is not None:
+            stands.callback(None)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+
+    def _gone(self) -> None:
+        self._host.left(self)
+
+
+classImplements(PeerPipe, IHandshakeListener)
+
+
+class PeerServer(Factory):
+    """Makes a pipe for every master that connects, as far as there is room.
+
+    Args:
+        clock: Limits how long introductions take.
+        host: Whom the connections belong to.
+        is_secure: Whether they are TLS.
+    """
+
+    noisy = False
+
+    def __init__(self, clock: Clock, host: Host, *, is_secure: bool) -> None:
+        self._make: Callable[[], PeerPipe] = partial(PeerPipe, clock, host, is_secure=is_secure)
+        self._pipes: set[PeerPipe] = set()
+
+    def buildProtocol(self, addr: IAddress | None) -> PeerPipe | None:  # noqa: ARG002 - Twisted's
+        """Return a new pipe, or None when there are enough."""
+        strangers = sum(not pipe.is_known for pipe in self._pipes)
+        if strangers >= MOST_STRANGERS or len(self._pipes) >= MOST_PEERS:
+            return None
+        pipe = self._make()
+        self._pipes.add(pipe)
+        return pipe
+
+    def forget(self, pipe: PeerPipe) -> None:
+        """A connection is gone."""
+        self._pipes.discard(pipe)
+
+    def hang_up(self) -> None:
+        """Close all connections."""
+        for pipe in list(self._pipes):
+            pipe.drop("the node ends")
+
+
+async def dialled(reactor: Any, endpoint: Endpoint, host: Host) -> PeerPipe:
+    """Connect to another master.
+
+    Args:
+        reactor: Connects.
+        endpoint: Where it listens, with our credentials.
+        host: Whom the connection belongs to.
+
+    Returns:
+        A connection whose handshake is over; who is at its end is still to be asked.
+
+    Raises:
+        Exception: Whatever Twisted or OpenSSL says of a connection that does not come to be.
+    """
+    stands: Deferred[None] = Deferred()
+    is_secure = endpoint.credentials is not None
+    pipe = PeerPipe(reactor, host, is_secure=is_secure, stands=stands)
+    await endpoint.connect(reactor, PipeFactory(pipe), INTRODUCTION)
+    await stands
+    return pipe

@@ -1,0 +1,234 @@
+"""Mutual TLS: both ends show a certificate of one authority, and the certificate says who it is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote, unquote
+
+from attrs import frozen
+
+from txqueue.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+    from twisted.internet.protocol import Factory
+
+__all__ = ["NODE", "OPERATOR", "Credentials", "identity_uri", "named_in", "peer_name", "stem"]
+
+NODE, OPERATOR = "node", "operator"
+_SCHEME = "txqueue://"
+_OTHERS = 0o077
+
+
+def identity_uri(role: str, name: str) -> str:
+    """Return how a certificate names whose it is."""
+    return f"{_SCHEME}{role}/{quote(name, safe='')}"
+
+
+def stem(name: str) -> str:
+    """Return the name of somebody's files, without their endings."""
+    return quote(name, safe=" ")
+
+
+def named_in(certificate: Certificate) -> tuple[str, str] | None:
+    """Return the role and the name that a certificate says, None if it says none of ours."""
+    from cryptography.x509 import (
+        ExtensionNotFound,
+        SubjectAlternativeName,
+        UniformResourceIdentifier,
+    )
+
+    try:
+        found = certificate.extensions.get_extension_for_class(SubjectAlternativeName)
+    except (ExtensionNotFound, ValueError):
+        return None
+    for uri in found.value.get_values_for_type(UniformResourceIdentifier):
+        role, _, name = uri.removeprefix(_SCHEME).partition("/")
+        if uri.startswith(_SCHEME) and role in (NODE, OPERATOR) and name:
+            return role, unquote(name)
+    return None
+
+
+def peer_name(transport: Any) -> tuple[str, str] | None:
+    """Return the role and the name of who is at the other end, by the certificate it proved.
+
+    Args:
+        transport: Of a connection whose handshake is over.
+
+    Returns:
+        None if the connection is not TLS, or its certificate names nobody.
+    """
+    ask = getattr(transport, "getPeerCertificate", None)
+    shown = None if ask is None else ask()
+    return None if shown is None else named_in(shown.to_cryptography())
+
+
+@frozen
+class Credentials:
+    """What a process shows of itself, and whom it believes.
+
+    Attributes:
+        folder: Where ``ca.pem``, ``NAME.pem`` and ``NAME.key`` are.
+        name: The node's or the operator's.
+        role: Which of the two it is.
+    """
+
+    folder: Path
+    name: str
+    role: str = NODE
+
+    @property
+    def authority_path(self) -> Path:
+        """The certificate of the authority."""
+        return self.folder / "ca.pem"
+
+    @property
+    def certificate_path(self) -> Path:
+        """Our own certificate."""
+        return self.folder / f"{stem(self.name)}.pem"
+
+    @property
+    def key_path(self) -> Path:
+        """Our own private key."""
+        return self.folder / f"{stem(self.name)}.key"
+
+    def check(self) -> None:
+        """Make sure that all is there and fits, before anything starts.
+
+        Raises:
+            ConfigurationError: When it does not; it says what to do.
+        """
+        authority, certificate = (
+            _certificate(self.authority_path),
+            _certificate(self.certificate_path),
+        )
+        _ensure_current(self.authority_path, authority)
+        _ensure_current(self.certificate_path, certificate)
+        _ensure_issued(self.certificate_path, certificate, authority)
+        if named_in(certificate) != (self.role, self.name):
+            raise ConfigurationError(
+                f"{self.certificate_path} is not the certificate of {self.role} {self.name}",
+                f"{_issue(self.name)}, or give the --name that it was issued for",
+            )
+        _ensure_private(self.key_path)
+        if _public_key(self.key_path) != certificate.public_key():
+            raise ConfigurationError(
+                f"{self.key_path} is not the key of {self.certificate_path}",
+                f"copy both from where they were issued, or {_issue(self.name)}",
+            )
+
+    def server(self, factory: Factory) -> Factory:
+        """Wrap a factory so that its connections are TLS, with a certificate asked of the other."""
+        return self._wrapped(factory, is_client=False)
+
+    def client(self, factory: Factory) -> Factory:
+        """Wrap a factory so that its connections are TLS, begun by us."""
+        return self._wrapped(factory, is_client=True)
+
+    def _wrapped(self, factory: Factory, *, is_client: bool) -> Factory:
+        from twisted.protocols.tls import TLSMemoryBIOFactory
+
+        wrapped: Any = factory
+        contexts: Any = _Contexts(self._context())
+        made = TLSMemoryBIOFactory(contexts, is_client, wrapped)
+        return cast("Factory", made)
+
+    def _context(self) -> Any:
+        """Believe certificates of our authority, and no other; names are compared by who asks."""
+        from OpenSSL import SSL
+
+        context = SSL.Context(SSL.TLS_METHOD)
+        context.set_min_proto_version(SSL.TLS1_2_VERSION)
+        context.set_options(SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION | SSL.OP_NO_TICKET)
+        context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+        context.use_certificate_file(str(self.certificate_path))
+        context.use_privatekey_file(str(self.key_path))
+        context.load_verify_locations(str(self.authority_path))
+        context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT)
+        return context
+
+
+class _Contexts:
+    """Hands out the one context; Twisted asks for it by this name."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def getContext(self) -> Any:
+        """Return it."""
+        return self._context
+
+
+def _issue(name: str) -> str:
+    return f"issue one: txqueue certs issue {name} --dir DIR"
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path} cannot be read: {error.strerror}",
+            "--tls-dir holds ca.pem, NAME.pem and NAME.key of the node;"
+            " txqueue certs init and txqueue certs issue make them",
+        ) from None
+
+
+def _certificate(path: Path) -> Certificate:
+    from cryptography.x509 import load_pem_x509_certificate
+
+    try:
+        return load_pem_x509_certificate(_read(path))
+    except ValueError:
+        raise ConfigurationError(
+            f"{path} is not a certificate in PEM", "copy it anew from where it was issued"
+        ) from None
+
+
+def _public_key(path: Path) -> Any:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        return load_pem_private_key(_read(path), password=None).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ConfigurationError(
+            f"{path} is not a private key in PEM without a password",
+            "copy it anew from where it was issued",
+        ) from None
+
+
+def _ensure_current(path: Path, certificate: Certificate) -> None:
+    now = datetime.now(UTC)
+    if certificate.not_valid_after_utc < now:
+        raise ConfigurationError(
+            f"{path} expired at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC",
+            "issue another: txqueue certs issue",
+        )
+    if certificate.not_valid_before_utc > now:
+        raise ConfigurationError(
+            f"{path} is not valid before {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC",
+            "set the host's clock",
+        )
+
+
+def _ensure_issued(path: Path, certificate: Certificate, authority: Certificate) -> None:
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        raise ConfigurationError(
+            f"{path} was not issued by the authority of {path.with_name('ca.pem')}",
+            "copy both from the same authority's folder",
+        ) from None
+
+
+def _ensure_private(path: Path) -> None:
+    _read(path)
+    if path.stat().st_mode & _OTHERS:
+        raise ConfigurationError(
+            f"{path} can be used by other accounts of this host", f"run: chmod 600 {path}"
+        )
