@@ -11,6 +11,7 @@ from typing import NoReturn
 import click
 
 from txqueue.cli.bench import bench
+from txqueue.cli.certs import certs
 from txqueue.cli.demo import demo
 from txqueue.cli.enqueue import enqueue
 from txqueue.cli.jobs import job, jobs
@@ -34,7 +35,7 @@ def root(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (demo, migrate, enqueue, status, nodes, jobs, job, bench):
+for _command in (demo, migrate, enqueue, status, nodes, jobs, job, bench, certs):
     root.add_command(_command)
 
 

@@ -1,0 +1,73 @@
+"""``txqueue certs``: the certificates of nodes and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from txqueue.cli.options import Command, Group, Options
+from txqueue.cli.output import show, styled
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from txqueue.certificates import Made
+
+__all__ = ["certs"]
+
+_folder = click.option(
+    "--dir",
+    "folder",
+    required=True,
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The authority's folder; keep it off the hosts of the nodes.",
+)
+_days = click.IntRange(1, 36_500)
+
+
+@click.group(cls=Group, short_help="Make the certificates of nodes and operators.")
+def certs() -> None:
+    """Make the certificates by which nodes and operators know each other."""
+
+
+@certs.command(cls=Command)
+@_folder
+@click.option("--days", type=_days, default=3650, show_default=True, help="How long it is valid.")
+@click.pass_obj
+def init(options: Options, folder: Path, days: int) -> None:
+    """Make an authority: ca.pem, which every host gets, and ca.key, which stays here."""
+    from txqueue.certificates import make_authority
+
+    _tell(options, make_authority(folder, days))
+
+
+@certs.command(cls=Command)
+@click.argument("name", metavar="NODE")
+@_folder
+@click.option("--operator", is_flag=True, help="For a person who acts on nodes, not for a node.")
+@click.option("--days", type=_days, default=825, show_default=True, help="How long it is valid.")
+@click.pass_obj
+def issue(options: Options, name: str, folder: Path, operator: bool, days: int) -> None:
+    """Issue the certificate of a node, by its --name: NODE.pem and NODE.key."""
+    from txqueue.certificates import issue as issued
+    from txqueue.wire.tls import NODE, OPERATOR
+
+    _tell(options, issued(folder, OPERATOR if operator else NODE, name, days))
+
+
+def _tell(options: Options, made: Made) -> None:
+    document = {
+        "certificate": str(made.certificate),
+        "key": str(made.key),
+        "until": made.until.isoformat(),
+    }
+    show(options, document, lambda: _lines(document))
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+    yield styled(f"Wrote {document['certificate']}, valid until {document['until'][:10]}.")
+    yield styled(f"Wrote {document['key']}, which only this account can read.")
