@@ -3,9 +3,20 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-__all__ = ["Load", "Room", "claim_delay", "idle_delay", "least_loaded", "room_of", "updated_rate"]
+__all__ = [
+    "Load",
+    "NodeLoad",
+    "Room",
+    "claim_delay",
+    "credit_limit",
+    "idle_delay",
+    "least_loaded",
+    "new_credit",
+    "room_of",
+    "updated_rate",
+]
 
 # A worker holds what it runs and what it will run within this many seconds, judged by its pace.
 HORIZON = 0.1
@@ -15,6 +26,9 @@ CLAIM_PAUSE = 0.008
 # A master that finds nothing looks again soon, because an enqueue may have read the sleep flag
 # before it was set, and then ever more seldom.
 FIRST_IDLE, LONGEST_IDLE = 0.05, 1.0
+# Weight of the jobs that one client may enqueue assigned before it hears of its node again, and the
+# steps in which it is spread over the nodes.
+MOST_CREDIT, CREDIT_STEP = 32, 4
 
 
 @frozen
@@ -61,6 +75,58 @@ class Room:
     largest: int
     capacity: int
     workers: int
+
+
+@frozen
+class NodeLoad:
+    """What one node of the cluster holds, or may be handed by those who have credit for it.
+
+    Attributes:
+        node_id: The node.
+        incarnation: Its run.
+        outstanding: Weight handed to it and not yet reported back, and weight in credit.
+        capacity: Weight that it can be handed in all.
+    """
+
+    node_id: int
+    incarnation: int
+    outstanding: int
+    capacity: int
+
+    @property
+    def fullness(self) -> float:
+        """What it holds, as a part of what it can be handed."""
+        return self.outstanding / self.capacity if self.capacity > 0 else 1.0
+
+
+def credit_limit(nodes: Sequence[NodeLoad], clients: int) -> int:
+    """Say how much credit each of some clients may have: their share of the nodes, to a bound."""
+    total = sum(node.capacity for node in nodes)
+    return min(MOST_CREDIT, total // max(1, clients))
+
+
+def new_credit(nodes: Sequence[NodeLoad], weight: int) -> dict[int, int]:
+    """Spread new credit over nodes, each step to the least loaded one that has room for it.
+
+    Args:
+        nodes: The own node first: it wins ties.
+        weight: How much to spread at most.
+
+    Returns:
+        Weight by incarnation; less in all if there is less room.
+    """
+    given: dict[int, int] = {}
+    loads = list(nodes)
+    while weight > 0 and loads:
+        step = min(CREDIT_STEP, weight)
+        chosen = min(loads, key=lambda node: node.fullness)
+        if chosen.outstanding + step > chosen.capacity:
+            loads.remove(chosen)
+            continue
+        given[chosen.incarnation] = given.get(chosen.incarnation, 0) + step
+        loads[loads.index(chosen)] = evolve(chosen, outstanding=chosen.outstanding + step)
+        weight -= step
+    return given
 
 
 def room_of(loads: Iterable[Load]) -> Room:

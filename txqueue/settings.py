@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from txqueue.errors import ConfigurationError
 
@@ -67,6 +68,12 @@ class Settings:
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
             raise ConfigurationError(f"{name} is {value!r}, not names", "give a list of texts")
         return [part.strip() for part in parts if part.strip()]
+
+    def node_socket(self, name: str) -> str:
+        """Return the unix socket that a node of this account and host listens at by default."""
+        home = self._environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        folder = Path(self.get("state_dir", Path(home) / "txqueue"))
+        return f"unix:{folder / quote(name, safe='')}.sock"
 
     def dsn(self) -> str:
         """Return the DSN; an empty one lets libpq look at its own ``PG*`` variables."""

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from types import FrameType
 from typing import Any
-from urllib.parse import quote
 
 from twisted.python import usage
 
@@ -102,14 +101,8 @@ def _node_settings(options: Options) -> NodeSettings:
         name=name,
         lease=settings.seconds("lease", 10.0, least=1.0),
         schema=checked_name(str(settings.get("schema", "txqueue"))),
-        admin=parsed_endpoint(str(settings.get("admin", _admin_socket(settings, name)))),
+        admin=parsed_endpoint(str(settings.get("admin", settings.node_socket(name)))),
     )
-
-
-def _admin_socket(settings: Settings, name: str) -> str:
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    folder = Path(settings.get("state_dir", Path(home) / "txqueue"))
-    return f"unix:{folder / quote(name, safe='')}.sock"
 
 
 def _import(modules: list[str]) -> None:

@@ -56,7 +56,8 @@ def test_a_job_is_assigned_at_once(node: Master, other: Master) -> None:
     assert node.claimed_ids() == other.claimed_ids() == []
     ids = f"{{{job.job_id}}}"
     done = node.value(
-        "select txqueue.complete(%s, array[%s]::smallint[], array[%s]::bigint[], array[%s])",
+        "select total from txqueue.complete"
+        "(%s, array[%s]::smallint[], array[%s]::bigint[], array[%s])",
         *(node.incarnation, job.lane, job.assignment, ids),
     )
     assert (done, node.job(job.job_id)["state"]) == (1, "done")
@@ -147,7 +148,8 @@ def test_a_node_looks_for_what_it_was_handed(node: Master, other: Master) -> Non
     node.claim()
     assert handed(node) == {}
     aged(node)
-    assert first.assignment and second.assignment
+    assert first.assignment is not None
+    assert second.assignment is not None
     expected = {
         first.assignment: [[first.job_id, "test.kind", 0, 1, {"n": 1}, None]],
         second.assignment: [[second.job_id, "test.kind", 0, 1, {}, {"timeout": 1}]],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,16 +11,20 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from twisted.internet.defer import CancelledError, TimeoutError, maybeDeferred
 
+from txqueue.client.membership import Membership, joinable
 from txqueue.client.waiting import Waiting
 from txqueue.errors import JobFailed, JobNotFound, WaitTimeout
 from txqueue.job import Job, State
 from txqueue.settings import Settings
+from txqueue.store.engine import Engine
 from txqueue.store.enqueuing import EnqueueOptions, enqueue_call
 from txqueue.store.jobs import read_jobs
 from txqueue.store.pool import Pool
+from txqueue.store.road import Trip
 from txqueue.store.schema import checked_name
 from txqueue.store.transaction import Transaction
 from txqueue.store.version import ensure_version
+from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 from txqueue.work import WorkItem
 
 __all__ = ["WorkQueue"]
@@ -36,10 +41,14 @@ class WorkQueue:
         pool: Its connections.
         schema: The name of txqueue's schema.
         reactor: Times the waits.
+        membership: The node that this process has joined, if any.
     """
 
-    def __init__(self, pool: Pool, schema: str, reactor: Any) -> None:
+    def __init__(
+        self, pool: Pool, schema: str, reactor: Any, membership: Membership | None = None
+    ) -> None:
         self._pool = pool
+        self._membership = membership
         self._schema = checked_name(schema)
         self._reactor = reactor
         self._waiting = Waiting(reactor, self._ended_of)
@@ -49,6 +58,7 @@ class WorkQueue:
         cls,
         dsn: str | None = None,
         *,
+        node: str | None = None,
         schema: str | None = None,
         connections: int = 4,
         reactor: Any = None,
@@ -58,6 +68,10 @@ class WorkQueue:
         Args:
             dsn: A libpq URI or keyword string; by default ``TXQUEUE_DSN``, the configuration file,
                 or libpq's own ``PG*`` variables, in this order.
+            node: The admin endpoint of a node of this host to join, ``unix:PATH``, or ``auto`` for
+                where a node of this host listens by default: jobs then start sooner. By default
+                ``TXQUEUE_NODE`` or the configuration file, else none. That it is away, now or
+                later, is no error.
             schema: The name of txqueue's schema; ``txqueue`` unless configured.
             connections: At most so many connections, opened when needed.
             reactor: The running reactor by default.
@@ -68,20 +82,24 @@ class WorkQueue:
         Raises:
             DatabaseUnavailable: When the database does not answer.
             SchemaMismatch: When its schema is missing, older or newer than this code needs.
+            ConfigurationError: When the node's endpoint is not a unix socket.
         """
         if reactor is None:
             from twisted.internet import reactor as running
 
             reactor = running
-        settings = Settings({"dsn": dsn, "schema": schema}, os.environ, Path.cwd())
+        given = {"dsn": dsn, "schema": schema, "node": node}
+        settings = Settings(given, os.environ, Path.cwd())
         name = checked_name(settings.get("schema", "txqueue"))
+        endpoint = _node_of(settings)
         pool = Pool(reactor, settings.dsn(), connections, "txqueue client")
         try:
             await ensure_version(pool, name)
+            membership = await _joined(reactor, pool, name, endpoint)
         except BaseException:
             pool.close()
             raise
-        return cls(pool, name, reactor)
+        return cls(pool, name, reactor, membership)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -90,8 +108,8 @@ class WorkQueue:
         Returns:
             An asynchronous context manager that gives a `Transaction`.
         """
-        async with self._pool.transaction() as connection:
-            yield Transaction(connection, self._schema)
+        async with self._trip() as trip, self._pool.transaction() as connection:
+            yield Transaction(connection, self._schema, trip)
 
     async def run_interaction(
         self,
@@ -114,8 +132,12 @@ class WorkQueue:
 
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue work in a transaction of its own; see `Transaction.enqueue`."""
-        rows = await self._pool.query(*enqueue_call(self._schema, work, options))
-        return int(rows[0][0])
+        if self._membership is None:
+            rows = await self._pool.query(*enqueue_call(self._schema, work, options))
+            return int(rows[0][0])
+        async with self._trip() as trip:
+            assert trip is not None
+            return await trip.enqueue(self._pool.query, work, options)
 
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
@@ -172,7 +194,41 @@ class WorkQueue:
     async def close(self) -> None:
         """Close the connections; whoever still waits gets an error."""
         self._waiting.stop()
+        if self._membership is not None:
+            self._membership.close()
         self._pool.close()
+
+    @asynccontextmanager
+    async def _trip(self) -> AsyncIterator[Trip | None]:
+        """What is enqueued meanwhile is delivered at the end, if that was reached by a commit."""
+        if self._membership is None:
+            yield None
+            return
+        trip = Trip(self._membership, self._schema)
+        try:
+            yield trip
+        except BaseException:
+            trip.rolled_back()
+            raise
+        trip.committed()
 
     async def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
         return await read_jobs(self._pool, self._schema, job_ids, states=FINAL)
+
+
+def _node_of(settings: Settings) -> Endpoint | None:
+    chosen = str(settings.get("node", ""))
+    if not chosen:
+        return None
+    text = settings.node_socket(socket.gethostname()) if chosen == "auto" else chosen
+    return joinable(parsed_endpoint(text))
+
+
+async def _joined(
+    reactor: Any, pool: Pool, schema: str, endpoint: Endpoint | None
+) -> Membership | None:
+    if endpoint is None:
+        return None
+    membership = Membership(reactor, endpoint, await Engine(pool, schema).identity())
+    await membership.open()
+    return membership

@@ -13,9 +13,12 @@ from twisted.python.failure import Failure
 
 from txqueue.wire.commands import Inspect
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.pipe import PipeServer
+from txqueue.wire.pipe import Greet, PipeServer
 
 __all__ = ["Admin"]
+
+# Applications that have joined the node stay connected.
+MOST_CONNECTED = 256
 
 
 class Admin(Service):
@@ -26,6 +29,7 @@ class Admin(Service):
         endpoint: Where.
         describe: Returns what is to be said of the node: plain data, no secret.
         failed: Called when it cannot listen.
+        greet: Called with the pipe of everybody who connects; says what it may say besides.
     """
 
     name = "admin"
@@ -37,13 +41,14 @@ class Admin(Service):
         endpoint: Endpoint,
         describe: Callable[[], Mapping[str, Any]],
         failed: Callable[[], None],
+        greet: Greet | None = None,
     ) -> None:
         self._reactor = reactor
         self._endpoint = endpoint
         self._describe = describe
         self._failed = failed
         self._listening: Deferred[Any] | None = None
-        self._server = PipeServer({Inspect: self._inspect})
+        self._server = PipeServer({Inspect: self._inspect}, MOST_CONNECTED, greet)
 
     def startService(self) -> None:
         """Begin to listen."""

@@ -16,7 +16,10 @@ from twisted.python.failure import Failure
 
 from txqueue.errors import TxqueueError
 from txqueue.node.admin import Admin
+from txqueue.node.adoption import Adoption
 from txqueue.node.alarm import Periodic
+from txqueue.node.arrivals import Arrivals
+from txqueue.node.credits import Credits
 from txqueue.node.ears import Ears
 from txqueue.node.ledger import Ledger
 from txqueue.node.maintenance import Maintenance
@@ -95,11 +98,15 @@ class Node(MultiService):
             reactor, self._engine, lambda: self._registry.incarnation, given_back=self._wake
         )
         self._workers = self._made_workers()
+        self._arrivals = Arrivals()
+        self._queue_identity = ""
         self._registry = self._made_registry()
         self._maintenance = Maintenance(
             reactor, self._engine, lambda: self._workers.load > 0 or not self._ledger.is_clean
         )
         self._sweeper = self._made_sweeper()
+        self._adoption = self._made_adoption()
+        self._credits = self._made_credits()
         self._ears = Ears(
             reactor, Listener(reactor, settings.dsn, settings.schema, self._wake), self._wake
         )
@@ -127,7 +134,7 @@ class Node(MultiService):
             report=self._report,
             heard=self._heard,
             renewed=self._workers.renew,
-            lost=self._workers.give_back,
+            lost=self._lease_lost,
             gained=self._wake,
             replaced=self._replaced,
         )
@@ -142,16 +149,47 @@ class Node(MultiService):
             performers=self._workers,
             is_written=lambda: self._ledger.is_clean,
             claimed=self._maintenance.claimed,
+            looked=lambda has_backlog: self._credits.looked(has_backlog=has_backlog),
+        )
+
+    def _made_adoption(self) -> Adoption:
+        return Adoption(
+            self._reactor,
+            self._engine,
+            identity=lambda: self._registry.identity,
+            held=lambda: self._workers.assignments,
+            accept=self._arrivals.accept,
+            perform=self._workers.perform,
+            is_likely=lambda: self._credits.are_out,
+        )
+
+    def _made_credits(self) -> Credits:
+        return Credits(
+            self._reactor,
+            name=self._settings.name,
+            identity=lambda: self._registry.identity,
+            queue_identity=self._identity_of_queue,
+            room=lambda: self._workers.room,
+            peer_loads=lambda: [],
+            perform=self._workers.perform,
+            accept=self._arrivals.accept,
+            read=self._adoption.read,
+            forward=lambda incarnation, assignments: None,  # noqa: ARG005 - peers will
+            wake=self._wake,
+            joined=self._adoption.alarm.ring,
         )
 
     def _made_admin(self) -> Admin | None:
         if self._settings.admin is None:
             return None
-        return Admin(self._reactor, self._settings.admin, self.describe, failed=self._stop)
+        # Who reaches a unix socket has our own account; at a port anyone of this host might join.
+        greet = self._credits.greet if self._settings.admin.path is not None else None
+        return Admin(self._reactor, self._settings.admin, self.describe, self._stop, greet)
 
     def stopService(self) -> Deferred[None]:
         """Drain: take nothing, give back what was not started, wait for what runs, and leave."""
         self.running = False
+        self._credits.close()
         self._draining = Deferred.fromCoroutine(self._drain())
         return self._draining.addErrback(self._not_drained)
 
@@ -178,6 +216,7 @@ class Node(MultiService):
             self._workers,
             self._ledger,
             self._sweeper,
+            self._adoption,
             self._ears,
             self._maintenance,
             self._admin,
@@ -206,8 +245,18 @@ class Node(MultiService):
         for assignment, job_id, who in beat.cancels:
             self._workers.cancel(assignment, job_id, who)
 
+    def _lease_lost(self) -> None:
+        self._credits.review()
+        self._workers.give_back()
+
+    async def _identity_of_queue(self) -> str:
+        if not self._queue_identity:
+            self._queue_identity = await self._engine.identity()
+        return self._queue_identity
+
     def _room_made(self) -> None:
         self._sweeper.room_made()
+        self._credits.room_made()
 
     def _wake(self) -> None:
         self._sweeper.alarm.ring()
@@ -222,7 +271,7 @@ class Node(MultiService):
             self._reactor.stop()
 
     async def _drain(self) -> None:
-        for service in (self._sweeper, self._ears, self._maintenance):
+        for service in (self._sweeper, self._adoption, self._ears, self._maintenance):
             await _stopped(service)
         await self._say("draining")
         await self._workers.drain()

@@ -61,6 +61,7 @@ class Sweeper(Periodic):
         performers: Who performs the jobs.
         is_written: Whether nothing is left to write about assigned jobs.
         claimed: Told how many jobs each claim took.
+        looked: Told after each look whether ready jobs are left.
     """
 
     name = "sweep"
@@ -76,6 +77,7 @@ class Sweeper(Periodic):
         performers: Performers,
         is_written: Callable[[], bool],
         claimed: Callable[[int], None],
+        looked: Callable[[bool], None],
     ) -> None:
         super().__init__(clock)
         self._engine = engine
@@ -85,6 +87,7 @@ class Sweeper(Periodic):
         self._performers = performers
         self._is_written = is_written
         self._claimed = claimed
+        self._looked = looked
         self._empty_claims = 0
         self._claimed_at = float("-inf")
         self._looked_at = float("-inf")
@@ -160,6 +163,7 @@ class Sweeper(Periodic):
 
     def _pause_after(self, claim: Claim) -> float:
         looked_back, self._reached = self._reached is None, claim.reached
+        self._looked(claim.reached is not None or not looked_back)
         if claim.chunks:
             self._empty_claims = 0
             return 0.0 if claim.reached else BREATH

@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from txpostgres import txpostgres
 
-from txqueue.errors import DatabaseUnavailable
+from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.store.failures import translated, translation
 
 __all__ = ["Connection"]
@@ -74,6 +74,20 @@ class Connection:
         cursor = await self._executed(sql, parameters)
         names = [column.name for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    async def commit(self) -> None:
+        """Commit the open transaction.
+
+        Raises:
+            Refused: When a statement in it had failed, whatever became of the error: the server
+                rolls such a transaction back.
+        """
+        cursor = await self._executed("commit", ())
+        if cursor.statusmessage != "COMMIT":
+            raise Refused(
+                "the transaction was rolled back, because a statement in it had failed",
+                "let the error of the statement end the transaction, or use a savepoint",
+            )
 
     async def _executed(self, sql: str, parameters: Sequence[object]) -> Any:
         try:

@@ -14,11 +14,22 @@ from txqueue.payload import encode, option_json
 from txqueue.retry import MOST_ATTEMPTS
 from txqueue.work import WorkItem
 
-__all__ = ["EnqueueOptions", "batches", "enqueue_call", "job_object"]
+__all__ = [
+    "EnqueueOptions",
+    "assigned_call",
+    "batches",
+    "call_of",
+    "chunk_text",
+    "enqueue_call",
+    "is_plain",
+    "job_object",
+]
 
 BATCH = 1000
 _COLUMNS = frozenset({"queue", "priority", "weight", "not_before", "not_after", "group", "tenant"})
 _RUNTIME = frozenset({"timeout", "attempts"})
+# Jobs with one of these need a decision that no client can make.
+_DECIDED = frozenset({"group", "tenant", "not_before"})
 _SQL_TYPES = {
     "work_type": "text",
     "payload": "jsonb",
@@ -99,10 +110,42 @@ def enqueue_call(
     Raises:
         InvalidWork: When the work item or an option is not valid.
     """
-    job = job_object(work, options)
-    arguments = ", ".join([f'"{name}" => %s::{_SQL_TYPES[name]}' for name in job])
-    parameters = [_parameter(name, value) for name, value in job.items()]
-    return f"select {schema}.enqueue({arguments})", parameters
+    return call_of(schema, job_object(work, options))
+
+
+def call_of(schema: str, job: Mapping[str, Any]) -> tuple[str, list[object]]:
+    """Return the statement that enqueues one job as `job_object` made it, and its parameters."""
+    return f"select {schema}.enqueue({_arguments(job)})", _parameters(job)
+
+
+def assigned_call(
+    schema: str, job: Mapping[str, Any], node_id: int, incarnation: int
+) -> tuple[str, list[object]]:
+    """Return the statement that enqueues one job assigned to a node, and its parameters."""
+    sql = (
+        f"select job_id, assignment, lane, its_weight from {schema}.enqueue_assigned"
+        f"({node_id:d}, {incarnation:d}, {_arguments(job)})"
+    )
+    return sql, _parameters(job)
+
+
+def is_plain(job: Mapping[str, Any]) -> bool:
+    """Tell whether a job may be assigned at once, as far as a client can tell."""
+    return not _DECIDED & job.keys()
+
+
+def chunk_text(job_id: int, weight: int, job: Mapping[str, Any]) -> str:
+    """Return a chunk of one job that has not run yet, as the database would write it."""
+    payload, options = _json_text(job["payload"]), _json_text(job.get("options"))
+    return f'[[{job_id},"{job["work_type"]}",0,{weight},{payload},{options}]]'
+
+
+def _arguments(job: Mapping[str, Any]) -> str:
+    return ", ".join([f'"{name}" => %s::{_SQL_TYPES[name]}' for name in job])
+
+
+def _parameters(job: Mapping[str, Any]) -> list[object]:
+    return [_parameter(name, value) for name, value in job.items()]
 
 
 def _parameter(name: str, value: Any) -> object:

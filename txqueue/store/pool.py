@@ -57,7 +57,11 @@ class Pool:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """Lend a connection inside a transaction: committed at the end, rolled back on an error."""
+        """Lend a connection inside a transaction: committed at the end, rolled back on an error.
+
+        Raises:
+            Refused: At its end, when a statement in it had failed and its error was swallowed.
+        """
         async with self.connection() as connection:
             await connection.query("begin")
             try:
@@ -65,7 +69,7 @@ class Pool:
             except BaseException:
                 await _roll_back(connection)
                 raise
-            await connection.query("commit")
+            await connection.commit()
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement in a transaction of its own and return its rows."""

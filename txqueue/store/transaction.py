@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, succeed
 from txqueue.store.connection import Connection
 from txqueue.store.enqueuing import EnqueueOptions, batches, enqueue_call
 from txqueue.store.failures import translated
+from txqueue.store.road import Trip
 from txqueue.store.schema import checked_name
 from txqueue.work import WorkItem
 
@@ -22,11 +23,13 @@ class Transaction:
     Args:
         connection: The connection that is inside the transaction.
         schema: The name of txqueue's schema.
+        trip: The short road of a process that has joined a node.
     """
 
-    def __init__(self, connection: Connection, schema: str) -> None:
+    def __init__(self, connection: Connection, schema: str, trip: Trip | None = None) -> None:
         self._connection = connection
         self._schema = schema
+        self._trip = trip
 
     async def execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement of the application.
@@ -38,6 +41,8 @@ class Transaction:
         Returns:
             The rows, an empty list for a statement that has none.
         """
+        if self._trip is not None:
+            self._trip.note_statement(sql)
         return await self._connection.query(sql, parameters)
 
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
@@ -55,6 +60,8 @@ class Transaction:
             InvalidWork: When the work or an option is not valid; nothing is written.
             Refused: When the database refuses it; the transaction cannot go on.
         """
+        if self._trip is not None:
+            return await self._trip.enqueue(self._connection.query, work, options)
         sql, parameters = enqueue_call(self._schema, work, options)
         return int((await self._connection.query(sql, parameters))[0][0])
 
@@ -62,6 +69,8 @@ class Transaction:
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
     ) -> list[int]:
         """Enqueue many, a round trip for each thousand; returns their numbers in order."""
+        if self._trip is not None:
+            self._trip.note_others()
         ids: list[int] = []
         sending: Deferred[list[int]] = succeed([])
         texts = batches(works, options)

@@ -10,9 +10,10 @@ from twisted.internet.protocol import Factory, connectionDone
 from twisted.protocols import amp
 from twisted.python.failure import Failure
 
-__all__ = ["Pipe", "PipeFactory", "PipeServer"]
+__all__ = ["Greet", "Pipe", "PipeFactory", "PipeServer"]
 
 Responders = Mapping[type[amp.Command], Callable[..., Any]]
+Greet = Callable[["Pipe"], tuple[Responders, Callable[[], None]]]
 
 
 class Pipe(amp.AMP):
@@ -39,6 +40,19 @@ class Pipe(amp.AMP):
     def say(self, command: type[amp.Command], **arguments: Any) -> Any:
         """Send a command; returns a Deferred of its answer, or None if it has none."""
         return self.callRemote(command, **arguments)
+
+    def learn(self, responders: Responders) -> None:
+        """Carry out more commands."""
+        self._answers = {**self._answers, **{each.commandName: each for each in responders}}
+        self._responders = {**self._responders, **responders}
+
+    def say_now(self, command: type[amp.Command], **arguments: Any) -> Any:
+        """Send a command without waiting for the reactor's next turn, where the transport can."""
+        answer = self.say(command, **arguments)
+        write = getattr(self.transport, "doWrite", None)
+        if write is not None:
+            write()
+        return answer
 
     # AMP's own two methods do the same and log a line each, which a node has no use for.
 
@@ -71,25 +85,37 @@ class PipeServer(Factory):
     Args:
         responders: For each command the function that carries it out.
         most: How many may be connected at a time; who comes beyond that is not answered.
+        greet: Called with each new pipe; returns what else is carried out for it alone, and what to
+            call when it is gone.
     """
 
     noisy = False
 
-    def __init__(self, responders: Responders, most: int = 32) -> None:
+    def __init__(self, responders: Responders, most: int = 32, greet: Greet | None = None) -> None:
         self._responders = responders
         self._most = most
-        self._pipes: list[Pipe] = []
+        self._greet = greet
+        self._pipes: dict[Pipe, Callable[[], None]] = {}
 
     def buildProtocol(self, addr: IAddress | None) -> Pipe | None:  # noqa: ARG002 - Twisted's
         """Return a new pipe, or None when there are enough."""
         if len(self._pipes) >= self._most:
             return None
-        pipe = Pipe(self._responders, lost=lambda: self._pipes.remove(pipe))
-        self._pipes.append(pipe)
+        pipe = Pipe(self._responders, lost=lambda: self._left(pipe))
+        more, left = self._greet(pipe) if self._greet is not None else ({}, _nothing)
+        pipe.learn(more)
+        self._pipes[pipe] = left
         return pipe
+
+    def _left(self, pipe: Pipe) -> None:
+        self._pipes.pop(pipe)()
 
     def hang_up(self) -> None:
         """Close all connections."""
         for pipe in list(self._pipes):
             transport: Any = pipe.transport
             transport.abortConnection()
+
+
+def _nothing() -> None:
+    """Do nothing."""

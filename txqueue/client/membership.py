@@ -1,0 +1,166 @@
+"""The client's end of the short road: joined to a node, with its credit, through its restarts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from txqueue.clock import Timer
+from txqueue.errors import ConfigurationError
+from txqueue.store.road import Put, Stock
+from txqueue.wire.endpoints import Endpoint
+from txqueue.wire.pipe import Pipe, PipeFactory
+from txqueue.wire.road import Credit, Deliver, Join, Wake, Withdraw
+
+__all__ = ["Membership", "joinable"]
+
+PATIENCE = 3
+FIRST_PAUSE, FACTOR, LONGEST_PAUSE = 0.1, 2.0, 10.0
+
+
+class Membership:
+    """Keeps this process joined to a node, and the credit that the node gives it.
+
+    While the node is away there is no credit, and all jobs take the ordinary road.
+
+    Args:
+        reactor: Connects and times.
+        endpoint: The node's admin endpoint, a unix socket.
+        identity: What tells the queue from every other.
+    """
+
+    log = Logger()
+
+    def __init__(self, reactor: Any, endpoint: Endpoint, identity: str) -> None:
+        self._reactor = reactor
+        self._endpoint = endpoint
+        self._identity = identity
+        self._stocks: dict[int, Stock] = {}
+        self._pipe: Pipe | None = None
+        self._joining: Deferred[None] | None = None
+        self._retry: Timer | None = None
+        self._pause = FIRST_PAUSE
+        self._is_open = False
+
+    async def open(self) -> None:
+        """Try to join, and go on trying until closed."""
+        self._is_open = True
+        await self._try()
+
+    def close(self) -> None:
+        """Leave the node."""
+        self._is_open = False
+        if self._retry is not None and self._retry.active():
+            self._retry.cancel()
+        if self._joining is not None:
+            self._joining.cancel()
+        if self._pipe is not None:
+            _hang_up(self._pipe)
+
+    def stock(self, weight: int) -> Stock | None:
+        """Return credit that covers a weight, the joined node's own first."""
+        for stock in self._stocks.values():
+            if stock.weight >= weight:
+                return stock
+        return None
+
+    def deliver(self, jobs: Sequence[Put]) -> None:
+        """Tell the node that jobs are committed; without a node, it will look for them."""
+        if self._pipe is not None:
+            heads = [[job.incarnation, job.lane, job.assignment, job.weight] for job in jobs]
+            texts = "\n".join([job.text for job in jobs])
+            self._pipe.say_now(Deliver, heads=json.dumps(heads), texts=texts)
+
+    def wake(self) -> None:
+        """Have the node look for jobs that nobody is assigned."""
+        if self._pipe is not None:
+            self._pipe.say_now(Wake)
+
+    def _again(self) -> None:
+        Deferred.fromCoroutine(self._try())
+
+    async def _try(self) -> None:
+        pipe = Pipe({Credit: self._credit, Withdraw: self._withdraw}, lost=lambda: self._lost(pipe))
+        self._joining = Deferred.fromCoroutine(self._join(pipe))
+        error: Exception | None = None
+        try:
+            await self._joining
+        except Exception as failed:
+            # Whatever it is: jobs can always take the ordinary road.
+            error = failed
+        self._joining = None
+        if error is not None:
+            self._not_joined(pipe, error)
+
+    async def _join(self, pipe: Pipe) -> None:
+        await self._endpoint.connect(self._reactor, PipeFactory(pipe), PATIENCE)
+        self._pipe = pipe
+        answer = await pipe.say(Join, identity=self._identity).addTimeout(PATIENCE, self._reactor)
+        self._pause = FIRST_PAUSE
+        self.log.info("joined node {name} at {place}", name=answer["name"], place=self._endpoint)
+
+    def _not_joined(self, pipe: Pipe, error: Exception) -> None:
+        self._forget(pipe)
+        _hang_up(pipe)
+        if not self._is_open:
+            return
+        if self._pause == FIRST_PAUSE:
+            self.log.warn(
+                "not joined to the node at {place}: {error}; jobs take the ordinary road meanwhile",
+                place=self._endpoint,
+                error=str(error).rstrip(".") or type(error).__name__,
+            )
+        self._try_later()
+
+    def _lost(self, pipe: Pipe) -> None:
+        """The connection is gone; what was being tried fails by itself."""
+        self._forget(pipe)
+        if self._joining is None and self._is_open:
+            self._try_later()
+
+    def _forget(self, pipe: Pipe) -> None:
+        if self._pipe is pipe:
+            self._pipe = None
+            self._stocks = {}
+
+    def _try_later(self) -> None:
+        if self._retry is None or not self._retry.active():
+            self._retry = self._reactor.callLater(self._pause, self._again)
+            self._pause = min(self._pause * FACTOR, LONGEST_PAUSE)
+
+    def _credit(self, node_id: int, incarnation: int, weight: int, is_own: bool) -> dict[str, Any]:
+        stock = self._stocks.get(incarnation)
+        if stock is not None:
+            stock.weight += weight
+            return {}
+        new = {incarnation: Stock(node_id, incarnation, weight, is_own)}
+        self._stocks = {**new, **self._stocks} if is_own else {**self._stocks, **new}
+        return {}
+
+    def _withdraw(self, incarnation: int) -> dict[str, Any]:
+        self._stocks.pop(incarnation, None)
+        return {}
+
+
+def joinable(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that a client may join at.
+
+    Raises:
+        ConfigurationError: When anyone of this host could listen there.
+    """
+    if endpoint.path is None:
+        raise ConfigurationError(
+            f"a client cannot join a node at {endpoint}",
+            "give the node's unix socket, such as unix:PATH, or node=None",
+        )
+    return endpoint
+
+
+def _hang_up(pipe: Pipe) -> None:
+    transport: Any = pipe.transport
+    if transport is not None:
+        transport.abortConnection()

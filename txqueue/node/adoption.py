@@ -1,0 +1,75 @@
+"""Adopts jobs that were handed to the node and whose message got lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from txqueue.clock import Clock
+from txqueue.node.alarm import Periodic
+from txqueue.store.engine import Chunk, Engine
+
+__all__ = ["Adoption"]
+
+# Seconds between two looks: while jobs may be under way, and while no message is expected. Even
+# then a transaction may commit late, long after its client has vanished.
+OFTEN, SELDOM = 1.0, 10.0
+
+
+class Adoption(Periodic):
+    """Looks now and then for what the node was handed and does not know.
+
+    Args:
+        clock: Times the looks.
+        engine: The stored functions.
+        identity: Returns (node_id, incarnation) of this run, or None while it has no lease.
+        held: Returns the assignments that the workers hold.
+        accept: Notes that an assignment arrived; says whether for the first time.
+        perform: Performs chunks.
+        is_likely: Whether jobs may be under way.
+    """
+
+    name = "adoption"
+
+    def __init__(
+        self,
+        clock: Clock,
+        engine: Engine,
+        *,
+        identity: Callable[[], tuple[int, int] | None],
+        held: Callable[[], Sequence[int]],
+        accept: Callable[[int], bool],
+        perform: Callable[[Sequence[Chunk]], None],
+        is_likely: Callable[[], bool],
+    ) -> None:
+        super().__init__(clock)
+        self._engine = engine
+        self._identity = identity
+        self._held = held
+        self._accept = accept
+        self._perform = perform
+        self._is_likely = is_likely
+        self._named: list[int] = []
+        self._clock = clock
+        self._looked_at = float("-inf")
+
+    def read(self, assignments: Sequence[int]) -> None:
+        """Take assignments that a message named by their numbers alone."""
+        self._named += assignments
+        self.alarm.ring()
+
+    async def step(self) -> float | None:
+        """Take what was named, or look for all that is not known."""
+        identity = self._identity()
+        if identity is None:
+            return OFTEN
+        named, self._named = self._named, []
+        for assignment in named:
+            self._adopt(await self._engine.handed(identity[1], assignment))
+        if not named or self._clock.seconds() - self._looked_at >= OFTEN:
+            self._looked_at = self._clock.seconds()
+            self._adopt(await self._engine.handed(identity[1], known=self._held()))
+        return 0.0 if self._named else OFTEN if self._is_likely() else SELDOM
+
+    def _adopt(self, chunks: Sequence[Chunk]) -> None:
+        if self.running:
+            self._perform([chunk for chunk in chunks if self._accept(chunk.assignment)])

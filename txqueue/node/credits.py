@@ -1,0 +1,245 @@
+"""The node's end of the short road: credit for those who joined it, and what they deliver."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from attrs import define, evolve, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from txqueue.clock import Clock
+from txqueue.errors import TxqueueError
+from txqueue.policy import NodeLoad, Room, credit_limit, new_credit
+from txqueue.store.engine import Chunk
+from txqueue.wire.pipe import Pipe, Responders
+from txqueue.wire.road import CannotJoin, Credit, Deliver, Join, Wake, Withdraw
+
+__all__ = ["Credits"]
+
+# A transaction may commit and its client vanish: so long after the last credit was out, seconds,
+# jobs whose messages are lost are looked for often.
+LINGER = 30.0
+
+
+@define(eq=False)
+class _Guest:
+    """A process of an application, connected.
+
+    Attributes:
+        pipe: Its connection.
+        has_joined: Whether it enqueues to our queue.
+        stock: The credit that it has, by incarnation.
+    """
+
+    pipe: Pipe
+    has_joined: bool = False
+    stock: Counter[int] = field(factory=Counter)
+
+
+class Credits:
+    """Gives credit while the queue has no backlog and nodes have room; performs what is delivered.
+
+    Args:
+        clock: Its time says how long ago credit was out.
+        name: The node's.
+        identity: Returns (node_id, incarnation) of this run, or None while it has no lease.
+        queue_identity: Asks what tells this queue from every other.
+        room: Returns what the workers can be handed.
+        peer_loads: Returns what the peers hold that may be handed jobs.
+        perform: Performs chunks that have arrived for the first time.
+        accept: Notes that an assignment arrived; says whether for the first time.
+        read: Told of assignments of this node to be read from the database.
+        forward: Told of assignments of another node: its incarnation and their numbers.
+        wake: Called when there may be jobs to claim.
+        joined: Called when a process has joined.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        name: str,
+        identity: Callable[[], tuple[int, int] | None],
+        queue_identity: Callable[[], Awaitable[str]],
+        room: Callable[[], Room],
+        peer_loads: Callable[[], Sequence[NodeLoad]],
+        perform: Callable[[Sequence[Chunk]], None],
+        accept: Callable[[int], bool],
+        read: Callable[[Sequence[int]], None],
+        forward: Callable[[int, Sequence[int]], None],
+        wake: Callable[[], None],
+        joined: Callable[[], None],
+    ) -> None:
+        self._clock = clock
+        self._name = name
+        self._identity = identity
+        self._queue_identity = queue_identity
+        self._room = room
+        self._peer_loads = peer_loads
+        self._perform = perform
+        self._accept = accept
+        self._read = read
+        self._forward = forward
+        self._wake = wake
+        self._joined = joined
+        self._guests: list[_Guest] = []
+        self._is_open = True
+        self._has_backlog = True
+        self._is_short = False
+        self._out_at = float("-inf")
+
+    def greet(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
+        """Say what a process that connects may say, and what to call when it is gone."""
+        guest = _Guest(pipe)
+
+        def deliver(heads: str, texts: str) -> dict[str, Any]:
+            self._delivered(guest, json.loads(heads), texts.split("\n"))
+            return {}
+
+        def join(identity: str) -> Deferred[dict[str, Any]]:
+            return Deferred.fromCoroutine(self._join(guest, identity))
+
+        return {Join: join, Deliver: deliver, Wake: self._woken}, lambda: self._left(guest)
+
+    @property
+    def are_out(self) -> bool:
+        """Whether jobs may be under way on the short road."""
+        if any(guest.stock.total() for guest in self._guests):
+            self._out_at = self._clock.seconds()
+        return self._clock.seconds() - self._out_at < LINGER
+
+    def looked(self, *, has_backlog: bool) -> None:
+        """Hear whether a claim left ready jobs behind: nobody is to pass them."""
+        if has_backlog != self._has_backlog:
+            self._has_backlog = has_backlog
+            self.review()
+
+    def room_made(self) -> None:
+        """Hear that workers can be handed more."""
+        if self._is_short:
+            self.review()
+
+    def close(self) -> None:
+        """Withdraw all credit and give no more; what was enqueued with it is performed."""
+        self._is_open = False
+        self.review()
+
+    def open(self) -> None:
+        """Give credit again."""
+        self._is_open = True
+        self.review()
+
+    def review(self) -> None:
+        """Give and withdraw credit as things are now."""
+        nodes = self._nodes()
+        for guest in self._guests:
+            self._trim(guest, nodes)
+        for guest in self._guests:
+            self._fill(guest, self._nodes())
+
+    def _nodes(self) -> list[NodeLoad]:
+        """Those that credit can be given for, the own one first; what is in credit counts."""
+        own = self._identity()
+        if own is None or not self._is_open or self._has_backlog:
+            return []
+        room = self._room()
+        loads = [NodeLoad(*own, room.limit - room.free, room.limit), *self._peer_loads()]
+        return [
+            evolve(load, outstanding=load.outstanding + self._reserved(load.incarnation))
+            for load in loads
+            if load.outstanding < load.capacity
+        ]
+
+    def _reserved(self, incarnation: int) -> int:
+        return sum(guest.stock[incarnation] for guest in self._guests)
+
+    def _trim(self, guest: _Guest, nodes: Sequence[NodeLoad]) -> None:
+        """Withdraw credit for nodes that have no room, and all of a client that has too much."""
+        fine = {node.incarnation for node in nodes}
+        if guest.stock.total() > credit_limit(nodes, len(self._guests)):
+            fine = set()
+        for incarnation in [each for each in guest.stock if each not in fine]:
+            if guest.stock.pop(incarnation):
+                guest.pipe.say(Withdraw, incarnation=incarnation)
+
+    def _fill(self, guest: _Guest, nodes: Sequence[NodeLoad]) -> None:
+        if not guest.has_joined or not nodes:
+            self._is_short = True
+            return
+        lacking = credit_limit(nodes, len(self._guests)) - guest.stock.total()
+        given = new_credit(nodes, lacking)
+        self._is_short = sum(given.values()) < lacking
+        for node in nodes:
+            if weight := given.get(node.incarnation):
+                self._give(guest, node, weight)
+
+    def _give(self, guest: _Guest, node: NodeLoad, weight: int) -> None:
+        guest.stock[node.incarnation] += weight
+        self._out_at = self._clock.seconds()
+        own = self._identity()
+        guest.pipe.say(
+            Credit,
+            node_id=node.node_id,
+            incarnation=node.incarnation,
+            weight=weight,
+            is_own=own is not None and own[1] == node.incarnation,
+        )
+
+    async def _join(self, guest: _Guest, identity: str) -> dict[str, Any]:
+        try:
+            ours = await self._queue_identity()
+        except TxqueueError as error:
+            raise CannotJoin(str(error)) from None
+        if identity != ours:
+            self.log.error(
+                "a process that enqueues to another queue wanted to join: its jobs take the"
+                " ordinary road; give it this node's --dsn and --schema, or another TXQUEUE_NODE"
+            )
+            raise CannotJoin("it serves another queue: another database, or another schema")
+        if not guest.has_joined:
+            guest.has_joined = True
+            self._guests.append(guest)
+            self.review()
+            self._joined()
+        return {"name": self._name}
+
+    def _left(self, guest: _Guest) -> None:
+        if guest in self._guests:
+            self._guests.remove(guest)
+            self._out_at = self._clock.seconds()
+            self.review()
+
+    def _woken(self) -> dict[str, Any]:
+        self._wake()
+        return {}
+
+    def _delivered(self, guest: _Guest, heads: list[list[int]], texts: list[str]) -> None:
+        own = self._identity()
+        chunks: list[Chunk] = []
+        others: dict[int, list[int]] = {}
+        for (incarnation, lane, assignment, weight), text in zip(heads, texts, strict=True):
+            guest.stock[incarnation] = max(0, guest.stock[incarnation] - weight)
+            if own is None or incarnation != own[1] or not text:
+                others.setdefault(incarnation, []).append(assignment)
+            elif guest.has_joined and self._accept(assignment):
+                chunks.append(Chunk(incarnation, lane, assignment, 1, weight, text))
+        self._perform(chunks)
+        for incarnation, assignments in others.items():
+            if own is not None and incarnation == own[1]:
+                self._read(assignments)
+            else:
+                self._forward(incarnation, assignments)
+        self._refill(guest)
+
+    def _refill(self, guest: _Guest) -> None:
+        """Give anew what is spent, some at a time; a node that is full is noticed here as well."""
+        nodes = self._nodes()
+        self._trim(guest, nodes)
+        if 4 * guest.stock.total() <= 3 * credit_limit(nodes, len(self._guests)):
+            self._fill(guest, nodes)

@@ -1,0 +1,128 @@
+"""The short road of a transaction: jobs enqueued already assigned, delivered after its commit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import define, evolve, frozen
+
+from txqueue.store.enqueuing import assigned_call, call_of, chunk_text, is_plain, job_object
+from txqueue.work import WorkItem
+
+__all__ = ["Put", "Road", "Stock", "Trip"]
+
+_MAY_UNDO = re.compile("savepoint|rollback|abort", re.IGNORECASE)
+
+Query = Callable[[str, Sequence[object]], Awaitable[list[tuple[Any, ...]]]]
+
+
+@define(eq=False)
+class Stock:
+    """Credit of one run of a node.
+
+    Attributes:
+        node_id: The node.
+        incarnation: Its run.
+        weight: What jobs assigned to it may weigh together.
+        is_own: Whether it is the node that this process joined.
+    """
+
+    node_id: int
+    incarnation: int
+    weight: int
+    is_own: bool
+
+
+@frozen
+class Put:
+    """A job that was enqueued assigned: what its node must know to perform it."""
+
+    incarnation: int
+    lane: int
+    assignment: int
+    weight: int
+    text: str
+
+
+class Road(Protocol):
+    """Whoever holds credit and delivers jobs."""
+
+    def stock(self, weight: int) -> Stock | None:
+        """Return credit that covers a weight, if there is any."""
+
+    def deliver(self, jobs: Sequence[Put]) -> None:
+        """Tell that these jobs are committed."""
+
+    def wake(self) -> None:
+        """Tell that jobs are committed that nobody is assigned."""
+
+
+class Trip:
+    """What one transaction enqueues while its process has joined a node.
+
+    Args:
+        road: Holds the credit.
+        schema: The name of txqueue's schema.
+    """
+
+    def __init__(self, road: Road, schema: str) -> None:
+        self._road = road
+        self._schema = schema
+        self._spent: list[tuple[Stock, int]] = []
+        self._jobs: list[Put] = []
+        self._wakes = False
+        self._is_sure = True
+
+    async def enqueue(self, query: Query, work: WorkItem, options: Mapping[str, Any]) -> int:
+        """Enqueue work, assigned if there is credit for it; returns its number."""
+        job = job_object(work, options)
+        weight = job.get("weight", work.weight)
+        stock = self._road.stock(weight) if is_plain(job) else None
+        if stock is None:
+            self._wakes = True
+            return int((await query(*call_of(self._schema, job)))[0][0])
+        return await self._assigned(query, job, stock, weight)
+
+    async def _assigned(self, query: Query, job: dict[str, Any], stock: Stock, weight: int) -> int:
+        stock.weight -= weight
+        self._spent.append((stock, weight))
+        sql, parameters = assigned_call(self._schema, job, stock.node_id, stock.incarnation)
+        job_id, assignment, lane, its_weight = (await query(sql, parameters))[0]
+        if assignment is None:
+            self._spent.pop()
+            stock.weight += weight
+            self._wakes = True
+        else:
+            text = chunk_text(job_id, its_weight, job) if stock.is_own and self._is_sure else ""
+            self._jobs.append(Put(stock.incarnation, lane, assignment, its_weight, text))
+        return int(job_id)
+
+    def note_statement(self, sql: str) -> None:
+        """Look at a statement of the application: it may undo a part of the transaction.
+
+        From then on, and of all before, only the numbers are told; the node reads what there is.
+        """
+        if self._is_sure and _MAY_UNDO.search(sql):
+            self._is_sure = False
+            self._jobs = [evolve(job, text="") for job in self._jobs]
+
+    def note_others(self) -> None:
+        """Note that the transaction enqueued in another way as well."""
+        self._wakes = True
+
+    def committed(self) -> None:
+        """Deliver what was enqueued."""
+        if self._jobs:
+            self._road.deliver(self._jobs)
+        if self._wakes:
+            self._road.wake()
+
+    def rolled_back(self) -> None:
+        """Put the credit back; nothing is delivered.
+
+        It may be that nobody knows whether the commit took place: nodes look for such jobs.
+        """
+        for stock, weight in self._spent:
+            stock.weight += weight
