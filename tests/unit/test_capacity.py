@@ -105,6 +105,25 @@ def test_what_waits_can_be_given_up() -> None:
     assert desk.finished == [(5, 3, [1], 1, 1)]
 
 
+@pytest.mark.parametrize(
+    ("most", "given_up"), [(0, []), (1, [4]), (2, [3, 4]), (3, [3, 4]), (4, [2, 3, 4])]
+)
+def test_only_the_tail_can_be_given_up(most: int, given_up: list[int]) -> None:
+    """What came last, until the weight is reached; the rest runs here."""
+    desk = Desk(1)
+    with desk.handler(lambda _, job: desk.wait(job)):
+        desk.hand(5, Handled.entry(1), Handled.entry(2), Handled.entry(3, weight=2))
+        desk.hand(6, Handled.entry(4))
+        desk.turn()
+        unstarted, _ = desk.performer.give_up_waiting(most)
+        assert sorted(job_id for ids in unstarted.values() for job_id in ids) == given_up
+        desk.end_all()
+        while desk.running:
+            desk.turn()
+            desk.end_all()
+    assert finished(desk) == 4 - len(given_up)
+
+
 def test_a_long_run_is_reported_once() -> None:
     """After a beat, with how long it has run; a short one is not."""
     desk = Desk()

@@ -17,6 +17,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 VALUES: Final = frozenset(
     {
+        "txqueue.balance",
         "txqueue.clock",
         "txqueue.errors",
         "txqueue.job",

@@ -147,13 +147,23 @@ class Worker:
         """Have it end a job that somebody cancelled."""
         self._pipe.say(Cancel, assignment=assignment, job_id=job_id, who=who)
 
+    async def take_back(self, most: int | None = None) -> dict[int, list[int]]:
+        """Have it start nothing of what it holds, or not the last of it up to a weight.
+
+        Returns:
+            The numbers of what it will not start, by assignment; they are the caller's now.
+        """
+        answer = await self._pipe.say(GiveBack, most=most)
+        self.outstanding = max(0, self.outstanding - answer["weight"])
+        unstarted = {int(key): ids for key, ids in json.loads(answer["unstarted"]).items()}
+        for assignment, ids in unstarted.items():
+            self._let_go(assignment, len(ids))
+        return unstarted
+
     async def give_back(self) -> None:
         """Have it start nothing of what it holds, and give that back once it answers."""
-        answer = await self._pipe.say(GiveBack)
-        self.outstanding = max(0, self.outstanding - answer["weight"])
-        for assignment, ids in json.loads(answer["unstarted"]).items():
-            self._let_go(int(assignment), len(ids))
-            self._owner.reports.give_back(int(assignment), died=False, ids=ids)
+        for assignment, ids in (await self.take_back()).items():
+            self._owner.reports.give_back(assignment, died=False, ids=ids)
 
     def kill(self) -> None:
         """End the process at once."""

@@ -10,8 +10,9 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from txqueue.balance import tail_shares
 from txqueue.node.worker import Reports, Worker
-from txqueue.policy import Room, least_loaded, room_of
+from txqueue.policy import Load, Room, least_loaded, room_of
 from txqueue.store.engine import Chunk
 
 __all__ = ["WorkerPool"]
@@ -188,6 +189,30 @@ class WorkerPool(Service):
         for worker in self._ready():
             if assignment in worker.held:
                 worker.cancel(assignment, job_id, who)
+
+    async def take_back(self, most: int | None = None) -> dict[int, list[int]]:
+        """Have the workers start nothing of what they hold, or not the last of it up to a weight.
+
+        Returns:
+            The numbers of what they will not start, by assignment; they are the caller's now.
+        """
+        shares = tail_shares([worker.load for worker in self._ready()], most)
+        asking = [
+            Deferred.fromCoroutine(worker.take_back(shares[worker.key]))
+            for worker in self._ready()
+            if shares[worker.key] != 0
+        ]
+        unstarted: dict[int, list[int]] = {}
+        for is_answered, given in await DeferredList(asking, consumeErrors=True):
+            # What a worker held whose pipe is lost is given back without being asked.
+            for assignment, ids in given.items() if is_answered else ():
+                unstarted.setdefault(assignment, []).extend(ids)
+        return unstarted
+
+    @property
+    def loads(self) -> list[Load]:
+        """What each worker holds that may be handed any job."""
+        return [worker.load for worker in self._open()]
 
     def worker_lost(self, worker: Worker) -> None:
         """A pipe closed: its jobs are given back at once, and another process takes its place."""

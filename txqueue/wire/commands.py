@@ -106,12 +106,13 @@ class Cancel(amp.Command):
 
 
 class GiveBack(amp.Command):
-    """Master to worker: start nothing of what you hold. Running jobs go on.
+    """Master to worker: start nothing of what you hold, or not the last of it up to a weight.
 
-    Answered with what it had not started, as ``{assignment: [ids]}``, and its weight.
+    Running jobs go on. Answered with what it had not started, as ``{assignment: [ids]}``, and its
+    weight.
     """
 
-    arguments = []
+    arguments = [(b"most", amp.Integer(optional=True))]
     response = [(b"unstarted", LongText()), (b"weight", amp.Integer())]
 
 

@@ -121,14 +121,20 @@ class Performer:
         self._lease_until = until
         self._schedule()
 
-    def give_up_waiting(self) -> tuple[dict[int, list[int]], int]:
-        """Start nothing of what was taken; returns its numbers by assignment, and its weight."""
+    def give_up_waiting(self, most: int | None = None) -> tuple[dict[int, list[int]], int]:
+        """Start nothing of what was taken, or not the last of it: up to a weight, or one job more.
+
+        Returns:
+            The numbers of what is given up by assignment, and its weight.
+        """
         unstarted: dict[int, list[int]] = {}
-        weight = sum(entry[3] for _, entry in self._waiting)
-        for batch, entry in self._waiting:
+        weight = 0
+        waiting = self._waiting
+        while waiting and (most is None or weight < most):
+            batch, entry = waiting.pop()
             unstarted.setdefault(batch.token.assignment, []).append(entry[0])
-        self._waiting.clear()
-        return unstarted, weight
+            weight += entry[3]
+        return {assignment: ids[::-1] for assignment, ids in unstarted.items()}, weight
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
         """End a job that somebody cancelled: it never starts, or is interrupted if it can be."""

@@ -120,8 +120,8 @@ class WorkerProcess:
         self._configured.renew(until)
         return {}
 
-    def _give_back(self) -> dict[str, Any]:
-        unstarted, weight = self._configured.give_up_waiting()
+    def _give_back(self, most: int | None = None) -> dict[str, Any]:
+        unstarted, weight = self._configured.give_up_waiting(most)
         return {"unstarted": json.dumps(unstarted), "weight": weight}
 
     def _cancel(self, assignment: int, job_id: int, who: str) -> dict[str, Any]:
