@@ -28,6 +28,10 @@ class Wire:
             raise RuntimeError(f"refused: {sql}")
         return [(len(self.asked),)]
 
+    async def commit(self) -> None:
+        """Answer."""
+        await self.query("commit")
+
     def close(self) -> None:
         """Note it."""
         self.is_closed = True

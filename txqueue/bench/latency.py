@@ -1,71 +1,183 @@
-"""``bench latency``: how soon a job starts that a foreign client enqueues on an idle node."""
+"""``bench latency`` and ``bench steady``: how soon a job starts, on either of the two roads."""
 
 from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
+from attrs import frozen
+
+from txqueue.bench.cpu import cpu_seconds
 from txqueue.bench.ground import Ground
-from txqueue.bench.node import RunningNode
+from txqueue.bench.node import NodeFailed, RunningNode
 from txqueue.bench.stages import Advance, Stages
 from txqueue.bench.tally import noted
 from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Timed
 from txqueue.store.reading import Session
 
-__all__ = ["latency", "percentile"]
+__all__ = ["Plan", "latency", "percentile", "steady"]
 
 APP = "txqueue.bench.work"
 WARM_UP = 20
 EVERY = 0.02
+# What a client may need beyond the time in which it enqueues, seconds.
+PATIENCE = 120.0
 
 
-def latency(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[str, Any]:
-    """Enqueue one job every 20 ms with plain SQL, and measure until its handler's first line.
+@frozen
+class Plan:
+    """What is enqueued, and how, and who performs it.
 
-    Both ends read the same host's monotonic clock: the client just before its statement, whose
-    commit is thus part of the time.
+    Attributes:
+        jobs: How many are timed; 20 before them only warm up.
+        every: Seconds between two of them.
+        workers: How many worker processes perform them.
+        road: ``short``: an application's process that has joined the node enqueues. ``sweep``: a
+            foreign client that knows nothing but SQL.
+    """
+
+    jobs: int
+    every: float
+    workers: int
+    road: str
+
+
+@frozen
+class _Run:
+    """What was done.
+
+    Attributes:
+        seconds: The time in which the timed jobs were enqueued.
+        delivered: How many of them needed no claim.
+        cpu: The processor time of node and server meanwhile, where it is known.
+    """
+
+    seconds: float
+    delivered: int
+    cpu: float | None
+
+
+def latency(
+    ground: Ground, stages: Stages, *, jobs: int, workers: int, road: str
+) -> dict[str, Any]:
+    """Enqueue one job every 20 ms, and measure until its handler's first line.
+
+    Both ends read the same host's monotonic clock, the client's just before it enqueues: the commit
+    is part of the time.
 
     Args:
         ground: Where.
         stages: Told how far it is.
-        jobs: How many; 20 before them only warm up.
+        jobs: How many.
         workers: How many worker processes.
+        road: ``short`` or ``sweep``; see `Plan`.
 
     Returns:
         The document that ``--json`` prints.
     """
-    with ground.session() as session:
-        publish(session, Timed)
-        with RunningNode(ground, APP, workers) as node:
-            _send(session, WARM_UP, stages.begin("warming up", WARM_UP), is_timed=False)
-            wait_until_done(session, node, WARM_UP, lambda _: None)
-            began = time.monotonic()
-            _send(session, jobs, stages.begin("one every 20 ms", jobs), is_timed=True)
-            seconds = time.monotonic() - began
-            wait_until_done(session, node, jobs, lambda _: None)
+    plan = Plan(jobs, EVERY, workers, road)
+    return {"workload": "latency", **_result(ground, plan, _measured(ground, stages, plan))}
+
+
+def steady(
+    ground: Ground, stages: Stages, *, rate: int, seconds: int, workers: int, road: str
+) -> dict[str, Any]:
+    """Enqueue at a steady rate, and measure as `latency` does, and the processor time besides.
+
+    Args:
+        ground: Where.
+        stages: Told how far it is.
+        rate: Jobs a second.
+        seconds: For how long.
+        workers: How many worker processes.
+        road: ``short`` or ``sweep``; see `Plan`.
+
+    Returns:
+        The document that ``--json`` prints.
+    """
+    plan = Plan(rate * seconds, 1 / rate, workers, road)
+    run = _measured(ground, stages, plan)
+    result = {"workload": "steady", "rate": rate, **_result(ground, plan, run)}
+    if run.cpu is not None:
+        result["cpu_seconds_per_1000"] = round(run.cpu / plan.jobs * 1000, 3)
+    return result
+
+
+def _result(ground: Ground, plan: Plan, run: _Run) -> dict[str, Any]:
     took = sorted(noted(ground.folder))
     return {
-        "workload": "latency",
-        "jobs": jobs,
-        "seconds": round(seconds, 3),
-        "workers": workers,
+        "jobs": plan.jobs,
+        "seconds": round(run.seconds, 3),
+        "workers": plan.workers,
+        "road": plan.road,
         **{f"p{part}_ms": _ms(percentile(took, part)) for part in (50, 95, 99)},
         "max_ms": _ms(took[-1] if took else 0),
         "started": len(took),
+        "without_claim": run.delivered,
         **ground.facts(),
     }
 
 
-def _send(session: Session, jobs: int, advance: Advance, *, is_timed: bool) -> None:
+def _measured(ground: Ground, stages: Stages, plan: Plan) -> _Run:
+    with ground.session() as session:
+        publish(session, Timed)
+        with RunningNode(ground, APP, plan.workers) as node:
+            stages.begin("warming up")
+            _send(session, WARM_UP, EVERY, lambda _: None, is_timed=False)
+            wait_until_done(session, node, WARM_UP, lambda _: None)
+            backend = int(session.value("select pg_backend_pid()"))
+            before = cpu_seconds(node.pid, backend)
+            seconds, delivered = _sent(session, node, stages, plan)
+            wait_until_done(session, node, plan.jobs, lambda _: None)
+            after = cpu_seconds(node.pid, backend)
+    cpu = None if before is None or after is None else after - before
+    return _Run(seconds, delivered, cpu)
+
+
+def _sent(session: Session, node: RunningNode, stages: Stages, plan: Plan) -> tuple[float, int]:
+    what = f"one every {plan.every * 1000:g} ms"
+    if plan.road == "short":
+        stages.begin(what)
+        return _by_a_client(node, plan)
+    began = time.monotonic()
+    _send(session, plan.jobs, plan.every, stages.begin(what, plan.jobs), is_timed=True)
+    return time.monotonic() - began, 0
+
+
+def _by_a_client(node: RunningNode, plan: Plan) -> tuple[float, int]:
+    told = {
+        "node": node.endpoint,
+        "warm_up": WARM_UP,
+        "jobs": plan.jobs,
+        "every": plan.every,
+    }
+    client = subprocess.run(
+        [sys.executable, "-m", "txqueue.bench.client"],
+        env=node.environment(),
+        input=json.dumps(told).encode(),
+        capture_output=True,
+        timeout=PATIENCE + 2 * plan.jobs * plan.every,
+        check=False,
+    )
+    if client.returncode != 0:
+        sys.stderr.buffer.write(client.stderr)
+        raise NodeFailed("the client that enqueues has failed", "its last words are above")
+    said = json.loads(client.stdout.splitlines()[-1])
+    return said["seconds"], said["delivered"]
+
+
+def _send(session: Session, jobs: int, every: float, advance: Advance, *, is_timed: bool) -> None:
     statement = f"select {session.schema}.enqueue(%s, %s)"
     due = time.monotonic()
     for number in range(1, jobs + 1):
         time.sleep(max(due - time.monotonic(), 0))
-        due += EVERY
+        due += every
         sent_at = time.clock_gettime_ns(time.CLOCK_MONOTONIC) if is_timed else 0
         session.rows(statement, (Timed.work_type, json.dumps({"sent_at": sent_at})))
         advance(number)

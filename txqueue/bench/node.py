@@ -69,6 +69,20 @@ class RunningNode:
         if status not in (0, -signal.SIGTERM) and kind is None:
             raise self._failure(f"the node ended with status {status}")
 
+    @property
+    def pid(self) -> int:
+        """The master's process, and the process group of the whole node."""
+        return self._process.pid
+
+    @property
+    def endpoint(self) -> str:
+        """Where it answers, and lets clients join."""
+        return f"unix:{self._ground.folder / 'bench.sock'}"
+
+    def environment(self) -> dict[str, str]:
+        """What tells a process where the node, its queue and its notes are."""
+        return self._environment()
+
     def ensure_alive(self) -> None:
         """Make sure that it still runs.
 

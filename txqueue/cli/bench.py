@@ -36,12 +36,21 @@ LABELS = {
     "p95_ms": "95 of 100 within, ms",
     "p99_ms": "99 of 100 within, ms",
     "max_ms": "slowest, ms",
+    "without_claim": "without a claim",
+    "cpu_seconds_per_1000": "CPU seconds for 1,000",
 }
 
 Measure = Callable[["Ground", "Stages"], dict[str, Any]]
 _embedded = click.option("--embedded", is_flag=True, help="On a fresh embedded server.")
 _workers = click.option(
     "--workers", type=click.IntRange(1), default=2, show_default=True, help="Worker processes."
+)
+_road = click.option(
+    "--road",
+    type=click.Choice(["short", "sweep"]),
+    default="short",
+    show_default=True,
+    help="A process that has joined the node, or a foreign client with plain SQL.",
 )
 
 
@@ -82,13 +91,40 @@ def bench_drain(options: Options, jobs: int, workers: int, embedded: bool) -> in
 @bench.command("latency")
 @_jobs(500)
 @_workers
+@_road
 @_embedded
 @click.pass_obj
-def bench_latency(options: Options, jobs: int, workers: int, embedded: bool) -> int:
-    """How soon a job starts that a foreign client enqueues on an idle node."""
+def bench_latency(options: Options, jobs: int, workers: int, road: str, embedded: bool) -> int:
+    """How soon a job starts on an idle node."""
     from txqueue.bench.latency import latency
 
-    return _run(options, embedded, lambda ground, stages: latency(ground, stages, jobs, workers))
+    def measure(ground: Ground, stages: Stages) -> dict[str, Any]:
+        return latency(ground, stages, jobs=jobs, workers=workers, road=road)
+
+    return _run(options, embedded, measure)
+
+
+@bench.command("steady")
+@click.option(
+    "--rate", type=click.IntRange(1), default=500, show_default=True, help="Jobs a second."
+)
+@click.option(
+    "--seconds", type=click.IntRange(1), default=20, show_default=True, help="For how long."
+)
+@_workers
+@_road
+@_embedded
+@click.pass_obj
+def bench_steady(
+    options: Options, *, rate: int, seconds: int, workers: int, road: str, embedded: bool
+) -> int:
+    """How soon a job starts at a steady rate, and what it costs."""
+    from txqueue.bench.latency import steady
+
+    def measure(ground: Ground, stages: Stages) -> dict[str, Any]:
+        return steady(ground, stages, rate=rate, seconds=seconds, workers=workers, road=road)
+
+    return _run(options, embedded, measure)
 
 
 @bench.command("decay")
@@ -135,7 +171,9 @@ def _is_faulty(result: Mapping[str, Any]) -> bool:
 def _lines(result: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield styled(f"{result['workload']}: {_what(result)}", "bold")
     yield facts(
-        (label, _cell(name, result[name])) for name, label in LABELS.items() if name in result
+        (label, _cell(name, result[name]))
+        for name, label in LABELS.items()
+        if result.get(name) is not None
     )
     if "waves" in result:
         yield facts(_bars(result["waves"]))

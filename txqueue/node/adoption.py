@@ -26,6 +26,9 @@ class Adoption(Periodic):
         accept: Notes that an assignment arrived; says whether for the first time.
         perform: Performs chunks.
         is_likely: Whether jobs may be under way.
+
+    Attributes:
+        adopted: How many jobs were found so far.
     """
 
     name = "adoption"
@@ -48,6 +51,7 @@ class Adoption(Periodic):
         self._accept = accept
         self._perform = perform
         self._is_likely = is_likely
+        self.adopted = 0
         self._named: list[int] = []
         self._clock = clock
         self._looked_at = float("-inf")
@@ -72,4 +76,6 @@ class Adoption(Periodic):
 
     def _adopt(self, chunks: Sequence[Chunk]) -> None:
         if self.running:
-            self._perform([chunk for chunk in chunks if self._accept(chunk.assignment)])
+            new = [chunk for chunk in chunks if self._accept(chunk.assignment)]
+            self.adopted += sum(chunk.jobs for chunk in new)
+            self._perform(new)

@@ -93,6 +93,7 @@ class Credits:
         self._has_backlog = True
         self._is_short = False
         self._out_at = float("-inf")
+        self._count = 0
 
     def greet(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
         """Say what a process that connects may say, and what to call when it is gone."""
@@ -113,6 +114,11 @@ class Credits:
         if any(guest.stock.total() for guest in self._guests):
             self._out_at = self._clock.seconds()
         return self._clock.seconds() - self._out_at < LINGER
+
+    def describe(self) -> dict[str, int]:
+        """Say how many processes have joined, their credit, and how many jobs they delivered."""
+        credit = sum(guest.stock.total() for guest in self._guests)
+        return {"joined": len(self._guests), "credit": credit, "delivered": self._count}
 
     def looked(self, *, has_backlog: bool) -> None:
         """Hear whether a claim left ready jobs behind: nobody is to pass them."""
@@ -230,6 +236,7 @@ class Credits:
             elif guest.has_joined and self._accept(assignment):
                 chunks.append(Chunk(incarnation, lane, assignment, 1, weight, text))
         self._perform(chunks)
+        self._count += len(chunks)
         for incarnation, assignments in others.items():
             if own is not None and incarnation == own[1]:
                 self._read(assignments)

@@ -202,6 +202,7 @@ class Node(MultiService):
             "has_lease": self._registry.identity is not None,
             "load": self._workers.load,
             "workers": self._workers.describe(),
+            "short_road": {**self._credits.describe(), "adopted": self._adoption.adopted},
             "unwritten": not self._ledger.is_clean,
         }
 

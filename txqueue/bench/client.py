@@ -1,0 +1,87 @@
+"""``python -m txqueue.bench.client``: an application's process that enqueues at a steady pace."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.task import deferLater, react
+
+from txqueue.bench.work import Timed
+from txqueue.client.asking import inspect_node
+from txqueue.client.queue import WorkQueue
+from txqueue.wire.endpoints import parsed_endpoint
+
+__all__ = ["main"]
+
+# A node gives credit once its workers have started; so long it may take, seconds.
+PATIENCE = 60.0
+LOOK = 0.05
+
+
+async def run(reactor: Any, node: str, warm_up: int, jobs: int, every: float) -> dict[str, Any]:
+    """Enqueue jobs through a node that gives credit, each timed from just before its enqueue.
+
+    Args:
+        reactor: The running one.
+        node: Where the node listens.
+        warm_up: How many go ahead untimed.
+        jobs: How many are timed.
+        every: Seconds between two of them, whether the one before is committed or not.
+
+    Returns:
+        The seconds it took, and how many jobs were delivered without a claim.
+    """
+    queue = await WorkQueue.connect(node=node)
+    try:
+        await _credit(reactor, node)
+        await _send(reactor, queue, warm_up, every, is_timed=False)
+        before = (await _road(reactor, node))["delivered"]
+        began = time.monotonic()
+        await _send(reactor, queue, jobs, every, is_timed=True)
+        seconds = time.monotonic() - began
+        delivered = (await _road(reactor, node))["delivered"] - before
+    finally:
+        await queue.close()
+    return {"seconds": seconds, "delivered": delivered}
+
+
+async def _send(reactor: Any, queue: WorkQueue, jobs: int, every: float, *, is_timed: bool) -> None:
+    enqueued = []
+    began = reactor.seconds()
+    for number in range(jobs):
+        await deferLater(reactor, max(0.0, began + number * every - reactor.seconds()))
+        sent_at = time.clock_gettime_ns(time.CLOCK_MONOTONIC) if is_timed else 0
+        enqueued.append(Deferred.fromCoroutine(queue.enqueue(Timed(sent_at))))
+    await gatherResults(enqueued)
+
+
+async def _credit(reactor: Any, node: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not (await _road(reactor, node))["credit"] and time.monotonic() < deadline:
+        await deferLater(reactor, LOOK)
+
+
+async def _road(reactor: Any, node: str) -> dict[str, int]:
+    said = await inspect_node(reactor, parsed_endpoint(node))
+    road: dict[str, int] = said["short_road"]
+    return road
+
+
+def main() -> None:
+    """Do what standard input says, and print what came of it, as JSON both."""
+    told = json.load(sys.stdin)
+
+    async def measure(reactor: Any) -> None:
+        print(json.dumps(await run(reactor, **told)), flush=True)
+
+    react(lambda reactor: Deferred.fromCoroutine(measure(reactor)))
+
+
+if __name__ == "__main__":
+    os.environ.pop("TXQUEUE_NODE", None)
+    main()
