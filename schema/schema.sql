@@ -160,6 +160,9 @@ create index on txqueue.job_assigned (tenant) where tenant is not null;
 drop index txqueue.job_waiting_not_before_idx;
 create index on txqueue.job_waiting (not_before) where waiting_for in ('time', 'rate');
 
+drop index txqueue.job_waiting_group_rank_job_id_idx;
+create index on txqueue.job_waiting ("group", rank, job_id) where waiting_for in ('group', 'rate');
+
 -- 1 once a job with a tenant was enqueued; a sequence, because every enqueue reads it.
 create sequence txqueue.has_tenants as bigint minvalue 0 start 0;
 
@@ -211,10 +214,10 @@ drop function if exists txqueue.settle(integer, jsonb);
 set check_function_bodies = off;
 
 -- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
--- to take: all without a group, and of each group as many of the oldest as its limit leaves room for, if
--- no older one is ready or parked elsewhere. With them it parks what else of a busy group is ready in the
--- lane, up to 10,000 jobs, so that no later claim meets it. A group whose key another session holds
--- is left for the next claim.
+-- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
+-- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
+-- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
+-- the next claim.
 create or replace function txqueue.admit_groups(
     its_lane smallint, locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
@@ -225,74 +228,38 @@ declare
     leaf    text := format('job_ready_%s', its_lane);
     held    text[];
     types   text[];
-    free    text[] := '{}';
-    full_   text[] := '{}';
-    unpaid  text[] := '{}';
-    paid_in double precision[] := '{}';
-    rooms   integer[] := '{}';
-    its     record;
+    rooms   integer[];
+    open    text[];
     grouped tid[];
-    waking  text[];
 begin
     execute format('select array_agg("group"), array_agg(work_type) from (
             select "group", min(work_type) as work_type from %s where ctid = any ($1) and "group" is not null
              group by "group" limit 500) as keys
           where pg_try_advisory_xact_lock(hashtextextended("group", 839))', leaf)
        into held, types using locked;
-    for each in 1 .. coalesce(cardinality(held), 0) loop
-        select * into its from group_slots(held[each], types[each]);
-        rooms := rooms || its.slots;
-        if its.slots > 0 then
-            free := free || held[each];
-        end if;
-        if its.paid_in is not null then
-            unpaid := unpaid || held[each];
-            paid_in := paid_in || its.paid_in;
-        end if;
-    end loop;
-    -- Of each group the oldest locked here, unless an older one is ready or parked elsewhere.
-    execute format('select array_agg(ctid order by rank, job_id), array_agg(ctid) filter (where "group" is not null) from (
-            select mine.*, room,
-                   row_number() over (partition by "group" order by rank, job_id) as place,
-                   first_value(rank) over (partition by "group" order by rank, job_id) as first_rank,
-                   first_value(job_id) over (partition by "group" order by rank, job_id) as first_job
-              from (select ctid, "group", rank, job_id from %1$s where ctid = any ($1)) as mine
-              left join unnest($2, $3) as slots (name, room) on name = mine."group") as mine
-          where "group" is null or (place <= room and (place > 1 or not exists (
+    select array_agg(its.name), array_agg(its.slots), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
+      into held, rooms, open
+      from group_slots(held, types) as its;
+    execute format('select array_agg(tid order by rank, job_id), array_agg(tid) filter (where "group" is not null) from (
+            select ready.ctid as tid, "group", rank, job_id, room, row_number() over its as place,
+                   first_value(rank) over its as first_rank, first_value(job_id) over its as first_job
+              from %s as ready left join unnest($2, $3) as slots (name, room) on name = "group"
+             where ready.ctid = any ($1)
+            window its as (partition by "group" order by rank, job_id)) as mine
+          where "group" is null or (place <= room and not exists (
             select from job_ready as other where other."group" = mine."group"
-               and (other.rank, other.job_id) < (first_rank, first_job))) and not exists (
+               and (other.rank, other.job_id) < (first_rank, first_job)) and not exists (
             select from job_waiting as other where other."group" = mine."group" and other.waiting_for = ''group''
                and (other.rank, other.job_id) < (first_rank, first_job)))', leaf)
        into taken, grouped using locked, held, rooms;
-    -- A group is full if it has no room beyond what is taken; the others are parked only so far as they are locked.
-    execute format('select array_agg(name) from unnest($1, $2) as slots (name, room)
-          where room <= (select count(*) from %s as mine where mine.ctid = any ($3) and mine."group" = name)', leaf)
-       into full_ using held, rooms, coalesce(grouped, '{}');
-    execute format('with gone as (
-            delete from %1$s where ctid = any (array(
-                select ctid from %1$s where ctid = any ($1) and "group" = any ($2) and ctid <> all ($3)))
-                or ctid = any (array(
-                select ctid from %1$s where "group" = any ($4) and ctid <> all ($3) limit 10000 for update skip locked))
-            returning *
-        ), put as (
-            insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                                     lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
-            select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                   lane, ''waiting'', ''group'', work_type, queue, "group", tenant, options, payload, error
-              from gone
-        )
-        select count(*) from gone', leaf)
-       into parked using locked, held, coalesce(grouped, '{}'), coalesce(full_, '{}');
-    if unpaid <> '{}' then
-        perform park_until_paid(unpaid, paid_in);
-    end if;
-    if grouped is not null then
-        execute format('select array_agg(distinct "group") from %s where ctid = any ($1)', leaf) into waking using grouped;
-        perform charge_control('group', its.name, its.jobs) from (select 1) as none, lateral (select null) as nothing where false;
+    parked := park(leaf, locked, held, rooms, coalesce(grouped, '{}'));
+    if exists (select from control where kind = 'group' and rate is not null) then
+        execute format('select charge_control(''group'', spent.name, spent.jobs) from (
+            select "group" as name, count(*)::integer as jobs from %s where ctid = any ($1) group by 1) as spent', leaf) using grouped;
     end if;
     -- Nothing of these groups is left that could wake the parked ones.
     perform free_groups(array(
-        select key from unnest(free) as key where not exists (select from job_ready where "group" = key)));
+        select key from unnest(open) as key where not exists (select from job_ready where "group" = key)));
 end $$;
 
 -- How many jobs a limited queue or tenant may give to the claim that asks: null for any number. The
@@ -778,43 +745,47 @@ end $$;
 
 -- Completes jobs that returned nothing: one element an assignment, its lane and its job numbers as
 -- the text of a bigint array. Rows that another assignment has since taken are not touched.
--- Returns how many jobs it completed.
+-- Returns how many jobs it completed, and whether that may let others run that were held back.
 create or replace function txqueue.complete(
-    its_incarnation integer, lanes smallint[], assignments bigint[], ids text[])
-returns integer
+    its_incarnation integer, lanes smallint[], assignments bigint[], ids text[],
+    out total integer, out freed boolean)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    total     integer := 0;
     remaining integer;
     moved     integer;
     keys      text[];
     groups    text[];
+    limited   integer;
     lane      integer;
 begin
+    total := 0;
+    freed := false;
     for each in 1 .. cardinality(lanes) loop
         remaining := cardinality(ids[each]::bigint[]);
         -- A job that ran long may have been moved to another lane by rotation.
         foreach lane in array array[lanes[each]] || array_remove('{0,1,2,3,4,5,6,7}'::smallint[], lanes[each]) loop
             exit when remaining = 0;
-            execute format('select jobs, groups from complete_in_%s($1, $2, $3)', lane)
-               into moved, keys using its_incarnation, assignments[each], ids[each]::bigint[];
+            execute format('select jobs, groups, limited from complete_in_%s($1, $2, $3)', lane)
+               into moved, keys, limited using its_incarnation, assignments[each], ids[each]::bigint[];
             remaining := remaining - moved;
             total := total + moved;
             groups := groups || keys;
+            freed := freed or limited > 0;
         end loop;
     end loop;
     if groups is not null then
         perform free_groups(groups);
+        freed := true;
     end if;
-    return total;
 end $$;
 
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_0(
-    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    out jobs integer, out groups text[], out limited integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -836,12 +807,13 @@ begin
             work_type, queue, "group", tenant, options, payload, error
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_1(
-    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    out jobs integer, out groups text[], out limited integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -863,12 +835,13 @@ begin
             work_type, queue, "group", tenant, options, payload, error
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_2(
-    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    out jobs integer, out groups text[], out limited integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -890,12 +863,13 @@ begin
             work_type, queue, "group", tenant, options, payload, error
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_3(
-    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    out jobs integer, out groups text[], out limited integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -917,12 +891,13 @@ begin
             work_type, queue, "group", tenant, options, payload, error
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_4(
-    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    out jobs integer, out groups text[], out limited integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -944,12 +919,13 @@ begin
             work_type, queue, "group", tenant, options, payload, error
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_5(
-    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    out jobs integer, out groups text[], out limited integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -971,12 +947,13 @@ begin
             work_type, queue, "group", tenant, options, payload, error
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_6(
-    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    out jobs integer, out groups text[], out limited integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -998,12 +975,13 @@ begin
             work_type, queue, "group", tenant, options, payload, error
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_7(
-    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    out jobs integer, out groups text[], out limited integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -1025,7 +1003,7 @@ begin
             work_type, queue, "group", tenant, options, payload, error
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
 end $$;
 
 -- Completes one job in the caller's transaction, with its own writes or not at all. Returns false
@@ -1036,8 +1014,8 @@ returns boolean
 language sql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
-    select settle(its_incarnation, jsonb_build_array(jsonb_build_object(
-        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result))) <> '{}'
+    select settled <> '{}' from settle(its_incarnation, jsonb_build_array(jsonb_build_object(
+        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result)))
 $$;
 
 -- The lane that jobs becoming ready go to, until rotation moves on to the next. Without settings of
@@ -1339,29 +1317,48 @@ begin
     return taken;
 end $$;
 
--- Readies the oldest parked job of each group; called by whatever took a job of the group away.
--- Keys are locked in sorted order, and only their holders touch parked rows, so no wake-up is lost.
+-- Readies as many of the oldest parked jobs of each group as may run, less those that are ready
+-- already; called by whatever took a job of the group away. If the group's bucket of tokens is empty, its
+-- oldest parked job waits for the next token instead, and brings on the rest. Keys are locked in sorted
+-- order, and only their holders touch parked rows, so no wake-up is lost.
 create or replace function txqueue.free_groups(groups text[]) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    key      bigint;
-    its_name text;
-    this     job;
+    names text[] := array(select distinct name from unnest(groups) as name);
+    key   bigint;
+    its   record;
+    this  job;
 begin
-    for key in select distinct hashtextextended(name, 839) from unnest(groups) as name order by 1 loop
+    for key in select distinct hashtextextended(name, 839) from unnest(names) as name order by 1 loop
         perform pg_advisory_xact_lock(key);
     end loop;
-    for its_name in select distinct name from unnest(groups) as name loop
-        for this in delete from job_waiting where ctid = (
-                select ctid from job_waiting where waiting_for = 'group' and "group" = its_name
-                 order by rank, job_id limit 1) returning *
+    for its in
+        select each.*
+          from group_slots(names, array(
+                   select (select work_type from job_waiting where waiting_for = 'group' and "group" = name
+                            order by rank, job_id limit 1)
+                     from unnest(names) with ordinality as each (name, place) order by place)) as slots,
+               lateral (select slots.name, slots.paid_in, case when slots.slots < 2 then slots.slots else slots.slots - (
+                            select count(*) from (select from job_ready where "group" = slots.name limit slots.slots) as already)
+                        end as room) as each
+         where room > 0 or (each.paid_in is not null and not exists (
+                    select from job_waiting where waiting_for = 'rate' and "group" = slots.name))
+    loop
+        for this in delete from job_waiting where ctid = any (array(
+                select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
+                 order by rank, job_id limit greatest(its.room, 1))) returning *
         loop
-            this.state := 'ready';
-            this.waiting_for := null;
-            this.lane := current_lane();
+            if its.room > 0 then
+                this.state := 'ready';
+                this.waiting_for := null;
+                this.lane := current_lane();
+            else
+                this.waiting_for := 'rate';
+                this.not_before := clock_timestamp() + make_interval(secs => its.paid_in);
+            end if;
             insert into job values (this.*);
         end loop;
     end loop;
@@ -1441,29 +1438,26 @@ begin
     end loop;
 end $$;
 
--- How many more jobs of a group may run now: its limit, which an operator set or its type declares,
--- less those that run. None while the group is paused or its bucket of tokens is empty; paid_in then
--- says in how many seconds the bucket holds one again. The caller holds the group's lock.
-create or replace function txqueue.group_slots(its_group text, its_type text, out slots integer, out paid_in double precision)
-language plpgsql volatile
+-- How many more jobs of each group may run now: its limit, which an operator set or its type declares,
+-- less those that run. None while a group is paused or its bucket of tokens is empty; paid_in then
+-- says in how many seconds the bucket holds one again. The caller holds the groups' locks.
+create or replace function txqueue.group_slots(groups text[], work_types text[])
+returns table (name text, slots integer, paid_in double precision)
+language sql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
-declare
-    this control;
-begin
-    select * into this from control where kind = 'group' and key = its_group;
-    if this.is_paused then
-        slots := 0;
-        return;
-    end if;
-    slots := coalesce(this.concurrency, (select (policy ->> 'group_limit')::integer from work_type where work_type = its_type), 1)
-        - (select count(*) from job_assigned where "group" = its_group);
-    if slots > 0 and this.rate is not null then
-        select least(slots, bucket.jobs), bucket.opens_in into slots, paid_in from bucket_level(this) as bucket;
-    end if;
-    slots := greatest(slots, 0);
-end $$;
+    select its.name,
+           case when control.is_paused then 0
+                else greatest(0, least(coalesce(control.concurrency, (policy ->> 'group_limit')::integer, 1) - running.jobs, bucket.jobs))::integer
+           end,
+           case when not control.is_paused then bucket.opens_in end
+      from unnest(groups, work_types) as its (name, work_type)
+      left join control on kind = 'group' and key = its.name
+      left join work_type on work_type.work_type = its.work_type
+     cross join lateral (select count(*) as jobs from job_assigned where "group" = its.name) as running
+      left join lateral (select * from bucket_level(control) where control.rate is not null) as bucket on true
+$$;
 
 -- The jobs that were handed to a node by a message: those of one assignment, or of all that it does
 -- not know, left alone for a moment because their messages may be on their way. One row an assignment,
@@ -1601,8 +1595,8 @@ begin
 end $$;
 
 -- Locks the keys of the groups of some jobs, in the order in which all do, as whoever touches a parked job
--- must: the completion that waits for its row would lose its wake-up otherwise. Returns the groups.
-create or replace function txqueue.lock_groups(ids bigint[]) returns text[]
+-- must: the completion that waits for its row would lose its wake-up otherwise.
+create or replace function txqueue.lock_groups(ids bigint[]) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -1616,7 +1610,6 @@ begin
     for key in select distinct hashtextextended(name, 839) from unnest(groups) as name order by 1 loop
         perform pg_advisory_xact_lock(key);
     end loop;
-    return groups;
 end $$;
 
 -- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
@@ -2448,6 +2441,37 @@ begin
     open := coalesce(open, '{}');
 end $$;
 
+-- Parks ready jobs of one lane: those locked by a claim whose group it holds, but for those that it
+-- takes, and what else there is of a group of which no more may run. Returns how many.
+create or replace function txqueue.park(leaf text, locked tid[], held text[], rooms integer[], taken tid[]) returns integer
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    full_  text[];
+    parked integer;
+begin
+    execute format('select array_agg(name) from unnest($1, $2) as slots (name, room)
+          where room <= (select count(*) from %s as mine where mine.ctid = any ($3) and mine."group" = name)', leaf)
+       into full_ using held, rooms, taken;
+    execute format('with gone as (
+            delete from %1$s where ctid = any (
+                array(select ctid from %1$s where ctid = any ($1) and "group" = any ($2) and ctid <> all ($3))
+                || array(select ctid from %1$s where "group" = any ($4) and ctid <> all ($3) limit 10000 for update skip locked))
+            returning *
+        ), put as (
+            insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                                     lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+            select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                   lane, ''waiting'', ''group'', work_type, queue, "group", tenant, options, payload, error
+              from gone
+        )
+        select count(*) from gone', leaf)
+       into parked using locked, held, taken, coalesce(full_, '{}');
+    return parked;
+end $$;
+
 -- Passes jobs of a node's assignments on to another that lives and serves their queues and types: all
 -- that were not noted as started, or only those named by number. They go under new assignments, which
 -- the other node is told of by a message, so many to a lane that its workers get a part each. A job
@@ -2797,7 +2821,8 @@ begin
                or state = 'waiting' and waiting_for = 'time' and attempt > 0)
         returning *
     loop
-        insert into job values ((renewed(this)).*);
+        this := renewed(this);
+        insert into job values (this.*);
         retried := retried || this.job_id;
     end loop;
     refused := array(select distinct id from unnest(ids) as id where id <> all (retried) order by id);
@@ -2930,8 +2955,10 @@ end $$;
 
 -- Writes how jobs ended that did not just return: an array of objects with job_id, lane, assignment,
 -- outcome ('done', 'retry', 'snooze', 'failed', 'cancelled'), and where they apply delay (seconds), error,
--- result. Only a job whose token still holds is touched. Returns the numbers of those.
-create or replace function txqueue.settle(its_incarnation integer, outcomes jsonb) returns bigint[]
+-- result. Only a job whose token still holds is touched. Returns the numbers of those, and whether that
+-- may let others run that were held back.
+create or replace function txqueue.settle(
+    its_incarnation integer, outcomes jsonb, out settled bigint[], out freed boolean)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -2940,9 +2967,10 @@ as $$
 declare
     said    record;
     this    job;
-    settled bigint[] := '{}';
     groups  text[] := '{}';
 begin
+    settled := '{}';
+    freed := false;
     for said in
         select * from jsonb_to_recordset(outcomes) as each (
             job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb)
@@ -2950,6 +2978,7 @@ begin
         delete from job_assigned where job_id = said.job_id and assignment = said.assignment
            and incarnation = its_incarnation returning * into this;
         continue when not found;
+        freed := freed or this.counted is not null;
         this.error := coalesce(said.error, this.error);
         this.waiting_for := null;
         this.handed := null;
@@ -2978,8 +3007,8 @@ begin
     groups := array_remove(groups, null);
     if groups <> '{}' then
         perform free_groups(groups);
+        freed := true;
     end if;
-    return settled;
 end $$;
 
 -- Where the ready jobs of one tenant, or those of a priority from 7 on, go on: the lane and queue of the

@@ -1,6 +1,8 @@
 -- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
--- to take: all without a group, and of each group the oldest if none of it runs and no older one
--- is ready or parked. A group whose key another session holds is left for the next claim.
+-- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
+-- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
+-- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
+-- the next claim.
 create or replace function @schema@.admit_groups(
     its_lane smallint, locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
@@ -8,36 +10,39 @@ set search_path = @schema@, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    held  text[];
-    free  text[];
-    leaf  text := format('job_ready_%s', its_lane);
-    this  job;
+    leaf    text := format('job_ready_%s', its_lane);
+    held    text[];
+    types   text[];
+    rooms   integer[];
+    open    text[];
+    grouped tid[];
 begin
-    parked := 0;
-    execute format('select array_agg("group") from (
-            select distinct "group" from %s where ctid = any ($1) and "group" is not null limit 500) as keys
+    execute format('select array_agg("group"), array_agg(work_type) from (
+            select "group", min(work_type) as work_type from %s where ctid = any ($1) and "group" is not null
+             group by "group" limit 500) as keys
           where pg_try_advisory_xact_lock(hashtextextended("group", 839))', leaf)
-       into held using locked;
-    select array_agg(key) into free from unnest(held) as key
-     where not exists (select from job_assigned where "group" = key);
-    execute format('select array_agg(ctid order by rank, job_id) from (
-            select ctid, "group", rank, job_id, row_number() over (partition by "group" order by rank, job_id) as place
-              from %s where ctid = any ($1)) as mine
-          where "group" is null or (place = 1 and "group" = any ($2) and not exists (
+       into held, types using locked;
+    select array_agg(its.name), array_agg(its.slots), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
+      into held, rooms, open
+      from group_slots(held, types) as its;
+    execute format('select array_agg(tid order by rank, job_id), array_agg(tid) filter (where "group" is not null) from (
+            select ready.ctid as tid, "group", rank, job_id, room, row_number() over its as place,
+                   first_value(rank) over its as first_rank, first_value(job_id) over its as first_job
+              from %s as ready left join unnest($2, $3) as slots (name, room) on name = "group"
+             where ready.ctid = any ($1)
+            window its as (partition by "group" order by rank, job_id)) as mine
+          where "group" is null or (place <= room and not exists (
             select from job_ready as other where other."group" = mine."group"
-               and (other.rank, other.job_id) < (mine.rank, mine.job_id)) and not exists (
+               and (other.rank, other.job_id) < (first_rank, first_job)) and not exists (
             select from job_waiting as other where other."group" = mine."group" and other.waiting_for = ''group''
-               and (other.rank, other.job_id) < (mine.rank, mine.job_id)))', leaf)
-       into taken using locked, free;
-    for this in execute format('delete from %s where ctid = any ($1) and "group" = any ($2) and ctid <> all ($3)
-                               returning *', leaf) using locked, held, coalesce(taken, '{}')
-    loop
-        this.state := 'waiting';
-        this.waiting_for := 'group';
-        insert into job values (this.*);
-        parked := parked + 1;
-    end loop;
+               and (other.rank, other.job_id) < (first_rank, first_job)))', leaf)
+       into taken, grouped using locked, held, rooms;
+    parked := park(leaf, locked, held, rooms, coalesce(grouped, '{}'));
+    if exists (select from control where kind = 'group' and rate is not null) then
+        execute format('select charge_control(''group'', spent.name, spent.jobs) from (
+            select "group" as name, count(*)::integer as jobs from %s where ctid = any ($1) group by 1) as spent', leaf) using grouped;
+    end if;
     -- Nothing of these groups is left that could wake the parked ones.
     perform free_groups(array(
-        select key from unnest(free) as key where not exists (select from job_ready where "group" = key)));
+        select key from unnest(open) as key where not exists (select from job_ready where "group" = key)));
 end $$;

@@ -1,34 +1,37 @@
 -- Completes jobs that returned nothing: one element an assignment, its lane and its job numbers as
 -- the text of a bigint array. Rows that another assignment has since taken are not touched.
--- Returns how many jobs it completed.
+-- Returns how many jobs it completed, and whether that may let others run that were held back.
 create or replace function @schema@.complete(
-    its_incarnation integer, lanes smallint[], assignments bigint[], ids text[])
-returns integer
+    its_incarnation integer, lanes smallint[], assignments bigint[], ids text[],
+    out total integer, out freed boolean)
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 as $$
 declare
-    total     integer := 0;
     remaining integer;
     moved     integer;
     keys      text[];
     groups    text[];
+    limited   integer;
     lane      integer;
 begin
+    total := 0;
+    freed := false;
     for each in 1 .. cardinality(lanes) loop
         remaining := cardinality(ids[each]::bigint[]);
         -- A job that ran long may have been moved to another lane by rotation.
         foreach lane in array array[lanes[each]] || array_remove('{0,1,2,3,4,5,6,7}'::smallint[], lanes[each]) loop
             exit when remaining = 0;
-            execute format('select jobs, groups from complete_in_%s($1, $2, $3)', lane)
-               into moved, keys using its_incarnation, assignments[each], ids[each]::bigint[];
+            execute format('select jobs, groups, limited from complete_in_%s($1, $2, $3)', lane)
+               into moved, keys, limited using its_incarnation, assignments[each], ids[each]::bigint[];
             remaining := remaining - moved;
             total := total + moved;
             groups := groups || keys;
+            freed := freed or limited > 0;
         end loop;
     end loop;
     if groups is not null then
         perform free_groups(groups);
+        freed := true;
     end if;
-    return total;
 end $$;

@@ -1,7 +1,8 @@
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function @schema@.complete_in_@lane@(
-    its_incarnation integer, its_assignment bigint, ids bigint[], out jobs integer, out groups text[])
+    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    out jobs integer, out groups text[], out limited integer)
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
@@ -23,5 +24,5 @@ begin
             work_type, queue, "group", tenant, options, payload, error
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null) into jobs, groups from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
 end $$;

@@ -6,6 +6,6 @@ returns boolean
 language sql volatile security definer
 set search_path = @schema@, pg_temp
 as $$
-    select settle(its_incarnation, jsonb_build_array(jsonb_build_object(
-        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result))) <> '{}'
+    select settled <> '{}' from settle(its_incarnation, jsonb_build_array(jsonb_build_object(
+        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result)))
 $$;

@@ -1,26 +1,45 @@
--- Readies the oldest parked job of each group; called by whatever took a job of the group away.
--- Keys are locked in sorted order, and only their holders touch parked rows, so no wake-up is lost.
+-- Readies as many of the oldest parked jobs of each group as may run, less those that are ready
+-- already; called by whatever took a job of the group away. If the group's bucket of tokens is empty, its
+-- oldest parked job waits for the next token instead, and brings on the rest. Keys are locked in sorted
+-- order, and only their holders touch parked rows, so no wake-up is lost.
 create or replace function @schema@.free_groups(groups text[]) returns void
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    key      bigint;
-    its_name text;
-    this     job;
+    names text[] := array(select distinct name from unnest(groups) as name);
+    key   bigint;
+    its   record;
+    this  job;
 begin
-    for key in select distinct hashtextextended(name, 839) from unnest(groups) as name order by 1 loop
+    for key in select distinct hashtextextended(name, 839) from unnest(names) as name order by 1 loop
         perform pg_advisory_xact_lock(key);
     end loop;
-    for its_name in select distinct name from unnest(groups) as name loop
-        for this in delete from job_waiting where ctid = (
-                select ctid from job_waiting where waiting_for = 'group' and "group" = its_name
-                 order by rank, job_id limit 1) returning *
+    for its in
+        select each.*
+          from group_slots(names, array(
+                   select (select work_type from job_waiting where waiting_for = 'group' and "group" = name
+                            order by rank, job_id limit 1)
+                     from unnest(names) with ordinality as each (name, place) order by place)) as slots,
+               lateral (select slots.name, slots.paid_in, case when slots.slots < 2 then slots.slots else slots.slots - (
+                            select count(*) from (select from job_ready where "group" = slots.name limit slots.slots) as already)
+                        end as room) as each
+         where room > 0 or (each.paid_in is not null and not exists (
+                    select from job_waiting where waiting_for = 'rate' and "group" = slots.name))
+    loop
+        for this in delete from job_waiting where ctid = any (array(
+                select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
+                 order by rank, job_id limit greatest(its.room, 1))) returning *
         loop
-            this.state := 'ready';
-            this.waiting_for := null;
-            this.lane := current_lane();
+            if its.room > 0 then
+                this.state := 'ready';
+                this.waiting_for := null;
+                this.lane := current_lane();
+            else
+                this.waiting_for := 'rate';
+                this.not_before := clock_timestamp() + make_interval(secs => its.paid_in);
+            end if;
             insert into job values (this.*);
         end loop;
     end loop;

@@ -1,10 +1,11 @@
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says what a
--- claim must know of them. Suspects are jobs that were there when two processes died; most_deaths
--- leaves them out. One function a lane, so that its plan is kept, and that plan pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
+-- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
+-- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
+-- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
+-- planner chose one that ran six times slower.
 create or replace function @schema@.lock_ready_@lane@(
     its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
-    at_most integer, most_deaths integer,
+    at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
     out grouped integer, out suspects tid[])
 language plpgsql volatile
@@ -17,12 +18,34 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
-    select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-           count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-      into jobs, tids, weight, heaviest, octets, grouped, suspects
-      from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
-              from job_ready_@lane@
-             where queue = its_queue and work_type = any (work_types) and deaths <= most_deaths
-               and rank >= from_rank and (rank, job_id) <= (coalesce(until_rank, 'infinity'), coalesce(until_job, 9223372036854775807))
-             order by rank, job_id limit at_most for update skip locked) as locked;
+    until_rank := coalesce(until_rank, 'infinity');
+    until_job := coalesce(until_job, 9223372036854775807);
+    if only_high then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_@lane@
+                 where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    elsif its_tenant is not null then
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_@lane@
+                 where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    else
+        select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects
+          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+                  from job_ready_@lane@
+                 where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
+                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                 order by rank, job_id limit at_most for update skip locked) as locked;
+    end if;
 end $$;

@@ -6,10 +6,14 @@
 -- was left. A caller that claims again at once passes that as from_rank, so that the dead rows before
 -- it are not read again; what has come in before it since is found by the next claim without it.
 -- It is null when all that was ready is taken, and text because not every client can read every moment.
+-- last_tenant is to be passed as after_tenant the next time: more tenants have jobs than get a turn.
 --
 -- Lanes are taken one after the other, the one with the smallest rank first and up to the next
 -- lane's smallest, or a sixteenth of the batch beyond it, so that lanes that interleave finely
 -- cost no more than sixteen steps.
+--
+-- Tenants take their turns first, then comes what is no tenant's, and last, where a queue keeps a
+-- reserve, what may use it: jobs of a priority from 7 on.
 --
 -- A job that was there when two processes died is to run in a process that runs nothing else, so
 -- that the one that kills is found and the others lose nothing: such jobs are taken one a claim, as
@@ -17,9 +21,10 @@
 create or replace function @schema@.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
-    since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity')
+    since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity',
+    after_tenant text default '')
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
-               due_in double precision, seen_at timestamptz, reached text)
+               due_in double precision, seen_at timestamptz, reached text, last_tenant text)
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
@@ -33,8 +38,6 @@ declare
     room       bigint := free_weight;
     step       integer := greatest(1, free_weight / 16);
     head       record;
-    its_lock   text;
-    its_move   text;
     claimed    record;
     parked     integer;
     size       integer;
@@ -45,7 +48,27 @@ declare
     found_any  boolean := false;
     is_last    boolean := false;
     is_all     boolean := true;
-    passed     smallint[] := '{}';
+    passed     smallint[];
+    -- What is held back, where anything is: see open_queues(). Parallel to queues.
+    is_held    boolean := false;
+    served     text[] := queues;
+    given      integer[];
+    allowed    integer[];
+    kept       integer[];
+    counted    boolean[];
+    opens_in   double precision;
+    is_counted smallint;
+    place      integer;
+    most       bigint;
+    -- Whose turn it is: tenants, then nobody's jobs, then what may use the reserve.
+    tenants    text[] := '{}';
+    parts      integer[];
+    turn       integer := 0;
+    part       bigint;
+    its_tenant text;
+    only_high  boolean := false;
+    taken      integer;
+    its_jobs   integer;
 begin
     alone := false;
     seen_at := clock_timestamp();
@@ -57,73 +80,143 @@ begin
     if not exists (select from node_info as me where me.incarnation = its_incarnation and me.state = 'alive') then
         room := 0;
     end if;
-    while room > 0 and steps < 64 and not is_last loop
-        steps := steps + 1;
-        select each.lane, first.queue, first.rank, lead(first.rank) over following as until_rank,
-               lead(first.job_id) over following as until_job
-          into head
-          from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
-               lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
-                         where ready.lane = each.lane and ready.queue = wanted.queue
-                           and ready.work_type = any (work_types) and ready.rank >= from_rank
-                         order by ready.rank, ready.job_id limit 1) as first
-         where each.lane <> all (passed)
-        window following as (order by first.rank, first.job_id)
-         order by first.rank, first.job_id limit 1;
-        exit when not found;
-        reached := head.rank;
-        its_lock := format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7)', head.lane);
-        its_move := format('select * from assign_%s($1, $2, $3, null)', head.lane);
-        execute its_lock into claimed using head.queue, work_types, head.rank, head.until_rank, head.until_job, room::integer, deaths;
-        -- Nothing else was ready, and it is all taken: there is no need to look again.
-        is_last := head.until_rank is null and claimed.jobs < room and claimed.grouped = 0;
-        if claimed.jobs < step and not is_last then
-            execute its_lock into claimed using head.queue, work_types, head.rank, null::timestamptz, null::bigint, step, deaths;
-            if claimed.jobs < step then
-                passed := passed || head.lane;
+    if room > 0 and exists (select from control) then
+        perform pg_advisory_xact_lock_shared(hashtextextended('@schema@ control', 839));
+        is_held := true;
+        select held.open, held.allowed, held.allowed, held.kept, held.counted, held.opens_in
+          into queues, given, allowed, kept, counted, opens_in
+          from open_queues(served, (select me.capacity from node_info as me where me.incarnation = its_incarnation)) as held;
+        due_in := least(due_in, opens_in);
+        served := queues;
+    end if;
+    if room > 0 and (select last_value = 1 from has_tenants) then
+        select turns.tenants, turns.parts, turns.last, least(due_in, turns.opens_in)
+          into tenants, parts, last_tenant, due_in
+          from tenant_turns(queues, room::integer, after_tenant) as turns;
+    end if;
+    while room > 0 and turn <= cardinality(tenants) + is_held::integer loop
+        turn := turn + 1;
+        its_tenant := tenants[turn];
+        only_high := turn > cardinality(tenants) + 1;
+        part := coalesce(parts[turn], room);
+        its_jobs := 0;
+        passed := '{}';
+        if only_high then
+            queues := array(select each.its_name from unnest(served, kept) as each (its_name, its_kept) where each.its_kept > 0);
+            exit when queues = '{}';
+        end if;
+        while room > 0 and part > 0 and steps < 64 + 4 * cardinality(tenants) and not is_last loop
+            steps := steps + 1;
+            if its_tenant is null and not only_high then
+                select each.lane, first.queue, first.rank, lead(first.rank) over following as until_rank,
+                       lead(first.job_id) over following as until_job
+                  into head
+                  from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
+                       lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
+                                 where ready.lane = each.lane and ready.queue = wanted.queue and ready.tenant is null
+                                   and ready.work_type = any (work_types) and ready.rank >= from_rank
+                                 order by ready.rank, ready.job_id limit 1) as first
+                 where each.lane <> all (passed)
+                window following as (order by first.rank, first.job_id)
+                 order by first.rank, first.job_id limit 1;
+                exit when not found;
+                reached := head.rank;
+            else
+                select * into head from special_head(queues, work_types, passed, its_tenant);
+                exit when head.lane is null;
             end if;
-        end if;
-        tids := claimed.tids;
-        if claimed.grouped > 0 then
-            select admitted.taken, admitted.parked into tids, parked
-              from admit_groups(head.lane, tids) as admitted;
-            passed := case when parked > 0 then array_remove(passed, head.lane) else passed || head.lane end;
-        end if;
-        if tids is not null and (claimed.weight > room or claimed.heaviest > largest or claimed.octets > octets_limit) then
-            tids := fitting(head.lane, tids, room::integer, largest, capacity, octets_limit);
-            is_all := false;
-            exit when tids is null;
-        end if;
-        if claimed.suspects is not null then
-            deaths := 1;
-            select tid into suspect from unnest(tids) with ordinality as taken (tid, place)
-             where tid = any (claimed.suspects) order by place limit 1;
-            tids := array(select tid from unnest(tids) with ordinality as taken (tid, place)
-                           where tid <> all (claimed.suspects) order by place);
-            if suspect is not null then
+            most := least(room, part);
+            is_counted := null;
+            if is_held then
+                place := array_position(served, head.queue);
+                most := least(most, allowed[place], room - case when only_high then 0 else kept[place] end);
+                if most <= 0 then
+                    queues := array_remove(queues, head.queue);
+                    is_all := false;
+                    continue;
+                end if;
+                is_counted := case when counted[place] or its_tenant is not null then 1 end;
+            end if;
+            execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9)', head.lane) into claimed
+              using head.queue, work_types, head.rank, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high;
+            -- Nothing else was ready, and it is all taken: there is no need to look again.
+            is_last := head.until_rank is null and claimed.jobs < most and claimed.grouped = 0 and its_tenant is null and not is_held;
+            if claimed.jobs < least(step, most) and not is_last then
+                execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9)', head.lane) into claimed
+                  using head.queue, work_types, head.rank, null::timestamptz, null::bigint, least(step, most)::integer, deaths,
+                        its_tenant, only_high;
+                if claimed.jobs < least(step, most) then
+                    passed := passed || head.lane;
+                end if;
+            end if;
+            tids := claimed.tids;
+            if claimed.grouped > 0 then
+                select admitted.taken, admitted.parked into tids, parked
+                  from admit_groups(head.lane, tids) as admitted;
+                passed := case when parked > 0 then array_remove(passed, head.lane) else passed || head.lane end;
+            end if;
+            if tids is not null and (claimed.weight > most or claimed.heaviest > largest or claimed.octets > octets_limit) then
+                tids := fitting(head.lane, tids, most::integer, largest, capacity, octets_limit);
+                is_all := false;
+                exit when tids is null;
+            end if;
+            taken := 0;
+            if claimed.suspects is not null then
+                deaths := 1;
+                select tid into suspect from unnest(tids) with ordinality as each (tid, place)
+                 where tid = any (claimed.suspects) order by each.place limit 1;
+                tids := array(select tid from unnest(tids) with ordinality as each (tid, place)
+                               where tid <> all (claimed.suspects) order by each.place);
+                if suspect is not null then
+                    lane := head.lane;
+                    alone := true;
+                    execute format('select * from assign_%s($1, $2, $3, $4)', head.lane) into assignment, jobs, weight, chunk
+                      using array[suspect], its_node, its_incarnation, is_counted;
+                    room := room - weight;
+                    part := part - weight;
+                    taken := 1;
+                    found_any := true;
+                    return next;
+                    alone := false;
+                end if;
+            end if;
+            size := least(chunk_jobs, greatest(1, ceil(cardinality(tids)::numeric / workers)));
+            while cardinality(tids) > 0 loop
                 lane := head.lane;
-                alone := true;
-                execute its_move into assignment, jobs, weight, chunk using array[suspect], its_node, its_incarnation;
+                execute format('select * from assign_%s($1, $2, $3, $4)', head.lane) into assignment, jobs, weight, chunk
+                  using tids[1 : size], its_node, its_incarnation, is_counted;
+                tids := tids[jobs + 1 :];
                 room := room - weight;
+                part := part - weight;
+                taken := taken + jobs;
                 found_any := true;
                 return next;
-                alone := false;
+            end loop;
+            if is_held then
+                allowed[place] := allowed[place] - taken;
+                its_jobs := its_jobs + taken;
+            end if;
+        end loop;
+        if its_tenant is not null then
+            is_all := is_all and part > 0;
+            if is_held and its_jobs > 0 then
+                perform charge_control('tenant', its_tenant, its_jobs);
             end if;
         end if;
-        size := least(chunk_jobs, greatest(1, ceil(cardinality(tids)::numeric / workers)));
-        while cardinality(tids) > 0 loop
-            lane := head.lane;
-            execute its_move into assignment, jobs, weight, chunk using tids[1 : size], its_node, its_incarnation;
-            tids := tids[jobs + 1 :];
-            room := room - weight;
-            found_any := true;
-            return next;
-        end loop;
     end loop;
-    if is_last and is_all then
+    if is_held then
+        for place in 1 .. cardinality(served) loop
+            if allowed[place] < given[place] then
+                perform charge_control('queue', served[place], given[place] - allowed[place]);
+            end if;
+        end loop;
+    end if;
+    if not is_all then
+        reached := coalesce(reached, '-infinity');
+    elsif is_last then
         reached := null;
     end if;
-    if steps = 64 then
+    if steps >= 64 + 4 * cardinality(tenants) then
         due_in := 0;
     elsif free_weight > 0 and found_any = (select last_value = 1 from asleep) then
         perform setval('asleep', case when found_any then 0 else 1 end);

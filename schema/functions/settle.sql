@@ -1,7 +1,9 @@
 -- Writes how jobs ended that did not just return: an array of objects with job_id, lane, assignment,
 -- outcome ('done', 'retry', 'snooze', 'failed', 'cancelled'), and where they apply delay (seconds), error,
--- result. Only a job whose token still holds is touched. Returns the numbers of those.
-create or replace function @schema@.settle(its_incarnation integer, outcomes jsonb) returns bigint[]
+-- result, and unstarted if it never ran. Only a job whose token still holds is touched. Returns the numbers of those, and whether that
+-- may let others run that were held back.
+create or replace function @schema@.settle(
+    its_incarnation integer, outcomes jsonb, out settled bigint[], out freed boolean)
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
@@ -10,21 +12,24 @@ as $$
 declare
     said    record;
     this    job;
-    settled bigint[] := '{}';
     groups  text[] := '{}';
 begin
+    settled := '{}';
+    freed := false;
     for said in
         select * from jsonb_to_recordset(outcomes) as each (
-            job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb)
+            job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
+            unstarted boolean)
     loop
         delete from job_assigned where job_id = said.job_id and assignment = said.assignment
            and incarnation = its_incarnation returning * into this;
         continue when not found;
+        freed := freed or this.counted is not null;
         this.error := coalesce(said.error, this.error);
         this.waiting_for := null;
         this.handed := null;
         this.counted := null;
-        if said.outcome <> 'snooze' then
+        if said.outcome <> 'snooze' and said.unstarted is not true then
             this.attempt := this.attempt + 1;
         end if;
         if said.outcome in ('retry', 'snooze') then
@@ -48,6 +53,6 @@ begin
     groups := array_remove(groups, null);
     if groups <> '{}' then
         perform free_groups(groups);
+        freed := true;
     end if;
-    return settled;
 end $$;

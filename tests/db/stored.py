@@ -91,7 +91,7 @@ class Stored:
     def complete(self, chunk: Taken) -> int:
         """Complete all jobs of a chunk; returns how many still were this assignment's."""
         done: int = self.value(
-            "select txqueue.complete(%s, %s::smallint[], %s::bigint[], %s::text[])",
+            "select total from txqueue.complete(%s, %s::smallint[], %s::bigint[], %s::text[])",
             self.incarnation,
             [chunk.lane],
             [chunk.assignment],
@@ -106,7 +106,7 @@ class Stored:
             for job_id in chunk.ids
         ]
         settled: list[int] = self.value(
-            "select txqueue.settle(%s, %s)", self.incarnation, json.dumps(outcomes)
+            "select settled from txqueue.settle(%s, %s)", self.incarnation, json.dumps(outcomes)
         )
         return settled
 

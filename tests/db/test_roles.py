@@ -76,7 +76,7 @@ CLAIMS = [
 INSIDE = [
     "select txqueue.promote(null, 1)",
     "select txqueue.grant_roles()",
-    "select txqueue.assign_0('{}', 1, 1)",
+    "select txqueue.assign_0('{}', 1, 1, null)",
     "select txqueue.truncate_if_empty('job_ready_0')",
 ]
 

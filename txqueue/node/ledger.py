@@ -37,7 +37,7 @@ class Ledger(Periodic):
         clock: Times the retries.
         engine: The stored functions.
         incarnation: Returns the incarnation of this run.
-        given_back: Called when jobs were put back among the ready ones.
+        given_back: Called when jobs became ready by what was written.
     """
 
     name = "ledger"
@@ -105,8 +105,9 @@ class Ledger(Periodic):
     async def _write(self, entries: _Entries) -> None:
         incarnation = self._incarnation()
         if entries.finished:
-            await self._engine.complete(incarnation, entries.finished)
+            freed = await self._engine.complete(incarnation, entries.finished)
             entries.finished = []
+            self._tell(freed)
         if entries.settled:
             await self._settle(incarnation, entries.settled)
             entries.settled = []
@@ -117,6 +118,10 @@ class Ledger(Periodic):
             assignment, died, ids = entries.given_back[0]
             await self._engine.release(incarnation, [assignment], died=died, ids=ids)
             entries.given_back.pop(0)
+            self._given_back()
+
+    def _tell(self, freed: bool) -> None:
+        if freed:
             self._given_back()
 
     async def _note_started(self, incarnation: int, jobs: list[tuple[int, int, float]]) -> None:
@@ -130,7 +135,7 @@ class Ledger(Periodic):
 
     async def _settle(self, incarnation: int, settled: list[str]) -> None:
         try:
-            await self._engine.settle(incarnation, _joined(settled))
+            self._tell(await self._engine.settle(incarnation, _joined(settled)))
         except Exception as error:
             if is_passing(error):
                 raise
@@ -141,7 +146,7 @@ class Ledger(Periodic):
     async def _settle_one(self, incarnation: int, outcome: dict[str, object]) -> None:
         """One outcome that cannot be stored must not keep the others from being."""
         try:
-            await self._engine.settle(incarnation, json.dumps([outcome]))
+            self._tell(await self._engine.settle(incarnation, json.dumps([outcome])))
         except Exception as error:
             if is_passing(error):
                 raise

@@ -179,25 +179,26 @@ class Engine:
         )
         return Claim([Chunk(incarnation, *row[:6]) for row in rows[:-1]], *rows[-1][6:])
 
-    async def complete(self, incarnation: int, finished: Sequence[Finished]) -> int:
-        """Move jobs that returned nothing to history; returns how many still held their token."""
-        return int(
+    async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
+        """Move jobs that returned nothing to history; True if others may run because of it."""
+        rows = await self.pool.query(
+            "select freed from "
+            f"{self.schema}.complete(%s, %s::smallint[], %s::bigint[], %s::text[])",
             (
-                await self.pool.query(
-                    f"select {self.schema}.complete(%s, %s::smallint[], %s::bigint[], %s::text[])",
-                    (
-                        incarnation,
-                        [each.lane for each in finished],
-                        [each.assignment for each in finished],
-                        [f"{{{each.ids}}}" for each in finished],
-                    ),
-                )
-            )[0][0]
+                incarnation,
+                [each.lane for each in finished],
+                [each.assignment for each in finished],
+                [f"{{{each.ids}}}" for each in finished],
+            ),
         )
+        return bool(rows[0][0])
 
-    async def settle(self, incarnation: int, outcomes: str) -> list[int]:
-        """Write other endings, a JSON array as text; returns the numbers that held their token."""
-        return list(await self._call("settle", incarnation, outcomes))
+    async def settle(self, incarnation: int, outcomes: str) -> bool:
+        """Write other endings, a JSON array as text; True if others may run because of it."""
+        rows = await self.pool.query(
+            f"select freed from {self.schema}.settle(%s, %s)", (incarnation, outcomes)
+        )
+        return bool(rows[0][0])
 
     async def started(
         self,

@@ -1,0 +1,11 @@
+-- Takes jobs out of a bucket of tokens; the caller holds the key's lock.
+create or replace function @schema@.charge_bucket(this control, jobs integer) returns void
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+as $$
+declare
+    now_us bigint := extract(epoch from clock_timestamp()) * 1e6;
+begin
+    execute format('select setval(''bucket_%1$s'', (greatest(last_value, $1) + $2)::bigint) from bucket_%1$s', this.control_id)
+      using now_us, jobs * 1e6 / this.rate;
+end $$;

@@ -1,0 +1,20 @@
+-- How many more jobs of each group may run now: its limit, which an operator set or its type declares,
+-- less those that run. None while a group is paused or its bucket of tokens is empty; paid_in then
+-- says in how many seconds the bucket holds one again. The caller holds the groups' locks.
+create or replace function @schema@.group_slots(groups text[], work_types text[])
+returns table (name text, slots integer, paid_in double precision)
+language sql volatile
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+as $$
+    select its.name,
+           case when control.is_paused then 0
+                else greatest(0, least(coalesce(control.concurrency, (policy ->> 'group_limit')::integer, 1) - running.jobs, bucket.jobs))::integer
+           end,
+           case when not control.is_paused then bucket.opens_in end
+      from unnest(groups, work_types) as its (name, work_type)
+      left join control on kind = 'group' and key = its.name
+      left join work_type on work_type.work_type = its.work_type
+     cross join lateral (select count(*) as jobs from job_assigned where "group" = its.name) as running
+      left join lateral (select * from bucket_level(control) where control.rate is not null) as bucket on true
+$$;

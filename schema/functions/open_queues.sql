@@ -1,0 +1,34 @@
+-- Of the queues that a node serves, those that may give jobs now. For each one how many jobs (null for
+-- any number), the weight that must stay free for priorities from 7 on, and whether its jobs are counted.
+-- opens_in says in how many seconds a queue that is left out may give jobs again, where that is known.
+create or replace function @schema@.open_queues(
+    wanted text[], its_capacity integer,
+    out open text[], out allowed integer[], out kept integer[], out counted boolean[], out opens_in double precision)
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+as $$
+declare
+    name   text;
+    this   control;
+    its    record;
+begin
+    foreach name in array wanted loop
+        select * into this from control where kind = 'queue' and key = name;
+        its := null;
+        if found then
+            select * into its from allowance(this);
+            opens_in := least(opens_in, its.opens_in);
+            continue when its.jobs = 0;
+            open := open || name;
+            allowed := allowed || its.jobs;
+            kept := kept || ceil(this.reserve * its_capacity)::integer;
+            counted := counted || (this.concurrency is not null);
+        else
+            open := open || name;
+            allowed := allowed || null::integer;
+            kept := kept || 0;
+            counted := counted || false;
+        end if;
+    end loop;
+    open := coalesce(open, '{}');
+end $$;

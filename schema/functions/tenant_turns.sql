@@ -1,0 +1,63 @@
+-- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
+-- shares; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
+-- tenant's part goes to whoever claims next. Systematic sampling gives each its part but for a
+-- fraction of a job, and in the mean exactly its part, however little room there is; so claims need to
+-- remember nothing (Waldspurger and Weihl, Lottery Scheduling, 1994, with less variance).
+--
+-- At most 32 tenants get a turn in one claim; last says where the next claim goes on.
+create or replace function @schema@.tenant_turns(
+    queues text[], room integer, after_tenant text,
+    out tenants text[], out parts integer[], out last text, out opens_in double precision)
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
+declare
+    most    constant integer := 32;
+    found_  text[];
+    this    control;
+    its     record;
+    its_name text;
+    shares  double precision[] := '{}';
+    limits  integer[] := '{}';
+    chance  double precision := random();
+    total   double precision;
+    passed  double precision := 0;
+    before  double precision;
+begin
+    tenants := '{}';
+    parts := '{}';
+    found_ := next_tenants(queues, after_tenant, most);
+    if after_tenant <> '' then
+        found_ := found_ || array(
+            select name from unnest(next_tenants(queues, '', most - cardinality(found_))) with ordinality as again (name, place)
+             where name collate "C" <= after_tenant order by place);
+    end if;
+    if cardinality(found_) = most then
+        last := found_[most];
+    end if;
+    foreach its_name in array found_ loop
+        select * into this from control where kind = 'tenant' and key = its_name;
+        its := null;
+        if found then
+            select * into its from allowance(this);
+            opens_in := least(opens_in, its.opens_in);
+            continue when its.jobs = 0;
+            limits := limits || its.jobs;
+        else
+            limits := limits || null::integer;
+        end if;
+        tenants := tenants || its_name;
+        shares := shares || coalesce(this.share, 1);
+    end loop;
+    total := (select coalesce(sum(share), 0) from unnest(shares) as share)
+        + (exists (select from job_ready where queue = any (queues) and tenant is null))::integer;
+    for each in 1 .. cardinality(tenants) loop
+        before := floor(passed + chance);
+        passed := passed + room * shares[each] / total;
+        parts := parts || least(limits[each], (floor(passed + chance) - before)::integer);
+    end loop;
+end $$;
