@@ -1,0 +1,195 @@
+"""What one transaction enqueues on the short road: nothing is told before its commit."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from attrs import define
+
+from txqueue import WorkItem
+from txqueue.store.connection import Connection
+from txqueue.store.road import Put, Stock, Trip
+from txqueue.store.transaction import Transaction
+
+
+@define
+class Step(WorkItem):
+    """Some work."""
+
+    work_type = "trip.step"
+
+    number: int = 0
+
+
+@define
+class Grouped(WorkItem):
+    """One at a time."""
+
+    work_type = "trip.grouped"
+
+    @property
+    def group(self) -> str:
+        """The same for all."""
+        return "all"
+
+
+class Street:
+    """A road with credit of one node, and a database that numbers what it is given."""
+
+    def __init__(self, weight: int = 10, *, is_own: bool = True) -> None:
+        self.credit = Stock(1, 2, weight, is_own)
+        self.delivered: list[Put] = []
+        self.wakes = 0
+        self.asked: list[str] = []
+        self.is_willing = True
+        self.fails = False
+
+    def stock(self, weight: int) -> Stock | None:
+        """Return the credit if it covers that."""
+        return self.credit if self.credit.weight >= weight else None
+
+    def deliver(self, jobs: Sequence[Put]) -> None:
+        """Note them."""
+        self.delivered += jobs
+
+    def wake(self) -> None:
+        """Note it."""
+        self.wakes += 1
+
+    async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Answer as the stored functions do."""
+        self.asked.append(sql)
+        if self.fails:
+            raise RuntimeError("refused")
+        number = len(self.asked)
+        if "enqueue_assigned" not in sql:
+            return [(number,)]
+        return [(number, 100 + number, 3, 1) if self.is_willing else (number, None, None, None)]
+
+
+@pytest.fixture
+def street() -> Street:
+    """A road with credit for 10."""
+    return Street()
+
+
+def trip(street: Street) -> Trip:
+    """A transaction on it."""
+    return Trip(street, "txqueue")
+
+
+async def test_after_the_commit(street: Street) -> None:
+    """All of them in one message, as the database would write them."""
+    this = trip(street)
+    assert [await this.enqueue(street.query, Step(n), {}) for n in (7, 8)] == [1, 2]
+    assert street.delivered == []
+    this.committed()
+    assert [(job.incarnation, job.lane, job.assignment) for job in street.delivered] == [
+        (2, 3, 101),
+        (2, 3, 102),
+    ]
+    assert json.loads(street.delivered[0].text) == [[1, "trip.step", 0, 1, {"number": 7}, None]]
+    assert (street.credit.weight, street.wakes) == (8, 0)
+
+
+async def test_options_go_with_the_job(street: Street) -> None:
+    """Those that a worker reads."""
+    this = trip(street)
+    await this.enqueue(street.query, Step(), {"timeout": 2.5, "attempts": 3, "priority": 7})
+    this.committed()
+    (entry,) = json.loads(street.delivered[0].text)
+    assert entry[5] == {"timeout": 2.5, "attempts": 3}
+
+
+async def test_a_rollback(street: Street) -> None:
+    """Sends nothing, and the credit is there again; but not if it was withdrawn meanwhile."""
+    this = trip(street)
+    await this.enqueue(street.query, Step(), {})
+    withdrawn = street.credit
+    this.rolled_back()
+    assert (street.delivered, street.wakes, withdrawn.weight) == ([], 0, 10)
+
+
+async def test_a_job_that_is_refused(street: Street) -> None:
+    """Costs no credit."""
+    this = trip(street)
+    street.fails = True
+    with pytest.raises(RuntimeError):
+        await this.enqueue(street.query, Step(), {})
+    this.rolled_back()
+    assert (street.delivered, street.credit.weight) == ([], 10)
+
+
+@pytest.mark.parametrize(
+    ("work", "options"),
+    [
+        (Grouped(), {}),
+        (Step(), {"group": "a"}),
+        (Step(), {"tenant": "a"}),
+        (Step(), {"weight": 11}),
+    ],
+)
+async def test_the_ordinary_road(street: Street, work: WorkItem, options: dict[str, Any]) -> None:
+    """For what needs a decision or is too heavy; the node is woken."""
+    this = trip(street)
+    await this.enqueue(street.query, work, options)
+    this.committed()
+    assert "enqueue_assigned" not in street.asked[0]
+    assert (street.delivered, street.wakes, street.credit.weight) == ([], 1, 10)
+
+
+async def test_the_database_decides(street: Street) -> None:
+    """It may put the job on the ordinary road: the credit is there again."""
+    street.is_willing = False
+    this = trip(street)
+    assert await this.enqueue(street.query, Step(), {}) == 1
+    this.committed()
+    assert (street.delivered, street.wakes, street.credit.weight) == ([], 1, 10)
+
+
+async def test_jobs_of_another_node() -> None:
+    """Only their numbers are told: payloads do not cross hosts."""
+    street = Street(is_own=False)
+    this = trip(street)
+    await this.enqueue(street.query, Step(), {})
+    this.committed()
+    assert [job.text for job in street.delivered] == [""]
+
+
+@pytest.mark.parametrize(
+    "statement", ["savepoint a", "ROLLBACK TO a", "select 1; Rollback to savepoint a"]
+)
+async def test_savepoints(street: Street, statement: str) -> None:
+    """What was enqueued may be undone in part: the node reads what there is."""
+    this = trip(street)
+    await this.enqueue(street.query, Step(), {})
+    this.note_statement("select 1")
+    this.note_statement(statement)
+    await this.enqueue(street.query, Step(), {})
+    this.committed()
+    assert [job.text for job in street.delivered] == ["", ""]
+
+
+class _Quiet(Connection):
+    """A connection whose answers are a street's."""
+
+    def __init__(self, street: Street) -> None:
+        self._street = street
+
+    async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Ask the street."""
+        if "enqueue_many" in sql:
+            return [([1, 2],)]
+        return await self._street.query(sql, parameters)
+
+
+async def test_a_transaction_takes_it(street: Street) -> None:
+    """One job at a time; many at once take the ordinary road, and the node is woken."""
+    this = trip(street)
+    txn = Transaction(_Quiet(street), "txqueue", this)
+    await txn.enqueue(Step())
+    await txn.execute("rollback to a")
+    await txn.enqueue_many([Step(), Step()])
+    this.committed()
+    assert ([job.text for job in street.delivered], street.wakes) == ([""], 1)
