@@ -284,6 +284,7 @@ def test_only_a_unix_socket_can_be_joined() -> None:
     from txqueue.client.membership import joinable
     from txqueue.wire.endpoints import parsed_endpoint
 
-    assert joinable(parsed_endpoint("unix:/run/a.sock"))
+    endpoint = parsed_endpoint("unix:/run/a.sock")
+    assert joinable(endpoint) is endpoint
     with pytest.raises(ConfigurationError, match="cannot join a node at tcp"):
         joinable(parsed_endpoint("tcp:4000"))

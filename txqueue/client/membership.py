@@ -84,7 +84,7 @@ class Membership:
         Deferred.fromCoroutine(self._try())
 
     async def _try(self) -> None:
-        pipe = Pipe({Credit: self._credit, Withdraw: self._withdraw}, lost=lambda: self._lost(pipe))
+        pipe = self._new_pipe()
         self._joining = Deferred.fromCoroutine(self._join(pipe))
         error: Exception | None = None
         try:
@@ -95,6 +95,18 @@ class Membership:
         self._joining = None
         if error is not None:
             self._not_joined(pipe, error)
+
+    def _new_pipe(self) -> Pipe:
+        """Make one; what comes over one that was given up is not heard."""
+
+        def credit(**said: Any) -> dict[str, Any]:
+            return self._credit(**said) if pipe is self._pipe else {}
+
+        def withdraw(incarnation: int) -> dict[str, Any]:
+            return self._withdraw(incarnation) if pipe is self._pipe else {}
+
+        pipe = Pipe({Credit: credit, Withdraw: withdraw}, lost=lambda: self._lost(pipe))
+        return pipe
 
     async def _join(self, pipe: Pipe) -> None:
         await self._endpoint.connect(self._reactor, PipeFactory(pipe), PATIENCE)
