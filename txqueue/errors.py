@@ -1,6 +1,7 @@
 """Every error txqueue raises: each says what is wrong, why, and how to mend it."""
 
 __all__ = [
+    "AdminRefused",
     "ConfigurationError",
     "DatabaseUnavailable",
     "EmbeddedUnavailable",
@@ -48,6 +49,10 @@ class SchemaMismatch(TxqueueError):
 
 class NodeUnavailable(TxqueueError):
     """No node answers at an endpoint."""
+
+
+class AdminRefused(TxqueueError):
+    """A node refuses what an operator asks of it; nothing was changed."""
 
 
 class EmbeddedUnavailable(TxqueueError):

@@ -8,11 +8,49 @@ from typing import Any
 
 from txqueue.words import age, amount
 
-__all__ = ["queues", "warnings"]
+__all__ = ["node_document", "queues", "summary", "warnings"]
 
 Row = Mapping[str, Any]
 SERVING = ("alive", "draining")
 OLD_SNAPSHOT = 300.0
+
+
+def node_document(node: Row, now: datetime) -> dict[str, Any]:
+    """Return what is told of a node: its row, and the ages by the database's clock."""
+    since = {"heartbeat_seconds": node["heartbeat_at"], "up_seconds": node["started_at"]}
+    ages = {name: round((now - moment).total_seconds(), 3) for name, moment in since.items()}
+    return {**node, **ages}
+
+
+def summary(
+    *,
+    live: Sequence[Row],
+    recent: Iterable[Row],
+    nodes: Sequence[Row],
+    snapshots: Iterable[Row],
+    history: Iterable[Row],
+    now: datetime,
+) -> dict[str, Any]:
+    """Say how all is.
+
+    Args:
+        live: Counts by queue, work_type, state and waiting_for.
+        recent: What each queue completed of late.
+        nodes: The nodes.
+        snapshots: What keeps vacuum from its work.
+        history: About how many jobs there are of each state that is history.
+        now: The database's clock.
+
+    Returns:
+        A dictionary with ``queues, nodes, warnings, history, at``.
+    """
+    return {
+        "queues": queues(live, recent, nodes, now),
+        "nodes": [node_document(node, now) for node in nodes],
+        "warnings": warnings(live, nodes, snapshots, now),
+        "history": {row["state"]: row["jobs"] for row in history},
+        "at": now,
+    }
 
 
 def queues(

@@ -9,6 +9,14 @@ import pytest
 
 from txqueue.cli.options import Options
 from txqueue.cli.root import run
+from txqueue.store.questions import (
+    about_actions,
+    about_all,
+    about_controls,
+    about_jobs,
+    about_nodes,
+    about_queues,
+)
 from txqueue.store.reading import Reader, Session
 
 Txqueue = Callable[..., Any]
@@ -163,10 +171,11 @@ def test_the_read_only_role_may_look(session: Session) -> None:
     """The role that dashboards use."""
     session.rows("set role txqueue_read")
     reader = Reader(session)
-    assert (reader.live_jobs(), reader.nodes(), reader.recent_done()) == ([], [], [])
-    assert reader.history() == {"done": 0, "cancelled": 0}
-    assert reader.jobs({}, 10) == []
-    reader.old_snapshots()
+    assert reader.find(about_all("txqueue"))["history"] == {"done": 0, "cancelled": 0}
+    assert reader.find(about_nodes("txqueue")) == reader.find(about_queues("txqueue")) == []
+    assert reader.find(about_jobs("txqueue", {}, 10))[0] == []
+    assert reader.find(about_controls("txqueue")) == []
+    assert reader.find(about_actions("txqueue", None, 10)) == []
 
 
 def test_the_rate_reads_only_the_end_of_history(session: Session) -> None:

@@ -22,6 +22,7 @@ VALUES: Final = frozenset(
         "txqueue.errors",
         "txqueue.job",
         "txqueue.outcome",
+        "txqueue.page",
         "txqueue.payload",
         "txqueue.policy",
         "txqueue.priority",
@@ -60,11 +61,13 @@ ONLY_IN: Final = {
 SERVICE_PACKAGES: Final = ("txqueue.node", "txqueue.worker")
 """Their modules are services, which do not import each other."""
 
-ASSEMBLERS: Final = frozenset({"__init__", "__main__", "service"})
+ASSEMBLERS: Final = frozenset({"__init__", "__main__", "cluster", "service"})
 """The modules of those packages that put the services together."""
 
 PARTS: Final = {
     "txqueue.node.alarm": "what the services are made of: a wait, and a step done again",
+    "txqueue.node.peer": "one other master as this one sees it; the mesh is the service",
+    "txqueue.node.settings": "values: how a node runs",
     "txqueue.node.worker": "one worker process as its master sees it; the pool is the service",
     "txqueue.worker.chunk": "how a chunk's text is read; it knows no service",
     "txqueue.worker.running": "what the services hand on: a job as its handler sees it",

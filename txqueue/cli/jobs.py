@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from txqueue.cli.asking import found
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import facts, note, show, styled, table
 from txqueue.words import age, duration, moment, plain
@@ -16,6 +17,11 @@ from txqueue.words import age, duration, moment, plain
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
+
+    from txqueue.admin import Admin
+    from txqueue.store.questions import Inquiry, Rows
+
+    Listed = tuple[Rows, datetime, int | None]
 
 __all__ = ["job", "jobs"]
 
@@ -30,6 +36,7 @@ NUMBER = click.IntRange(0, LARGEST)
 @click.option("--queue", help="Only jobs of this queue.")
 @click.option("--type", "work_type", help="Only jobs of this work type.")
 @click.option("--group", help="Only jobs of this group.")
+@click.option("--tenant", help="Only jobs of this tenant.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
@@ -37,15 +44,14 @@ NUMBER = click.IntRange(0, LARGEST)
 @click.pass_obj
 def jobs(options: Options, /, limit: int, **filters: str | int | None) -> None:
     """List jobs, the newest first."""
-    from txqueue.store.reading import Reader, Session
+    from txqueue.store.questions import about_jobs
 
-    with Session(options.chosen_dsn, options.chosen_schema) as session:
-        reader = Reader(session)
-        # One more than is shown tells whether there is more.
-        found, now = reader.jobs(filters, limit + 1), reader.now()
-    shown = found[:limit]
-    more = shown[-1]["job_id"] if len(found) > limit else None
-    show(options, {"jobs": shown, "next": more}, lambda: _list(shown, now))
+    listed, now, more = found(
+        options,
+        lambda schema: _first(about_jobs(schema, filters, limit + 1), limit),
+        lambda admin: _listed(admin, filters, limit),
+    )
+    show(options, {"jobs": listed, "next": more}, lambda: _list(listed, now))
     if more is not None:
         note(options, f"More: --after {more}")
 
@@ -55,20 +61,39 @@ def jobs(options: Options, /, limit: int, **filters: str | int | None) -> None:
 @click.pass_obj
 def job(options: Options, job_id: int) -> None:
     """Show all there is of a job."""
-    from txqueue.store.reading import Reader, Session
+    from txqueue.store.questions import about_job
 
-    with Session(options.chosen_dsn, options.chosen_schema) as session:
-        reader = Reader(session)
-        found, now = reader.job(job_id), reader.now()
-    show(options, found, lambda: _whole(found, now))
+    whole = found(
+        options, lambda schema: about_job(schema, job_id), lambda admin: admin.job(job_id)
+    )
+    show(options, whole, lambda: _whole(whole, whole["at"]))
 
 
-def _list(found: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[RenderableType]:
-    if not found:
+def _first(inquiry: Inquiry[tuple[Rows, datetime]], limit: int) -> Inquiry[Listed]:
+    """One more than is shown tells whether there is more."""
+    rows, now = yield from inquiry
+    return rows[:limit], now, rows[limit - 1]["job_id"] if len(rows) > limit else None
+
+
+async def _listed(admin: Admin, filters: Mapping[str, str | int | None], limit: int) -> Listed:
+    """As many as are wanted, however many pages that takes."""
+    rows: Rows = []
+    texts = {name: None if value is None else str(value) for name, value in filters.items()}
+    after = texts.pop("after")
+    while True:
+        page = await admin.jobs_page(after=after, limit=limit - len(rows), **texts)
+        rows += page.jobs
+        after = page.next
+        if after is None or len(rows) >= limit:
+            return rows, page.at, None if after is None else int(after)
+
+
+def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[RenderableType]:
+    if not rows:
         yield styled("No such job.")
         return
     columns = [">job", "state", "type", "queue", ">prio", ">runs", "group", "when"]
-    yield table("Jobs", columns, (_row(each, now) for each in found))
+    yield table("Jobs", columns, (_row(each, now) for each in rows))
 
 
 def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
@@ -109,6 +134,11 @@ def _whole(row: Mapping[str, Any], now: datetime) -> Iterator[RenderableType]:
         yield ""
         yield styled("Error", "bold red")
         yield styled(row["error"].rstrip())
+    if row["actions"]:
+        yield ""
+        columns = ["when", "who", "did"]
+        acts = ([moment(each["at"], now), each["who"], each["what"]] for each in row["actions"])
+        yield table("Done by hand", columns, acts)
 
 
 def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
@@ -118,8 +148,9 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
     yield "queue", row["queue"]
     yield "priority", str(row["priority"])
     yield "weight", str(row["weight"])
-    if row["group"]:
-        yield "group", row["group"]
+    for name in ("group", "tenant"):
+        if row[name]:
+            yield name, row[name]
     yield "runs", _runs(row)
     if row["node"]:
         yield "node", row["node"]

@@ -22,6 +22,7 @@ class Options:
     Attributes:
         dsn: The database, when the command line names it.
         schema: The schema, when the command line names it.
+        node: The admin endpoint of a node, when the command line names it.
         json: Whether to print JSON instead of tables.
         no_color: Whether to print without colours.
         debug: Whether an error shows its traceback.
@@ -29,6 +30,7 @@ class Options:
 
     dsn: str | None = None
     schema: str | None = None
+    node: str | None = None
     json: bool = False
     no_color: bool = False
     debug: bool = False
@@ -38,7 +40,8 @@ class Options:
         """The settings, looked up as everywhere: flag, environment, file, libpq's own."""
         from txqueue.settings import Settings
 
-        return Settings({"dsn": self.dsn, "schema": self.schema}, os.environ, Path.cwd())
+        given = {"dsn": self.dsn, "schema": self.schema, "node": self.node}
+        return Settings(given, os.environ, Path.cwd())
 
     @property
     def chosen_dsn(self) -> str:
@@ -66,6 +69,9 @@ def _everywhere() -> list[click.Parameter]:
     return [
         _option("--dsn", metavar="DSN", help="The database; TXQUEUE_DSN keeps it out of sight."),
         _option("--schema", metavar="NAME", help="The schema of the tables (default: txqueue)."),
+        _option(
+            "--node", metavar="ENDPOINT", help="Ask, or act through, the node that answers there."
+        ),
         _option("--json", is_flag=True, help="Print one JSON document."),
         _option("--no-color", is_flag=True, help="Print without colours."),
         _option("--debug", is_flag=True, help="Show the traceback of an error."),

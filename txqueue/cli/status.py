@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.nodes import node_document, node_table
+from txqueue.cli.asking import found
+from txqueue.cli.nodes import node_table
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled, table
-from txqueue.situation import queues, warnings
 from txqueue.words import age, amount, rate
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from txqueue.store.reading import Reader
 
 __all__ = ["status"]
 
@@ -27,22 +26,10 @@ BAR = 12
 @click.pass_obj
 def status(options: Options) -> None:
     """Show the queues, the nodes, and what is wrong."""
-    from txqueue.store.reading import Reader, Session
+    from txqueue.store.questions import about_all
 
-    with Session(options.chosen_dsn, options.chosen_schema) as session:
-        document = _document(Reader(session))
+    document = found(options, about_all, lambda admin: admin.status())
     show(options, document, lambda: _tables(document))
-
-
-def _document(reader: Reader) -> dict[str, Any]:
-    live, nodes, now = reader.live_jobs(), reader.nodes(), reader.now()
-    return {
-        "queues": queues(live, reader.recent_done(), nodes, now),
-        "nodes": [node_document(node, now) for node in nodes],
-        "warnings": warnings(live, nodes, reader.old_snapshots(), now),
-        "history": reader.history(),
-        "at": now,
-    }
 
 
 def _tables(document: Mapping[str, Any]) -> Iterator[RenderableType]:
@@ -52,7 +39,7 @@ def _tables(document: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield styled("No queue has jobs, and no node serves one.")
     yield ""
     nodes = [node for node in document["nodes"] if node["state"] != "stopped"]
-    yield node_table(nodes, document["at"]) if nodes else styled("No node runs.")
+    yield node_table(nodes) if nodes else styled("No node runs.")
     stopped = len(document["nodes"]) - len(nodes)
     history = document["history"]
     yield ""

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 
 from txqueue.wire.commands import Inspect
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.pipe import Greet, PipeServer
+from txqueue.wire.pipe import Greet, Pipe, PipeServer, Responders
 
 __all__ = ["Admin"]
 
@@ -29,6 +29,7 @@ class Admin(Service):
         endpoint: Where.
         describe: Returns what is to be said of the node: plain data, no secret.
         failed: Called when it cannot listen.
+        responders: Returns what operators may ask and do over a connection.
         greet: Called with the pipe of everybody who connects; says what it may say besides.
     """
 
@@ -41,6 +42,8 @@ class Admin(Service):
         endpoint: Endpoint,
         describe: Callable[[], Mapping[str, Any]],
         failed: Callable[[], None],
+        *,
+        responders: Callable[[Pipe], Responders],
         greet: Greet | None = None,
     ) -> None:
         self._reactor = reactor
@@ -48,7 +51,9 @@ class Admin(Service):
         self._describe = describe
         self._failed = failed
         self._listening: Deferred[Any] | None = None
-        self._server = PipeServer({Inspect: self._inspect}, MOST_CONNECTED, greet)
+        self._responders = responders
+        self._greet = greet
+        self._server = PipeServer({Inspect: self._inspect}, MOST_CONNECTED, self._greeted)
 
     def startService(self) -> None:
         """Begin to listen."""
@@ -61,6 +66,10 @@ class Admin(Service):
         super().stopService()
         self._server.hang_up()
         return self._listening.addCallback(_closed) if self._listening is not None else None
+
+    def _greeted(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
+        more, left = self._greet(pipe) if self._greet is not None else ({}, _nothing)
+        return {**more, **self._responders(pipe)}, left
 
     def _inspect(self) -> dict[str, Any]:
         return {"node": json.dumps(self._describe())}
@@ -76,3 +85,7 @@ class Admin(Service):
 
 def _closed(port: Any) -> Any:
     return None if port is None else port.stopListening()
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -10,7 +10,7 @@ from txpostgres.txpostgres import RollbackFailed
 
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, SchemaMismatch
 
-__all__ = ["is_passing", "translated", "translation"]
+__all__ = ["answered", "is_passing", "translated", "translation"]
 
 # Raised by the stored function refuse().
 _REFUSAL = "TXQ01"
@@ -103,3 +103,25 @@ def translated() -> Iterator[None]:
         if other is error:
             raise
         raise other from None
+
+
+@contextmanager
+def answered(patience: float) -> Iterator[None]:
+    """Raise txqueue's errors for who looks or acts; where it has none, say what the server said.
+
+    Args:
+        patience: Seconds after which the server gives up a statement.
+    """
+    try:
+        with translated():
+            yield
+    except psycopg2.errors.QueryCanceled:
+        raise Refused(
+            f"the database did not answer within {patience:g} s",
+            "ask for less, for instance one --state",
+        ) from None
+    except psycopg2.errors.InsufficientPrivilege as error:
+        raise Refused(_primary(error), "connect as a member of a role of txqueue") from None
+    except psycopg2.Error as error:
+        said = error.diag.message_primary or " ".join(str(error).split())
+        raise Refused(f"the database refuses: {said}", error.diag.message_hint or "") from None

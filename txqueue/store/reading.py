@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import psycopg2
 
-from txqueue.errors import JobNotFound, Refused
-from txqueue.job import read_json
-from txqueue.store.failures import translated
+from txqueue.store.failures import answered
+from txqueue.store.questions import Inquiry
 from txqueue.store.schema import checked_name
 from txqueue.store.version import check
 
 __all__ = ["Reader", "Session"]
 
+T = TypeVar("T")
+
 CONNECT_TIMEOUT = 10
 # A question about a job may have to read all of history; nobody waits for longer than this.
 PATIENCE_MS = 30_000
-
-_LISTED = """
-    job.job_id, job.state::text as state, job.waiting_for, job.work_type, job.queue, job.priority,
-    job.weight, job."group", job.attempt, job.deaths, job.node_id, node.name as node,
-    job.not_before, job.not_after, job.rank, job.enqueued_at, job.assigned_at, job.started_at,
-    job.finished_at
-"""
-_FILTERS = {
-    "state": "job.state = %s::{schema}.job_state",
-    "queue": "job.queue = %s",
-    "work_type": "job.work_type = %s",
-    "group": 'job."group" = %s',
-    "after": "job.job_id < %s",
-}
 
 
 class Session:
@@ -52,7 +38,7 @@ class Session:
         self, dsn: str, schema: str = "txqueue", application_name: str = "txqueue"
     ) -> None:
         self.schema = checked_name(schema)
-        with _errors():
+        with answered(PATIENCE_MS / 1000):
             self._connection = psycopg2.connect(
                 dsn, application_name=application_name, connect_timeout=CONNECT_TIMEOUT
             )
@@ -133,7 +119,7 @@ class Session:
     def _run(
         self, sql: str, parameters: Sequence[object]
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        with _errors(), self._connection.cursor() as cursor:
+        with answered(PATIENCE_MS / 1000), self._connection.cursor() as cursor:
             cursor.execute(sql, parameters or None)
             if cursor.description is None:
                 return [], []
@@ -155,92 +141,19 @@ class Reader:
         session.rows(f"set statement_timeout = {PATIENCE_MS}")
         session.rows("set default_transaction_read_only = on")
         self._session = session
-        self._schema = session.schema
 
-    def now(self) -> datetime:
-        """Return the database's clock, by which all ages are counted."""
-        moment: datetime = self._session.value("select clock_timestamp()")
-        return moment
+    @property
+    def schema(self) -> str:
+        """The name of the schema."""
+        return self._session.schema
 
-    def live_jobs(self) -> list[dict[str, Any]]:
-        """Return counts by queue, work_type, state and waiting_for, with the oldest not_before."""
-        return self._view("live_jobs", "queue, work_type, state, waiting_for")
-
-    def recent_done(self) -> list[dict[str, Any]]:
-        """Return how many jobs each queue completed of late, and since when."""
-        return self._view("recent_done", "queue")
-
-    def history(self) -> dict[str, int]:
-        """Return about how many jobs are done and cancelled."""
-        return {row["state"]: row["jobs"] for row in self._view("history_size", "state")}
-
-    def nodes(self) -> list[dict[str, Any]]:
-        """Return the nodes as they are now."""
-        return self._view("node_status", "name")
-
-    def old_snapshots(self) -> list[dict[str, Any]]:
-        """Return what keeps vacuum from its work."""
-        return self._view("old_snapshots", "since nulls last, name")
-
-    def jobs(self, filters: Mapping[str, object], limit: int) -> list[dict[str, Any]]:
-        """Return jobs, the newest first, without their payloads.
-
-        Args:
-            filters: ``state, queue, work_type, group``, and ``after``, the number after which to
-                go on; what is None does not count.
-            limit: At most so many.
-        """
-        chosen = {key: value for key, value in filters.items() if value is not None}
-        conditions = [_FILTERS[key].format(schema=self._schema) for key in chosen]
-        where = "where " + " and ".join(conditions) if conditions else ""
-        return self._session.dicts(
-            f"select {_LISTED} from {self._schema}.job as job"
-            f" left join {self._schema}.node_info as node on node.node_id = job.node_id"
-            f" {where} order by job.job_id desc limit %s",
-            (*chosen.values(), limit),
-        )
-
-    def job(self, job_id: int) -> dict[str, Any]:
-        """Return all there is of a job, with its node's name and its type's policy.
-
-        Raises:
-            JobNotFound: When there is none of that number.
-        """
-        rows = self._session.dicts(
-            f"select {_LISTED}, job.options::text as options, job.payload::text as payload,"
-            " job.result::text as result, job.error, kind.policy"
-            f" from {self._schema}.job as job"
-            f" left join {self._schema}.node_info as node on node.node_id = job.node_id"
-            f" left join {self._schema}.work_type as kind on kind.work_type = job.work_type"
-            " where job.job_id = %s",
-            (job_id,),
-        )
-        if not rows:
-            raise JobNotFound(
-                f"there is no job {job_id}", "check the number; old history is dropped"
-            )
-        read = {name: read_json(rows[0][name]) for name in ("options", "payload", "result")}
-        return {**rows[0], **read}
-
-    def _view(self, name: str, order: str) -> list[dict[str, Any]]:
-        return self._session.dicts(f"select * from {self._schema}.{name} order by {order}")
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    """Raise txqueue's errors; where it has none, say what the server said."""
-    try:
-        with translated():
-            yield
-    except psycopg2.errors.QueryCanceled:
-        raise Refused(
-            f"the database did not answer within {PATIENCE_MS // 1000} s",
-            "ask for less, for instance one --state",
-        ) from None
-    except psycopg2.errors.InsufficientPrivilege as error:
-        raise Refused(
-            str(error.diag.message_primary), "connect as a member of a role of txqueue"
-        ) from None
-    except psycopg2.Error as error:
-        said = error.diag.message_primary or " ".join(str(error).split())
-        raise Refused(f"the database refuses: {said}", error.diag.message_hint or "") from None
+    def find(self, inquiry: Inquiry[T]) -> T:
+        """Return what an inquiry finds out."""
+        rows = None
+        while True:
+            try:
+                question = inquiry.send(rows) if rows is not None else next(inquiry)
+            except StopIteration as found:
+                answer: T = found.value
+                return answer
+            rows = self._session.dicts(question.sql, question.parameters)

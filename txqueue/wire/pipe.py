@@ -10,7 +10,7 @@ from twisted.internet.protocol import Factory, connectionDone
 from twisted.protocols import amp
 from twisted.python.failure import Failure
 
-__all__ = ["Greet", "Pipe", "PipeFactory", "PipeServer"]
+__all__ = ["Greet", "Pipe", "PipeFactory", "PipeServer", "Responders"]
 
 Responders = Mapping[type[amp.Command], Callable[..., Any]]
 Greet = Callable[["Pipe"], tuple[Responders, Callable[[], None]]]

@@ -1,0 +1,101 @@
+"""Whom the commands ask: a node, which can also act, or the database."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from txqueue.cli.options import Options
+from txqueue.errors import NodeUnavailable
+
+if TYPE_CHECKING:
+    from txqueue.admin import Admin
+    from txqueue.store.questions import Inquiry
+
+__all__ = ["acted", "found"]
+
+T = TypeVar("T")
+
+
+def found(
+    options: Options, inquire: Callable[[str], Inquiry[T]], ask: Callable[[Admin], Awaitable[T]]
+) -> T:
+    """Return what the node says that was named, or the database if none was or it does not answer.
+
+    Args:
+        options: Name both.
+        inquire: Returns what to ask the database, given the name of the schema.
+        ask: Asks the node the same.
+    """
+    if options.settings.get("node"):
+        try:
+            return _through(options, _named(options), ask)
+        except NodeUnavailable as error:
+            click.echo(f"note: {error.what}; asking the database instead", err=True)
+    return _looked_up(options, inquire)
+
+
+def acted(options: Options, act: Callable[[Admin], Awaitable[T]]) -> T:
+    """Have a node act: the one that was named, or the one of this host.
+
+    Args:
+        options: Name it.
+        act: Says to it what to do.
+
+    Raises:
+        NodeUnavailable: When there is none, or it does not answer.
+    """
+    return _through(options, _named(options) or _of_this_host(options), act)
+
+
+def _named(options: Options) -> str:
+    """As for clients, ``auto`` is the node of this host."""
+    named = str(options.settings.get("node", ""))
+    return _of_this_host(options) if named == "auto" else named
+
+
+def _of_this_host(options: Options) -> str:
+    path = Path(options.settings.node_socket(socket.gethostname()).removeprefix("unix:"))
+    others = sorted(path.parent.glob("*.sock"))
+    if not path.exists() and len(others) == 1:
+        # A node with another name than the host's.
+        path = others[0]
+    if not path.exists():
+        raise NodeUnavailable(
+            f"no node is named, and none of this host listens at {path}",
+            "name one that runs: --node ENDPOINT or TXQUEUE_NODE, as its --admin says",
+        )
+    return f"unix:{path}"
+
+
+def _through(options: Options, endpoint: str, ask: Callable[[Admin], Awaitable[T]]) -> T:
+    from txqueue.admin import Admin
+    from txqueue.client.blocking import run_in_reactor
+
+    settings = options.settings
+
+    async def run(reactor: Any) -> T:
+        tls = {"tls_dir": settings.get("tls_dir"), "name": settings.get("operator", _account())}
+        async with await Admin.connect(endpoint, reactor=reactor, **tls) as admin:
+            return await ask(admin)
+
+    answer: T = run_in_reactor(run)
+    return answer
+
+
+def _account() -> str:
+    import getpass
+
+    return getpass.getuser()
+
+
+def _looked_up(options: Options, inquire: Callable[[str], Inquiry[T]]) -> T:
+    from txqueue.store.reading import Reader, Session
+
+    with Session(options.chosen_dsn, options.chosen_schema) as session:
+        reader = Reader(session)
+        return reader.find(inquire(reader.schema))

@@ -1,0 +1,217 @@
+"""Answers operators and does what they ask, for the whole cluster: the database knows it all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
+from txqueue.page import Page, as_text, first_page, joined, numbers
+from txqueue.store import questions
+from txqueue.store.acting import LIMITS, Acting
+from txqueue.store.asking import Asking
+from txqueue.store.pool import Pool
+from txqueue.wire import admin_commands as wire
+from txqueue.wire.caller import caller_of
+from txqueue.wire.pipe import Pipe, Responders
+
+__all__ = ["Desk"]
+
+# More jobs than this do not fit into a page anyway.
+MOST_LISTED = 500
+Answer = Mapping[str, Any]
+
+
+class Desk:
+    """What operators may ask and do.
+
+    Args:
+        pool: Where to ask and to act.
+        schema: The name of the schema.
+        describe: Returns what the node says of itself without asking the database.
+        cancelled: Told of a job that is to be cancelled: incarnation, assignment, number, by whom.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        pool: Pool,
+        schema: str,
+        *,
+        describe: Callable[[], Mapping[str, Any]],
+        cancelled: Callable[[int, int, int, str], None],
+    ) -> None:
+        self._asking = Asking(pool)
+        self._acting = Acting(pool, schema)
+        self._schema = schema
+        self._describe = describe
+        self._cancelled = cancelled
+
+    def responders(self, pipe: Pipe) -> Responders:
+        """Return what carries out each command for whoever is at the other end of a connection."""
+        functions: dict[type[Any], Callable[..., Awaitable[Answer]]] = {
+            wire.ListNodes: self._list_nodes,
+            wire.ListQueues: self._list_queues,
+            wire.GetStatus: self._get_status,
+            wire.ListJobs: self._list_jobs,
+            wire.GetJob: self._get_job,
+            wire.ListControls: self._list_controls,
+            wire.ListActions: self._list_actions,
+            wire.Pause: self._pause,
+            wire.Resume: self._resume,
+            wire.SetLimit: self._set_limit,
+            wire.Cancel: self._cancel,
+            wire.Retry: self._retry,
+            wire.SetPriority: self._set_priority,
+            wire.Drain: self._drain,
+            wire.Undrain: self._undrain,
+        }
+        return {
+            command: partial(self._answer, pipe, function)
+            for command, function in functions.items()
+        }
+
+    def _answer(
+        self, pipe: Pipe, function: Callable[..., Awaitable[Answer]], **arguments: Any
+    ) -> Deferred[Answer]:
+        return Deferred.fromCoroutine(self._answered(pipe, function, arguments))
+
+    async def _answered(
+        self, pipe: Pipe, function: Callable[..., Awaitable[Answer]], arguments: Mapping[str, Any]
+    ) -> Answer:
+        """Answer, whatever happens: an error that the command does not name ends the connection."""
+        try:
+            return await function(caller_of(pipe.transport), **arguments)
+        except AdminRefused:
+            raise
+        except TxqueueError as error:
+            raise AdminRefused(" ".join(str(error).split())) from None
+        except Exception as error:
+            self.log.failure("an operator's command failed")
+            raise AdminRefused(
+                f"the node has a fault: {type(error).__name__}", "see its log, please report it"
+            ) from None
+
+    # What can be asked. Who asks makes no difference.
+
+    async def _list_nodes(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
+        own = self._describe()
+        try:
+            found = await self._asking.find(questions.about_nodes(self._schema))
+        except DatabaseUnavailable:
+            # It can still say how it is itself.
+            return {"nodes": as_text([own]), "next": ""}
+        rows = [
+            {**row, **own} if row["incarnation"] == own["incarnation"] else row for row in found
+        ]
+        return _paged("nodes", _after(rows, after, "name"), "name")
+
+    async def _list_queues(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
+        rows = await self._asking.find(questions.about_queues(self._schema))
+        return _paged("queues", _after(rows, after, "queue"), "queue")
+
+    async def _get_status(self, who: str) -> Answer:  # noqa: ARG002
+        return {"status": as_text(await self._asking.find(questions.about_all(self._schema)))}
+
+    async def _list_jobs(
+        self,
+        who: str,  # noqa: ARG002
+        after: str | None = None,
+        limit: int | None = None,
+        **filters: str | None,
+    ) -> Answer:
+        wanted = min(MOST_LISTED if limit is None else max(1, limit), MOST_LISTED)
+        chosen = {**filters, "after": _number(after)}
+        # One more than is wanted tells whether there is more.
+        asked = questions.about_jobs(self._schema, chosen, wanted + 1)
+        rows, now = await self._asking.find(asked)
+        page = first_page(rows[:wanted])
+        is_last = page.is_whole and len(rows) <= wanted
+        return {**_answer("jobs", page, "job_id", is_last=is_last), "at": now.isoformat()}
+
+    async def _get_job(self, who: str, job_id: int) -> Answer:  # noqa: ARG002
+        return {"job": as_text(await self._asking.find(questions.about_job(self._schema, job_id)))}
+
+    async def _list_controls(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
+        rows = await self._asking.find(questions.about_controls(self._schema))
+        named = [{**row, "name": f"{row['kind']} {row['key']}"} for row in rows]
+        return _paged("controls", _after(named, after, "name"), "name")
+
+    async def _list_actions(
+        self,
+        who: str,  # noqa: ARG002
+        subject: str | None = None,
+        after: str | None = None,
+    ) -> Answer:
+        asked = questions.about_actions(self._schema, _number(after), MOST_LISTED + 1, subject)
+        rows = await self._asking.find(asked)
+        page = first_page(rows[:MOST_LISTED])
+        is_last = page.is_whole and len(rows) <= MOST_LISTED
+        return _answer("actions", page, "action_id", is_last=is_last)
+
+    # What can be done. Each leaves a row that says who did it.
+
+    async def _pause(self, who: str, kind: str, key: str) -> Answer:
+        return {"changed": await self._acting.pause(kind, key, who)}
+
+    async def _resume(self, who: str, kind: str, key: str) -> Answer:
+        return {"changed": await self._acting.resume(kind, key, who)}
+
+    async def _set_limit(
+        self, who: str, kind: str, key: str, cleared: str | None = None, **limits: float | None
+    ) -> Answer:
+        names = [name.strip() for name in (cleared or "").split(",") if name.strip()]
+        given = {name: limits.get(name) for name in LIMITS}
+        control = await self._acting.set_limit(kind, key, given, names, who)
+        return {"control": json.dumps(control)}
+
+    async def _cancel(self, who: str, ids: str) -> Answer:
+        done = await self._acting.cancel(numbers(ids), who)
+        for held in done.requested:
+            self._cancelled(*held, who)
+        requested = [job_id for _, _, job_id in done.requested]
+        return {
+            "cancelled": joined(done.ended),
+            "requested": joined(requested),
+            "refused": joined(done.refused),
+        }
+
+    async def _retry(self, who: str, ids: str) -> Answer:
+        retried, refused = await self._acting.retry(numbers(ids), who)
+        return {"retried": joined(retried), "refused": joined(refused)}
+
+    async def _set_priority(self, who: str, ids: str, priority: int) -> Answer:
+        changed, refused = await self._acting.set_priority(numbers(ids), priority, who)
+        return {"changed": joined(changed), "refused": joined(refused)}
+
+    async def _drain(self, who: str, name: str) -> Answer:
+        return {"changed": await self._acting.drain(name, who)}
+
+    async def _undrain(self, who: str, name: str) -> Answer:
+        return {"changed": await self._acting.undrain(name, who)}
+
+
+def _number(text: str | None) -> int | None:
+    return numbers(text)[0] if text else None
+
+
+def _after(rows: Sequence[Answer], after: str | None, key: str) -> Sequence[Answer]:
+    """Leave out what earlier pages had; the rows are sorted by the key."""
+    names = sorted(rows, key=lambda row: str(row[key]))
+    return [row for row in names if row[key] > after] if after else names
+
+
+def _paged(name: str, rows: Sequence[Answer], key: str) -> Answer:
+    page = first_page(rows)
+    return _answer(name, page, key, is_last=page.is_whole)
+
+
+def _answer(name: str, page: Page, key: str, *, is_last: bool) -> Answer:
+    is_end = is_last or page.last is None
+    return {name: page.text, "next": "" if is_end or page.last is None else str(page.last[key])}

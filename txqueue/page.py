@@ -1,0 +1,129 @@
+"""Long lists in pages: how much of a list fits into one answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from attrs import frozen
+
+from txqueue.errors import AdminRefused
+
+__all__ = [
+    "LARGEST_PAGE",
+    "MOST_NUMBERS",
+    "Page",
+    "as_text",
+    "first_page",
+    "joined",
+    "numbers",
+    "read_document",
+]
+
+LARGEST_PAGE = 60_000
+# What one act may name, so that its transaction is short.
+MOST_NUMBERS = 1_000
+LARGEST_NUMBER = 2**63 - 1
+_MOMENTS = frozenset({"at", "since", "rank", "oldest", "not_before", "not_after"})
+_LISTS = {"nodes", "actions"}
+
+
+@frozen
+class Page:
+    """The beginning of a list.
+
+    Attributes:
+        text: It, as a JSON array.
+        last: Its last element; None if it is empty.
+        is_whole: Whether nothing of the list is left out.
+    """
+
+    text: str
+    last: Mapping[str, Any] | None
+    is_whole: bool
+
+
+def first_page(rows: Iterable[Mapping[str, Any]], at_most: int = LARGEST_PAGE) -> Page:
+    """Return as much of a list as fits, and at least one element.
+
+    Args:
+        rows: The list.
+        at_most: Bytes of the JSON text.
+    """
+    texts: list[str] = []
+    last: Mapping[str, Any] | None = None
+    size = len("[]")
+    for row in rows:
+        text = as_text(row)
+        size += len(text.encode()) + 1
+        if texts and size > at_most:
+            return Page(f"[{','.join(texts)}]", last, is_whole=False)
+        texts.append(text)
+        last = row
+    return Page(f"[{','.join(texts)}]", last, is_whole=True)
+
+
+def joined(ids: Iterable[int]) -> str:
+    """Return numbers of jobs as the commands carry them."""
+    return ",".join(map(str, ids))
+
+
+def numbers(text: str) -> list[int]:
+    """Return the numbers of jobs that `joined` made text of.
+
+    Raises:
+        AdminRefused: When they are none.
+    """
+    parts = [part for part in text.split(",") if part.strip()]
+    try:
+        found = [int(part) for part in parts]
+    except ValueError:
+        raise AdminRefused(
+            f"{text[:100]!r} are not numbers of jobs", "join them by commas: 1,2,3"
+        ) from None
+    if len(found) > MOST_NUMBERS or not all(0 <= number <= LARGEST_NUMBER for number in found):
+        raise AdminRefused(
+            f"these are not up to {MOST_NUMBERS} numbers of jobs", "act on fewer at a time"
+        )
+    return found
+
+
+def as_text(document: object) -> str:
+    """Return a document as JSON text: moments in ISO 8601, lengths of time in seconds."""
+    return json.dumps(document, default=_plain, ensure_ascii=False)
+
+
+def read_document(text: str) -> Any:
+    """Return what `as_text` wrote, its moments as datetimes again, but for those of payloads."""
+    document = json.loads(text)
+    if document is None:
+        return None
+    if isinstance(document, list):
+        return [_with_moments(row) for row in document]
+    for name in _LISTS & document.keys():
+        document[name] = [_with_moments(row) for row in document[name]]
+    return _with_moments(document)
+
+
+def _with_moments(row: dict[str, Any]) -> dict[str, Any]:
+    for name, value in row.items():
+        if (name in _MOMENTS or name.endswith("_at")) and isinstance(value, str):
+            row[name] = _moment(value)
+    return row
+
+
+def _moment(text: str) -> datetime | str:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return text
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return str(value)

@@ -1,0 +1,103 @@
+"""The calls of the stored functions by which operators act: each leaves a row that says who."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.defer import DeferredLock
+
+from txqueue.store.failures import answered
+from txqueue.store.pool import Pool
+
+__all__ = ["LIMITS", "Acting", "Cancelled"]
+
+LIMITS = ("concurrency", "rate", "burst", "share", "reserve")
+PATIENCE = 8
+_BOUNDED = f"set local statement_timeout = {PATIENCE * 1000}; "
+
+
+@frozen
+class Cancelled:
+    """What became of jobs that were to be cancelled.
+
+    Attributes:
+        ended: Those that have ended by it.
+        requested: Those that a node holds: incarnation, assignment and number each.
+        refused: Those that had ended before, or never were.
+    """
+
+    ended: list[int]
+    requested: list[tuple[int, int, int]]
+    refused: list[int]
+
+
+class Acting:
+    """Acts on behalf of operators, one act at a time.
+
+    Args:
+        pool: Where the calls run.
+        schema: The name of the schema.
+    """
+
+    def __init__(self, pool: Pool, schema: str) -> None:
+        self._pool = pool
+        self._schema = schema
+        self._turn = DeferredLock()
+
+    async def _row(self, call: str, *arguments: object) -> Sequence[Any]:
+        await self._turn.acquire()
+        try:
+            with answered(PATIENCE):
+                sql = f"{_BOUNDED}select * from {self._schema}.{call}"
+                rows = await self._pool.query(sql, arguments)
+        finally:
+            self._turn.release()
+        return rows[0]
+
+    async def pause(self, kind: str, key: str, who: str) -> bool:
+        """Start nothing of a queue, a group or a tenant; tells whether that is new."""
+        return bool((await self._row("pause(%s, %s, %s)", kind, key, who))[0])
+
+    async def resume(self, kind: str, key: str, who: str) -> bool:
+        """Go on with a queue, a group or a tenant; tells whether that is new."""
+        return bool((await self._row("resume(%s, %s, %s)", kind, key, who))[0])
+
+    async def set_limit(
+        self, kind: str, key: str, limits: Mapping[str, object], cleared: Sequence[str], who: str
+    ) -> dict[str, Any] | None:
+        """Set limits and lift others; returns the control that is left, if one is."""
+        given = [limits.get(name) for name in LIMITS]
+        marks = ", ".join(["%s"] * (len(given) + 3))
+        call = f"set_limit({marks}, %s::text[])"
+        control = (await self._row(call, kind, key, *given, who, list(cleared)))[0]
+        left: dict[str, Any] | None = json.loads(control) if isinstance(control, str) else control
+        return left
+
+    async def cancel(self, ids: Sequence[int], who: str) -> Cancelled:
+        """Cancel jobs."""
+        ended, held, refused = await self._row("cancel(%s::bigint[], %s)", list(ids), who)
+        return Cancelled(ended, [(a, b, c) for a, b, c in held], refused)
+
+    async def retry(self, ids: Sequence[int], who: str) -> tuple[list[int], list[int]]:
+        """Run jobs again; returns those that do, and those that do not."""
+        retried, refused = await self._row("retry(%s::bigint[], %s)", list(ids), who)
+        return retried, refused
+
+    async def set_priority(
+        self, ids: Sequence[int], priority: int, who: str
+    ) -> tuple[list[int], list[int]]:
+        """Give jobs another priority; returns those that have it, and those that cannot."""
+        call = "set_priority(%s::bigint[], %s, %s)"
+        changed, refused = await self._row(call, list(ids), priority, who)
+        return changed, refused
+
+    async def drain(self, name: str, who: str) -> bool:
+        """Have a node take nothing more; tells whether that is new."""
+        return bool((await self._row("drain_node(%s, %s)", name, who))[0])
+
+    async def undrain(self, name: str, who: str) -> bool:
+        """Have a draining node take jobs again; tells whether that is new."""
+        return bool((await self._row("undrain_node(%s, %s)", name, who))[0])

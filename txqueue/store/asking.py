@@ -1,0 +1,56 @@
+"""Asks the database without blocking, one inquiry at a time, each bounded in time."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from twisted.internet.defer import DeferredLock
+
+from txqueue.store.failures import answered
+from txqueue.store.pool import Pool
+from txqueue.store.questions import Inquiry
+
+__all__ = ["Asking"]
+
+T = TypeVar("T")
+
+# Shorter than the patience of a node's pool, which would drop the connection.
+PATIENCE = 8
+_BOUNDED = f"set local statement_timeout = {PATIENCE * 1000}; set transaction read only; "
+
+
+class Asking:
+    """Asks on behalf of operators: whatever they ask, most connections are left for the work.
+
+    Args:
+        pool: Where to ask.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._turn = DeferredLock()
+
+    async def find(self, inquiry: Inquiry[T]) -> T:
+        """Return what an inquiry finds out.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            Refused: When it takes too long.
+        """
+        await self._turn.acquire()
+        try:
+            with answered(PATIENCE):
+                return await self._found(inquiry)
+        finally:
+            self._turn.release()
+
+    async def _found(self, inquiry: Inquiry[T]) -> T:
+        rows = None
+        while True:
+            try:
+                question = inquiry.send(rows) if rows is not None else next(inquiry)
+            except StopIteration as found:
+                answer: T = found.value
+                return answer
+            sql = _BOUNDED + question.sql
+            rows = await self._pool.query_dicts(sql, question.parameters)

@@ -1,0 +1,179 @@
+"""What can be asked of the queue without changing it, whether the asker blocks or not.
+
+Each inquiry is a generator: it yields questions, is sent their rows, and returns what it found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from txqueue.errors import JobNotFound
+from txqueue.job import read_json
+from txqueue.situation import node_document, queues, summary
+
+__all__ = [
+    "Inquiry",
+    "Question",
+    "Rows",
+    "about_actions",
+    "about_all",
+    "about_controls",
+    "about_job",
+    "about_jobs",
+    "about_nodes",
+    "about_obstacles",
+    "about_queues",
+]
+
+_LISTED = """
+    job.job_id, job.state::text as state, job.waiting_for, job.work_type, job.queue, job.priority,
+    job.weight, job."group", job.tenant, job.attempt, job.deaths, job.node_id, node.name as node,
+    job.not_before, job.not_after, job.rank, job.enqueued_at, job.assigned_at, job.started_at,
+    job.finished_at
+"""
+_FILTERS = {
+    "state": "job.state = %s::{schema}.job_state",
+    "queue": "job.queue = %s",
+    "work_type": "job.work_type = %s",
+    "group": 'job."group" = %s',
+    "tenant": "job.tenant = %s",
+    "after": "job.job_id < %s",
+}
+# What was done to one job is told with it, the latest of it.
+_ACTIONS_TOLD = 20
+
+
+Rows = list[dict[str, Any]]
+T = TypeVar("T")
+
+
+@frozen
+class Question:
+    """A statement that only reads, and its parameters."""
+
+    sql: str
+    parameters: Sequence[object] = ()
+
+
+Inquiry = Generator[Question, Rows, T]
+
+
+def about_all(schema: str) -> Inquiry[dict[str, Any]]:
+    """How all is: the queues, the nodes, what is wrong; see `summary`."""
+    return summary(
+        live=(yield _view(schema, "live_jobs", "queue, work_type, state, waiting_for")),
+        recent=(yield _view(schema, "recent_done", "queue")),
+        nodes=(yield _view(schema, "node_status", "name")),
+        snapshots=(yield _view(schema, "old_snapshots", "since nulls last, name")),
+        history=(yield _view(schema, "history_size", "state")),
+        now=(yield from _clock()),
+    )
+
+
+def about_queues(schema: str) -> Inquiry[list[dict[str, Any]]]:
+    """Each queue that has jobs, had some of late, or is served."""
+    live = yield _view(schema, "live_jobs", "queue, work_type, state, waiting_for")
+    recent = yield _view(schema, "recent_done", "queue")
+    nodes = yield _view(schema, "node_status", "name")
+    return queues(live, recent, nodes, (yield from _clock()))
+
+
+def about_nodes(schema: str) -> Inquiry[list[dict[str, Any]]]:
+    """The nodes as they are now."""
+    nodes = yield _view(schema, "node_status", "name")
+    now = yield from _clock()
+    return [node_document(node, now) for node in nodes]
+
+
+def about_jobs(
+    schema: str, filters: Mapping[str, object], limit: int
+) -> Inquiry[tuple[list[dict[str, Any]], datetime]]:
+    """Jobs, the newest first, without their payloads; and the database's clock.
+
+    Args:
+        schema: The name of the schema.
+        filters: ``state, queue, work_type, group, tenant``, and ``after``, the number after which
+            to go on; what is None does not count.
+        limit: At most so many.
+    """
+    chosen = {key: value for key, value in filters.items() if value is not None}
+    conditions = [_FILTERS[key].format(schema=schema) for key in chosen]
+    where = "where " + " and ".join(conditions) if conditions else ""
+    rows = yield Question(
+        f"select {_LISTED} from {schema}.job as job"
+        f" left join {schema}.node_info as node on node.node_id = job.node_id"
+        f" {where} order by job.job_id desc limit %s",
+        (*chosen.values(), limit),
+    )
+    return rows, (yield from _clock())
+
+
+def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
+    """All there is of a job, with its node's name, its type's policy, and what was done to it.
+
+    Raises:
+        JobNotFound: When there is none of that number.
+    """
+    rows = yield Question(
+        f"select {_LISTED}, job.options::text as options, job.payload::text as payload,"
+        " job.result::text as result, job.error, kind.policy"
+        f" from {schema}.job as job"
+        f" left join {schema}.node_info as node on node.node_id = job.node_id"
+        f" left join {schema}.work_type as kind on kind.work_type = job.work_type"
+        " where job.job_id = %s",
+        (job_id,),
+    )
+    if not rows:
+        raise JobNotFound(f"there is no job {job_id}", "check the number; old history is dropped")
+    read = {name: read_json(rows[0][name]) for name in ("options", "payload", "result")}
+    acts = yield from about_actions(schema, None, _ACTIONS_TOLD, f"job {job_id}")
+    return {**rows[0], **read, "actions": acts, "at": (yield from _clock())}
+
+
+def about_obstacles(schema: str, job_id: int) -> Inquiry[dict[str, Any] | None]:
+    """What must be known to explain why a job does not run."""
+    rows = yield Question(f"select {schema}.explain_facts(%s) as facts", (job_id,))
+    facts: dict[str, Any] | None = rows[0]["facts"]
+    return facts
+
+
+def about_controls(schema: str) -> Inquiry[list[dict[str, Any]]]:
+    """What is paused or limited."""
+    columns = "kind, key, is_paused, concurrency, rate, burst, share, reserve"
+    return (yield Question(f"select {columns} from {schema}.control order by kind, key"))
+
+
+def about_actions(
+    schema: str, before: int | None, limit: int, subject: str | None = None
+) -> Inquiry[list[dict[str, Any]]]:
+    """Who did what when, the latest first.
+
+    Args:
+        schema: The name of the schema.
+        before: Only what has a smaller number.
+        limit: At most so many.
+        subject: Only what was done to this one.
+    """
+    return (
+        yield Question(
+            f"select action_id, at, who, what, subject, detail from {schema}.action"
+            " where (%s::bigint is null or action_id < %s) and (%s::text is null or subject = %s)"
+            " order by action_id desc limit %s",
+            (before, before, subject, subject, limit),
+        )
+    )
+
+
+def _clock() -> Inquiry[datetime]:
+    """The database's clock, by which all ages are counted."""
+    rows = yield Question("select clock_timestamp() as now")
+    now: datetime = rows[0]["now"]
+    return now
+
+
+def _view(schema: str, name: str, order: str) -> Question:
+    return Question(f"select * from {schema}.{name} order by {order}")

@@ -1,0 +1,54 @@
+"""Who is at the other end of a connection: what the kernel or a certificate says, no message."""
+
+from __future__ import annotations
+
+import pwd
+import socket
+import struct
+from typing import Any
+
+from txqueue.errors import AdminRefused
+from txqueue.wire.tls import OPERATOR, peer_name
+
+__all__ = ["caller_of"]
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+def caller_of(transport: Any) -> str:
+    """Return the name of who is at the other end of an admin connection.
+
+    Args:
+        transport: Of a connection over which something has been said.
+
+    Returns:
+        The account's name over a unix socket, the operator's over TLS, else ``tcp ADDRESS``.
+
+    Raises:
+        AdminRefused: When it is TLS, and the certificate is not an operator's.
+    """
+    if hasattr(transport, "getPeerCertificate"):
+        return _certified(transport)
+    handle = transport.getHandle()
+    if handle.family == socket.AF_UNIX:
+        return _account(handle)
+    return f"tcp {transport.getPeer().host}"
+
+
+def _certified(transport: Any) -> str:
+    named = peer_name(transport)
+    if named is None or named[0] != OPERATOR:
+        raise AdminRefused(
+            "the certificate is not an operator's",
+            "issue one: txqueue certs issue NAME --operator, and use that",
+        )
+    return named[1]
+
+
+def _account(handle: socket.socket) -> str:
+    packed = handle.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, uid, _ = _CREDENTIALS.unpack(packed)
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
