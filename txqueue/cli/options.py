@@ -83,7 +83,8 @@ def _split_help(command: click.Command, context: click.Context, formatter: Any) 
     records: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
-        if record is not None:
+        # An argument is told of in the usage line.
+        if record is not None and record[1]:
             records[parameter.callback is not _keep].append(record)
     for title, own in (("Options", True), ("Options of every command", False)):
         if records[own]:

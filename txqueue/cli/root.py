@@ -10,6 +10,8 @@ from typing import NoReturn
 
 import click
 
+from txqueue.cli.acts import drain, limit, pause, resume, undrain
+from txqueue.cli.acts_on_jobs import cancel, priority, retry
 from txqueue.cli.bench import bench
 from txqueue.cli.certs import certs
 from txqueue.cli.demo import demo
@@ -35,7 +37,9 @@ def root(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (demo, migrate, enqueue, status, nodes, jobs, job, bench, certs):
+_LOOKING = (demo, migrate, enqueue, status, nodes, jobs, job)
+_ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)
+for _command in (*_LOOKING, *_ACTING, bench, certs):
     root.add_command(_command)
 
 

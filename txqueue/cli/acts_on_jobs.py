@@ -1,0 +1,181 @@
+"""The commands that act on jobs, named by number or by what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import frozen
+
+from txqueue.cli.asking import acted
+from txqueue.cli.jobs import NUMBER
+from txqueue.cli.options import Command, Options
+from txqueue.cli.output import show, styled
+from txqueue.words import amount
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from txqueue.admin import Admin
+
+__all__ = ["cancel", "priority", "retry"]
+
+Act = Callable[["Admin", Sequence[int]], Awaitable[Mapping[str, list[int]]]]
+BATCH = 1000
+LISTED = 10
+
+
+CANCELLABLE = ("waiting", "ready", "assigned")
+RETRIABLE = ("failed", "cancelled", "waiting")
+UNTAKEN = ("waiting", "ready")
+
+
+@frozen
+class Chosen:
+    """Which jobs are meant: those of some numbers, or all that match."""
+
+    ids: Sequence[int]
+    filters: Mapping[str, str | None]
+    states: Sequence[str]
+
+    async def batches(self, admin: Admin) -> AsyncIterator[list[int]]:
+        """Give their numbers, some at a time."""
+        if self.ids:
+            yield list(self.ids)
+            return
+        batch: list[int] = []
+        async for job in admin.jobs(**self.filters):
+            if job["state"] in self.states:
+                batch.append(job["job_id"])
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+
+def _choosing(states: Sequence[str]) -> Callable[[Any], Any]:
+    """Give a command the words by which jobs are chosen, all of one of some states among them."""
+
+    def decorate(function: Any) -> Any:
+        for each in (
+            click.option("--tenant", help="Only jobs of this tenant."),
+            click.option("--group", help="Only jobs of this group."),
+            click.option("--type", "work_type", help="Only jobs of this work type."),
+            click.option("--queue", help="Only jobs of this queue."),
+            click.option("--state", type=click.Choice(states), help="Only jobs in this state."),
+            click.option("--all", "is_all", is_flag=True, help="All jobs that match these:"),
+            click.argument("ids", metavar="[ID]...", nargs=-1, type=NUMBER),
+        ):
+            function = each(function)
+        return function
+
+    return decorate
+
+
+@click.command(cls=Command, short_help="End jobs, running ones too.")
+@_choosing(CANCELLABLE)
+@click.pass_obj
+def cancel(options: Options, /, ids: Sequence[int], **given: Any) -> int:
+    """End jobs: those that wait at once, running ones as soon as their node hears of it.
+
+    A coroutine is interrupted; a function in a thread is told, and ends by itself.
+    """
+    sums = _act(options, _chosen(ids, given, CANCELLABLE), _cancel)
+    words = {
+        "cancelled": "cancelled",
+        "requested": "held by a node, which is asked to end",
+        "refused": "not cancelled: ended before, or never there",
+    }
+    return _tell(options, sums, words, is_exact=bool(ids))
+
+
+@click.command(cls=Command, short_help="Run failed or cancelled jobs again.")
+@_choosing(RETRIABLE)
+@click.pass_obj
+def retry(options: Options, /, ids: Sequence[int], **given: Any) -> int:
+    """Run failed or cancelled jobs again; those that wait for another attempt run now."""
+    if given["is_all"] and given["state"] is None:
+        given["state"] = "failed"
+    sums = _act(options, _chosen(ids, given, RETRIABLE), _retry)
+    words = {
+        "retried": "to run again",
+        "refused": "left as they are: not failed, not cancelled, in no wait for an attempt",
+    }
+    return _tell(options, sums, words, is_exact=bool(ids))
+
+
+@click.command(cls=Command, short_help="Give jobs another priority.")
+@click.argument("to", metavar="PRIORITY", type=click.IntRange(0, 9))
+@_choosing(UNTAKEN)
+@click.pass_obj
+def priority(options: Options, /, to: int, ids: Sequence[int], **given: Any) -> int:
+    """Give jobs that no node has taken yet another PRIORITY, 0 to 9; larger goes first."""
+
+    async def act(admin: Admin, some: Sequence[int]) -> Mapping[str, list[int]]:
+        changed, refused = await admin.set_priority(some, to)
+        return {"changed": changed, "refused": refused}
+
+    sums = _act(options, _chosen(ids, given, UNTAKEN), act)
+    words = {
+        "changed": f"of priority {to} now",
+        "refused": "left as they are: taken by a node, ended, or never there",
+    }
+    return _tell(options, sums, words, is_exact=bool(ids))
+
+
+async def _cancel(admin: Admin, some: Sequence[int]) -> Mapping[str, list[int]]:
+    done = await admin.cancel(some)
+    return {"cancelled": done.cancelled, "requested": done.requested, "refused": done.refused}
+
+
+async def _retry(admin: Admin, some: Sequence[int]) -> Mapping[str, list[int]]:
+    retried, refused = await admin.retry(some)
+    return {"retried": retried, "refused": refused}
+
+
+def _chosen(ids: Sequence[int], given: Mapping[str, Any], states: Sequence[str]) -> Chosen:
+    filters = {name: value for name, value in given.items() if name != "is_all"}
+    has_filter = any(value is not None for value in filters.values())
+    if ids and (given["is_all"] or has_filter):
+        raise click.UsageError("give numbers of jobs or --all with filters, not both")
+    if not ids and not (given["is_all"] and has_filter):
+        raise click.UsageError("give numbers of jobs, or --all and what they have in common")
+    return Chosen(ids, filters, states)
+
+
+def _act(options: Options, chosen: Chosen, act: Act) -> dict[str, list[int]]:
+    async def run(admin: Admin) -> dict[str, list[int]]:
+        sums: dict[str, list[int]] = {}
+        async for batch in chosen.batches(admin):
+            for name, ids in (await act(admin, batch)).items():
+                sums.setdefault(name, []).extend(ids)
+        return sums
+
+    return acted(options, run)
+
+
+def _tell(
+    options: Options, sums: Mapping[str, list[int]], words: Mapping[str, str], *, is_exact: bool
+) -> int:
+    """Say what became of the jobs; the exit status is 1 if one that was named was refused."""
+    document = {name: sums.get(name, []) for name in words}
+
+    def lines() -> Iterator[RenderableType]:
+        for name, said in words.items():
+            if document[name]:
+                style = "yellow" if name == "refused" else ""
+                yield styled(f"{_named(document[name])} {said}.", style)
+        if not any(document.values()):
+            yield styled("No such job.")
+
+    show(options, document, lines)
+    return int(is_exact and bool(document["refused"]))
+
+
+def _named(ids: Sequence[int]) -> str:
+    if len(ids) == 1:
+        return f"Job {ids[0]}:"
+    listed = f" ({', '.join(map(str, ids))})" if len(ids) <= LISTED else ""
+    return f"{amount(len(ids))} jobs{listed}:"

@@ -1,0 +1,50 @@
+"""Asks a node about itself, at its admin endpoint."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twisted.internet.defer import TimeoutError
+from twisted.internet.error import ConnectError, ConnectionClosed
+
+from txqueue.errors import NodeUnavailable
+from txqueue.wire.commands import Inspect
+from txqueue.wire.endpoints import Endpoint
+from txqueue.wire.pipe import Pipe, PipeFactory
+
+__all__ = ["inspect_node"]
+
+PATIENCE = 10
+
+
+async def inspect_node(reactor: Any, endpoint: Endpoint) -> dict[str, Any]:
+    """Return what a node says of itself.
+
+    Args:
+        reactor: Connects.
+        endpoint: Where the node listens.
+
+    Raises:
+        NodeUnavailable: When nobody answers there in time, or somebody who is no node.
+    """
+    pipe = Pipe({}, lost=lambda: None)
+    try:
+        await endpoint.connect(reactor, PipeFactory(pipe), PATIENCE)
+        answer = await pipe.say(Inspect).addTimeout(PATIENCE, reactor)
+        node: dict[str, Any] = json.loads(answer["node"])
+    except (ConnectError, ConnectionClosed, TimeoutError) as error:
+        said = str(error).rstrip(".") or type(error).__name__
+        raise NodeUnavailable(
+            f"no node answers at {endpoint}: {said}",
+            "see that it runs, and give the --admin or --state-dir that it was given",
+        ) from None
+    finally:
+        _hang_up(pipe)
+    return node
+
+
+def _hang_up(pipe: Pipe) -> None:
+    transport: Any = pipe.transport
+    if transport is not None:
+        transport.abortConnection()
