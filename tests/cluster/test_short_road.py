@@ -1,10 +1,8 @@
-"""Processes that have joined a node: their jobs need no claim, and nothing is sent before commit."""
+"""Processes that joined a node: their jobs need no claim, and nothing is sent before commit."""
 
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-
-import pytest
 
 from tests.cluster.app import Grouped, Noted
 from tests.cluster.database import Database
@@ -19,36 +17,145 @@ async def joined(node: Node) -> AsyncIterator[WorkQueue]:
     """A queue that has joined a node, and has credit."""
     queue = await WorkQueue.connect(node.database.dsn, node=f"unix:{socket_of(node)}")
     try:
-        await eventually(lambda: has_credit(queue), PATIENCE)
+        await eventually(lambda: credit(queue), PATIENCE)
         yield queue
     finally:
         await queue.close()
 
 
-def has_credit(queue: WorkQueue) -> bool:
-    """Whether a job would be assigned at once."""
-    return queue._membership is not None and queue._membership.stock(1) is not None
+def credit(queue: WorkQueue) -> int:
+    """What it may enqueue assigned."""
+    assert queue.membership is not None
+    return queue.membership.credit
 
 
-def is_short(db: Database, job_id: int) -> bool:
-    """Whether a job was enqueued assigned, which is the same moment but for the transaction's."""
-    job = db.row(
-        "select assigned_at - enqueued_at < interval '20 ms' as soon, lane from txqueue.job"
-        " where job_id = %s",
-        job_id,
-    )
-    return bool(job["soon"])
+def delivered(queue: WorkQueue) -> int:
+    """How many jobs it has told of."""
+    assert queue.membership is not None
+    return queue.membership.delivered
+
+
+class Undone(Exception):
+    """Rolls a transaction back."""
 
 
 async def test_jobs_are_delivered(nodes: Nodes, db: Database) -> None:
-    """One at a time, or several in a transaction, more than there is credit for; each runs once."""
+    """One at a time, or many in a transaction, more than there is credit for; each runs once."""
     node = await nodes.start("--workers", "2").up(2)
     async with joined(node) as queue:
         ids = [await queue.enqueue(Noted()) for _ in range(50)]
+        assert delivered(queue) > 0
         async with queue.transaction() as txn:
             ids += [await txn.enqueue(Noted()) for _ in range(50)]
             assert db.value("select count(*) from txqueue.job where job_id = %s", ids[-1]) == 0
         for job_id in ids:
             await queue.wait(job_id, PATIENCE)
         assert db.runs() == dict.fromkeys(ids, 1)
-        assert db.value("select count(*) from txqueue.job where handed = 1") == 0
+        await eventually(lambda: credit(queue), PATIENCE)
+
+
+async def test_what_was_not_committed(nodes: Nodes, db: Database) -> None:
+    """Is never performed: neither a transaction rolled back, nor a part of one."""
+    node = await nodes.start("--workers", "1").up()
+    async with joined(node) as queue:
+        before = credit(queue)
+        try:
+            async with queue.transaction() as txn:
+                await txn.enqueue(Noted())
+                raise Undone
+        except Undone:
+            pass
+        assert (delivered(queue), credit(queue)) == (0, before)
+        async with queue.transaction() as txn:
+            kept = [await txn.enqueue(Noted())]
+            await txn.execute("savepoint here")
+            await txn.enqueue(Noted())
+            await txn.execute("rollback to here")
+            kept.append(await txn.enqueue(Noted()))
+        for job_id in [*kept, await queue.enqueue(Noted())]:
+            await queue.wait(job_id, PATIENCE)
+        assert sorted(db.runs()) == [*kept, kept[-1] + 1]
+
+
+async def test_jobs_that_need_a_decision(nodes: Nodes, db: Database) -> None:
+    """Take the ordinary road in the same transaction; the node is told to look for them."""
+    node = await nodes.start("--workers", "1").up()
+    async with joined(node) as queue:
+        async with queue.transaction() as txn:
+            short = await txn.enqueue(Noted())
+            ids = [await txn.enqueue(Grouped("a", number)) for number in range(3)]
+            ids += await txn.enqueue_many([Noted(), Noted()])
+        for job_id in [short, *ids]:
+            await queue.wait(job_id, PATIENCE)
+        assert delivered(queue) == 1
+
+
+async def test_a_lost_message(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """The node finds what it was handed and nobody told it of."""
+    node = await nodes.start("--workers", "1").up()
+    info = node.info
+    text = "select job_id from txqueue.enqueue_assigned(%s, %s, %s, '{}')"
+    work_type = Noted.work_type
+    job_id = db.value(text, info["node_id"], info["incarnation"], work_type)
+    assert db.job(job_id)["handed"] == 1
+    await queue.wait(job_id, PATIENCE)
+    assert db.runs() == {job_id: 1}
+
+
+async def test_a_killed_node(nodes: Nodes, db: Database) -> None:
+    """What it was handed runs elsewhere; its client goes on, and joins its next run."""
+    killed = await nodes.start("--workers", "1", TXQUEUE_LEASE="2").up()
+    async with joined(killed) as queue:
+        handed = [await queue.enqueue(Noted(3.0)) for _ in range(3)]
+        assert delivered(queue) == 3
+        killed.kill()
+        await eventually(lambda: credit(queue) == 0, PATIENCE)
+        handed += [await queue.enqueue(Noted()) for _ in range(3)]
+        assert delivered(queue) == 3
+        endpoint = f"unix:{socket_of(killed)}"
+        again = nodes.start(
+            "--workers", "1", "--admin", endpoint, name=killed.name, TXQUEUE_LEASE="2"
+        )
+        await again.up()
+        await eventually(lambda: credit(queue), PATIENCE)
+        handed.append(await queue.enqueue(Noted()))
+        assert delivered(queue) == 4
+        for job_id in handed:
+            await queue.wait(job_id, PATIENCE)
+        assert {db.job(job_id)["incarnation"] for job_id in handed} == {again.info["incarnation"]}
+
+
+async def test_a_draining_node(nodes: Nodes, db: Database) -> None:
+    """Gives no more credit, performs what was delivered, and its client goes on without it."""
+    node = await nodes.start("--workers", "1").up()
+    async with joined(node) as queue:
+        running = await queue.enqueue(Noted(2.0))
+        await eventually(db.runs, PATIENCE)
+        node.signal(signal.SIGTERM)
+        await eventually(lambda: credit(queue) == 0, PATIENCE)
+        later = await queue.enqueue(Noted())
+        assert db.job(later)["state"] == "ready"
+        await queue.wait(running, PATIENCE)
+        node.ended()
+        await nodes.start("--workers", "1").up()
+        await queue.wait(later, PATIENCE)
+    assert (db.runs(), db.runs("end")) == ({running: 1, later: 1}, {running: 1, later: 1})
+
+
+async def test_a_node_of_another_queue(
+    nodes: Nodes, db: Database, database18: str, queue: WorkQueue
+) -> None:
+    """Refuses a client whose queue is in another database; the client enqueues as ever."""
+    from txqueue.store.migrations import migrate
+
+    node = await nodes.start("--workers", "1").up()
+    migrate(database18)
+    other = await WorkQueue.connect(database18, node=f"unix:{socket_of(node)}")
+    try:
+        assert credit(other) == 0
+        await other.enqueue(Noted())
+        assert delivered(other) == 0
+    finally:
+        await other.close()
+    await eventually(lambda: "enqueues to another queue wanted to join" in node.log, PATIENCE)
+    await queue.wait(await queue.enqueue(Noted()), PATIENCE)

@@ -12,9 +12,8 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater, react
 
 from txqueue.bench.work import Timed
-from txqueue.client.asking import inspect_node
+from txqueue.client.membership import Membership
 from txqueue.client.queue import WorkQueue
-from txqueue.wire.endpoints import parsed_endpoint
 
 __all__ = ["main"]
 
@@ -37,17 +36,17 @@ async def run(reactor: Any, node: str, warm_up: int, jobs: int, every: float) ->
         The seconds it took, and how many jobs were delivered without a claim.
     """
     queue = await WorkQueue.connect(node=node)
+    membership = queue.membership
+    assert membership is not None
     try:
-        await _credit(reactor, node)
+        await _credit(reactor, membership)
         await _send(reactor, queue, warm_up, every, is_timed=False)
-        before = (await _road(reactor, node))["delivered"]
-        began = time.monotonic()
+        before, began = membership.delivered, time.monotonic()
         await _send(reactor, queue, jobs, every, is_timed=True)
         seconds = time.monotonic() - began
-        delivered = (await _road(reactor, node))["delivered"] - before
     finally:
         await queue.close()
-    return {"seconds": seconds, "delivered": delivered}
+    return {"seconds": seconds, "delivered": membership.delivered - before}
 
 
 async def _send(reactor: Any, queue: WorkQueue, jobs: int, every: float, *, is_timed: bool) -> None:
@@ -60,16 +59,10 @@ async def _send(reactor: Any, queue: WorkQueue, jobs: int, every: float, *, is_t
     await gatherResults(enqueued)
 
 
-async def _credit(reactor: Any, node: str) -> None:
+async def _credit(reactor: Any, membership: Membership) -> None:
     deadline = time.monotonic() + PATIENCE
-    while not (await _road(reactor, node))["credit"] and time.monotonic() < deadline:
+    while not membership.credit and time.monotonic() < deadline:
         await deferLater(reactor, LOOK)
-
-
-async def _road(reactor: Any, node: str) -> dict[str, int]:
-    said = await inspect_node(reactor, parsed_endpoint(node))
-    road: dict[str, int] = said["short_road"]
-    return road
 
 
 def main() -> None:

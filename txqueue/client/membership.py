@@ -31,6 +31,9 @@ class Membership:
         reactor: Connects and times.
         endpoint: The node's admin endpoint, a unix socket.
         identity: What tells the queue from every other.
+
+    Attributes:
+        delivered: How many jobs a node was told of that need no claim.
     """
 
     log = Logger()
@@ -45,6 +48,12 @@ class Membership:
         self._retry: Timer | None = None
         self._pause = FIRST_PAUSE
         self._is_open = False
+        self.delivered = 0
+
+    @property
+    def credit(self) -> int:
+        """The weight of the jobs that may be enqueued assigned before a node is heard again."""
+        return sum(stock.weight for stock in self._stocks.values())
 
     async def open(self) -> None:
         """Try to join, and go on trying until closed."""
@@ -74,6 +83,7 @@ class Membership:
             heads = [[job.incarnation, job.lane, job.assignment, job.weight] for job in jobs]
             texts = "\n".join([job.text for job in jobs])
             self._pipe.say_now(Deliver, heads=json.dumps(heads), texts=texts)
+            self.delivered += len(jobs)
 
     def wake(self) -> None:
         """Have the node look for jobs that nobody is assigned."""

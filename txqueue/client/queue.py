@@ -41,14 +41,14 @@ class WorkQueue:
         pool: Its connections.
         schema: The name of txqueue's schema.
         reactor: Times the waits.
-        membership: The node that this process has joined, if any.
+        membership: The node that this process joins, if any.
     """
 
     def __init__(
         self, pool: Pool, schema: str, reactor: Any, membership: Membership | None = None
     ) -> None:
         self._pool = pool
-        self._membership = membership
+        self.membership = membership
         self._schema = checked_name(schema)
         self._reactor = reactor
         self._waiting = Waiting(reactor, self._ended_of)
@@ -132,7 +132,7 @@ class WorkQueue:
 
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue work in a transaction of its own; see `Transaction.enqueue`."""
-        if self._membership is None:
+        if self.membership is None:
             rows = await self._pool.query(*enqueue_call(self._schema, work, options))
             return int(rows[0][0])
         async with self._trip() as trip:
@@ -194,17 +194,17 @@ class WorkQueue:
     async def close(self) -> None:
         """Close the connections; whoever still waits gets an error."""
         self._waiting.stop()
-        if self._membership is not None:
-            self._membership.close()
+        if self.membership is not None:
+            self.membership.close()
         self._pool.close()
 
     @asynccontextmanager
     async def _trip(self) -> AsyncIterator[Trip | None]:
         """What is enqueued meanwhile is delivered at the end, if that was reached by a commit."""
-        if self._membership is None:
+        if self.membership is None:
             yield None
             return
-        trip = Trip(self._membership, self._schema)
+        trip = Trip(self.membership, self._schema)
         try:
             yield trip
         except BaseException:
