@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from attrs import asdict, frozen
 
 from txqueue.policy import MOST_AHEAD, Load, NodeLoad
 
-__all__ = ["NodeReport", "Transfer", "ahead_of", "drain_shares", "overflow", "tail_shares", "theft"]
+__all__ = [
+    "NodeReport",
+    "Transfer",
+    "Unstarted",
+    "ahead_of",
+    "drain_shares",
+    "overflow",
+    "tail_shares",
+    "theft",
+]
 
 _NUMBERS = ("outstanding", "limit", "ahead", "excess", "workers", "memory")
 
@@ -50,12 +59,17 @@ class NodeReport:
     @property
     def free(self) -> int:
         """Weight that it can be handed."""
-        return 0 if self.is_draining else max(0, self.limit - self.outstanding)
+        return 0 if self.is_draining else max(0, self.limit - self.outstanding + self.excess)
 
     @property
     def idle(self) -> int:
         """Weight that it could start at once."""
-        return 0 if self.is_draining else max(0, self.capacity - self.outstanding)
+        return min(self.free, max(0, self.capacity - self.outstanding + self.ahead))
+
+    @property
+    def burden(self) -> tuple[int, ...]:
+        """What the others are told of at once when it changes."""
+        return (self.outstanding, self.limit, self.ahead, self.excess, self.is_draining)
 
     @property
     def as_load(self) -> NodeLoad:
@@ -94,6 +108,47 @@ class NodeReport:
             is_draining=bool(said.get("is_draining")) or node["state"] != "alive",
             version=str(said.get("version", ""))[:100],
         )
+
+
+@frozen
+class Unstarted:
+    """Jobs that workers gave up before they started them.
+
+    Attributes:
+        jobs: The assignment and the number of each.
+        weight: Of all together; of a part of them about so much.
+    """
+
+    jobs: Sequence[tuple[int, int]] = ()
+    weight: int = 0
+
+    def __add__(self, other: Unstarted) -> Unstarted:
+        return Unstarted([*self.jobs, *other.jobs], self.weight + other.weight)
+
+    @property
+    def ids(self) -> dict[int, list[int]]:
+        """Their numbers, by assignment."""
+        found: dict[int, list[int]] = {}
+        for assignment, job_id in self.jobs:
+            found.setdefault(assignment, []).append(job_id)
+        return found
+
+    def without(self, gone: Collection[int]) -> Unstarted:
+        """Return those whose numbers are not among the ones that are gone."""
+        return self._part([job for job in self.jobs if job[1] not in gone])
+
+    def cut(self, weight: int) -> tuple[Unstarted, Unstarted]:
+        """Divide them into some of about a weight, and the rest."""
+        jobs = -(-weight * len(self.jobs) // max(1, self.weight))
+        return self._part(self.jobs[:jobs]), self._part(self.jobs[jobs:])
+
+    def batches(self, most: int) -> list[Unstarted]:
+        """Divide them into parts of at most so many jobs."""
+        starts = range(0, len(self.jobs), most)
+        return [self._part(self.jobs[start : start + most]) for start in starts]
+
+    def _part(self, jobs: Sequence[tuple[int, int]]) -> Unstarted:
+        return Unstarted(jobs, self.weight * len(jobs) // max(1, len(self.jobs)))
 
 
 @frozen

@@ -18,7 +18,8 @@ from txqueue.node.service import Node, NodeSettings
 from txqueue.settings import Settings
 from txqueue.store.migrations import check_version
 from txqueue.store.schema import checked_name
-from txqueue.wire.endpoints import parsed_endpoint
+from txqueue.wire.endpoints import Endpoint, parsed_endpoint
+from txqueue.wire.tls import Credentials
 from txqueue.work import known_work_types
 
 __all__ = ["Options", "makeService"]
@@ -49,8 +50,22 @@ class Options(usage.Options):
             "admin",
             None,
             None,
-            "where it answers questions about itself: unix:PATH or tcp:PORT, on this host only"
+            "where it answers questions about itself: unix:PATH or tcp:PORT[:interface=ADDRESS]"
             " (default: a unix socket in the state directory)",
+        ],
+        [
+            "listen",
+            None,
+            None,
+            "where it listens for peers: tcp:PORT[:interface=ADDRESS][:host=NAME]"
+            " (default: nowhere, it has no peers)",
+        ],
+        [
+            "tls-dir",
+            None,
+            None,
+            "ca.pem, NAME.pem and NAME.key of this node: with them, ports are TLS and may be of any"
+            " interface; txqueue certs makes them",
         ],
         ["state-dir", None, None, "its own files (default: ~/.local/state/txqueue)"],
     ]
@@ -70,6 +85,8 @@ class Options(usage.Options):
             self.node = _node_settings(self)
             if self.node.admin is not None:
                 self.node.admin.ensure_free()
+            if self.node.listen is not None:
+                self.node.listen.ensure_free("choose another --listen")
             _import(self.node.app)
             check_version(self.node.dsn, self.node.schema)
         except TxqueueError as error:
@@ -92,6 +109,7 @@ def _node_settings(options: Options) -> NodeSettings:
     given = {name.replace("-", "_"): value for name, value in options.items()}
     settings = Settings({**given, "app": options["app"] or None}, os.environ, Path.cwd())
     name = str(settings.get("name", socket.gethostname()))
+    credentials = _credentials(settings, name)
     return NodeSettings(
         dsn=settings.dsn(),
         app=settings.names("app", []),
@@ -101,8 +119,29 @@ def _node_settings(options: Options) -> NodeSettings:
         name=name,
         lease=settings.seconds("lease", 10.0, least=1.0),
         schema=checked_name(str(settings.get("schema", "txqueue"))),
-        admin=parsed_endpoint(str(settings.get("admin", settings.node_socket(name)))),
+        admin=parsed_endpoint(str(settings.get("admin", settings.node_socket(name))), credentials),
+        listen=_peer_endpoint(settings.get("listen"), credentials),
     )
+
+
+def _credentials(settings: Settings, name: str) -> Credentials | None:
+    folder = settings.get("tls_dir")
+    if folder is None:
+        return None
+    credentials = Credentials(Path(folder), name)
+    credentials.check()
+    return credentials
+
+
+def _peer_endpoint(text: object, credentials: Credentials | None) -> Endpoint | None:
+    if text is None:
+        return None
+    endpoint = parsed_endpoint(str(text), credentials)
+    if endpoint.path is not None:
+        raise ConfigurationError(
+            f"peers of other hosts cannot reach {endpoint}", "give --listen tcp:PORT"
+        )
+    return endpoint
 
 
 def _import(modules: list[str]) -> None:

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from txqueue.bench.node import RunningNode
 from txqueue.bench.stages import Advance, Pace
-from txqueue.node.service import policy_row
+from txqueue.node.settings import policy_row
 from txqueue.store.enqueuing import batches
 from txqueue.store.reading import Session
 from txqueue.work import WorkItem

@@ -105,8 +105,9 @@ class Registry(Periodic):
         """Renew the lease, or register if there is none to renew."""
         if self._identity is None:
             await self.register()
-        else:
-            await self._renew()
+            # The first heartbeat tells who the peers are.
+            return 0.0
+        await self._renew()
         return self.lease / BEATS_A_LEASE
 
     async def _renew(self) -> None:

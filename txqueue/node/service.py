@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any
 
-from attrs import field, frozen
 from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -19,20 +15,22 @@ from txqueue.node.admin import Admin
 from txqueue.node.adoption import Adoption
 from txqueue.node.alarm import Periodic
 from txqueue.node.arrivals import Arrivals
+from txqueue.node.cluster import Cluster
 from txqueue.node.credits import Credits
+from txqueue.node.desk import Desk
 from txqueue.node.ears import Ears
 from txqueue.node.ledger import Ledger
 from txqueue.node.maintenance import Maintenance
 from txqueue.node.registry import Registry
+from txqueue.node.settings import NodeSettings, policy_row, row_of
 from txqueue.node.sweep import Sweeper
 from txqueue.node.workers import WorkerPool
 from txqueue.store.engine import Beat, Engine
 from txqueue.store.listener import Listener
 from txqueue.store.pool import Pool
-from txqueue.wire.endpoints import Endpoint
-from txqueue.work import WorkItem, known_work_types
+from txqueue.work import known_work_types
 
-__all__ = ["Node", "NodeSettings", "policy_row"]
+__all__ = ["Node", "NodeSettings"]
 
 # One each for claims, for completions and for the rest; the listener has a fourth.
 CONNECTIONS = 3
@@ -41,33 +39,6 @@ PATIENCE = 10.0
 FOR_WORKERS = ("dsn", "app", "capacity", "name", "schema")
 # What a stop at once has to write down what it gives back; seconds.
 LAST_GRACE = 5.0
-
-
-@frozen
-class NodeSettings:
-    """How a node runs.
-
-    Attributes:
-        dsn: A libpq URI or keyword string.
-        app: The modules that define the work items.
-        workers: How many worker processes.
-        queues: The queues served.
-        capacity: Weight that each worker may run at a time.
-        name: The node's name.
-        lease: Seconds after which a silent node is held for dead.
-        schema: The name of the schema.
-        admin: Where it answers questions about itself; None for nowhere.
-    """
-
-    dsn: str = field(repr=False)
-    app: list[str]
-    workers: int = 1
-    queues: list[str] = field(factory=lambda: ["default"])
-    capacity: int = 100
-    name: str = field(factory=socket.gethostname)
-    lease: float = 10.0
-    schema: str = "txqueue"
-    admin: Endpoint | None = None
 
 
 class Node(MultiService):
@@ -106,6 +77,7 @@ class Node(MultiService):
         )
         self._sweeper = self._made_sweeper()
         self._adoption = self._made_adoption()
+        self._cluster = self._made_cluster()
         self._credits = self._made_credits()
         self._ears = Ears(
             reactor, Listener(reactor, settings.dsn, settings.schema, self._wake), self._wake
@@ -128,7 +100,7 @@ class Node(MultiService):
         return Registry(
             self._reactor,
             self._engine,
-            node=self._row(),
+            node=row_of(self._settings),
             work_types=[policy_row(cls) for cls in self._types],
             load=lambda: self._workers.load,
             report=self._report,
@@ -149,7 +121,7 @@ class Node(MultiService):
             performers=self._workers,
             is_written=lambda: self._ledger.is_clean,
             claimed=self._maintenance.claimed,
-            looked=lambda has_backlog: self._credits.looked(has_backlog=has_backlog),
+            looked=self._looked,
         )
 
     def _made_adoption(self) -> Adoption:
@@ -160,7 +132,7 @@ class Node(MultiService):
             held=lambda: self._workers.assignments,
             accept=self._arrivals.accept,
             perform=self._workers.perform,
-            is_likely=lambda: self._credits.are_out,
+            is_likely=lambda: self._credits.are_out or self._cluster.has_peers,
         )
 
     def _made_credits(self) -> Credits:
@@ -170,13 +142,30 @@ class Node(MultiService):
             identity=lambda: self._registry.identity,
             queue_identity=self._identity_of_queue,
             room=lambda: self._workers.room,
-            peer_loads=lambda: [],
+            peer_loads=self._cluster.loads,
             perform=self._workers.perform,
             accept=self._arrivals.accept,
             read=self._adoption.read,
-            forward=lambda incarnation, assignments: None,  # noqa: ARG005 - peers will
+            forward=self._cluster.forward,
             wake=self._wake,
             joined=self._adoption.alarm.ring,
+        )
+
+    def _made_cluster(self) -> Cluster:
+        return Cluster(
+            self._reactor,
+            self._engine,
+            name=self._settings.name,
+            endpoint=self._settings.listen,
+            workers=self._workers,
+            identity=lambda: self._registry.identity,
+            accept=self._arrivals.accept,
+            read=self._adoption.read,
+            give_back=lambda number, ids: self._ledger.give_back(number, died=False, ids=ids),
+            woken=self._wake,
+            turned=self._turned,
+            look_again=self._registry.alarm.ring,
+            failed=self._stop,
         )
 
     def _made_admin(self) -> Admin | None:
@@ -184,7 +173,17 @@ class Node(MultiService):
             return None
         # Who reaches a unix socket has our own account; at a port anyone of this host might join.
         greet = self._credits.greet if self._settings.admin.path is not None else None
-        return Admin(self._reactor, self._settings.admin, self.describe, self._stop, greet)
+        desk = Desk(
+            self._pool, self._settings.schema, describe=self.describe, cancelled=self._cancelled
+        )
+        return Admin(
+            self._reactor,
+            self._settings.admin,
+            self.describe,
+            self._stop,
+            responders=desk.responders,
+            greet=greet,
+        )
 
     def stopService(self) -> Deferred[None]:
         """Drain: take nothing, give back what was not started, wait for what runs, and leave."""
@@ -196,9 +195,10 @@ class Node(MultiService):
     def describe(self) -> dict[str, Any]:
         """Say how the node is, without asking the database; plain data, no secret."""
         return {
-            **self._row(),
+            **row_of(self._settings),
+            **self._cluster.describe(),
             "incarnation": self._registry.incarnation,
-            "state": "alive" if self.running else "draining",
+            "state": "draining" if self._cluster.is_draining or not self.running else "alive",
             "has_lease": self._registry.identity is not None,
             "load": self._workers.load,
             "workers": self._workers.describe(),
@@ -211,7 +211,7 @@ class Node(MultiService):
         self._workers.stop_at_once()
         self._reactor.callLater(LAST_GRACE, self._give_up)
 
-    def _in_order(self) -> list[Periodic | WorkerPool | Admin]:
+    def _in_order(self) -> list[Periodic | WorkerPool | Cluster | Admin]:
         services = [
             self._registry,
             self._workers,
@@ -220,31 +220,31 @@ class Node(MultiService):
             self._adoption,
             self._ears,
             self._maintenance,
+            self._cluster,
             self._admin,
         ]
         return [service for service in services if service is not None]
 
-    def _row(self) -> Mapping[str, Any]:
-        chosen = self._settings
-        return {
-            "name": chosen.name,
-            "hostname": socket.gethostname(),
-            "pid": os.getpid(),
-            "address": None,
-            "port": None,
-            "lease": chosen.lease,
-            "capacity": chosen.capacity * chosen.workers,
-            "queues": chosen.queues,
-            "version": version("txqueue"),
-        }
-
     def _report(self) -> Mapping[str, Any]:
-        return {"workers": len(self._workers.describe())}
+        return {"workers": len(self._workers.describe()), **self._cluster.report()}
 
     def _heard(self, beat: Beat) -> None:
         """Hear who the peers are, and what is to be cancelled."""
         for assignment, job_id, who in beat.cancels:
             self._workers.cancel(assignment, job_id, who)
+        self._cluster.heard(self._registry.incarnation, beat)
+
+    def _turned(self, takes_jobs: bool) -> None:
+        """An operator drains the node, or has it take jobs again."""
+        if self.running and takes_jobs:
+            self._credits.open()
+            self._wake()
+        elif self.running:
+            self._credits.close()
+
+    def _looked(self, has_backlog: bool) -> None:
+        self._credits.looked(has_backlog=has_backlog)
+        self._cluster.looked(has_backlog)
 
     def _lease_lost(self) -> None:
         self._credits.review()
@@ -255,8 +255,14 @@ class Node(MultiService):
             self._queue_identity = await self._engine.identity()
         return self._queue_identity
 
+    def _cancelled(self, incarnation: int, assignment: int, job_id: int, who: str) -> None:
+        """An operator asks us: no need to wait for the heartbeat if it is we who hold the job."""
+        if incarnation == self._registry.incarnation:
+            self._workers.cancel(assignment, job_id, who)
+
     def _room_made(self) -> None:
         self._sweeper.room_made()
+        self._cluster.room_made()
         self._credits.room_made()
 
     def _wake(self) -> None:
@@ -275,8 +281,10 @@ class Node(MultiService):
         for service in (self._sweeper, self._adoption, self._ears, self._maintenance):
             await _stopped(service)
         await self._say("draining")
+        await self._cluster.drain()
         await self._workers.drain()
         await _stopped(self._workers)
+        await _stopped(self._cluster)
         if self._admin is not None:
             await _stopped(self._admin)
         await self._ledger.close()
@@ -301,23 +309,7 @@ class Node(MultiService):
         )
 
 
-async def _stopped(service: Periodic | WorkerPool | Admin) -> None:
+async def _stopped(service: Periodic | WorkerPool | Cluster | Admin) -> None:
     stopping = service.stopService()
     if stopping is not None:
         await stopping
-
-
-def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
-    """Return what a node publishes of a work type."""
-    return {
-        "work_type": cls.work_type,
-        "queue": cls.queue,
-        "priority": int(cls.priority),
-        "weight": cls.weight,
-        "policy": {
-            "timeout": cls.timeout,
-            "attempts": cls.retry.attempts,
-            "runtime": cls.runtime.value,
-            "group_limit": cls.group_limit,
-        },
-    }

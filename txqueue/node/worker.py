@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
+from txqueue.balance import Unstarted
 from txqueue.policy import Load, updated_rate
 from txqueue.store.engine import Chunk, Finished
 from txqueue.wire.commands import Cancel, Configure, Finish, GiveBack, Lease, Perform, Settle, Start
@@ -75,6 +76,7 @@ class Worker:
 
     Attributes:
         is_ready: Whether it can be handed jobs.
+        is_late: Whether it has been asked what it has not started, and does not answer.
         held: How many jobs it holds, by assignment.
         outstanding: Their weight.
         ended: Fires when both the process and its pipe have ended.
@@ -86,7 +88,7 @@ class Worker:
     def __init__(self, owner: Owner, key: int) -> None:
         self._owner = owner
         self.key = key
-        self.is_ready = False
+        self.is_ready = self.is_late = False
         self.held: dict[int, int] = {}
         self.outstanding = 0
         self._rate = 0.0
@@ -147,22 +149,29 @@ class Worker:
         """Have it end a job that somebody cancelled."""
         self._pipe.say(Cancel, assignment=assignment, job_id=job_id, who=who)
 
-    async def take_back(self, most: int | None = None) -> dict[int, list[int]]:
+    async def take_back(self, most: int | None = None) -> Unstarted:
         """Have it start nothing of what it holds, or not the last of it up to a weight.
 
         Returns:
-            The numbers of what it will not start, by assignment; they are the caller's now.
+            What it will not start, which is the caller's now.
         """
         answer = await self._pipe.say(GiveBack, most=most)
+        self.is_late = False
         self.outstanding = max(0, self.outstanding - answer["weight"])
         unstarted = {int(key): ids for key, ids in json.loads(answer["unstarted"]).items()}
         for assignment, ids in unstarted.items():
             self._let_go(assignment, len(ids))
-        return unstarted
+        return Unstarted(
+            [(key, each) for key in unstarted for each in unstarted[key]], answer["weight"]
+        )
 
     async def give_back(self) -> None:
         """Have it start nothing of what it holds, and give that back once it answers."""
-        for assignment, ids in (await self.take_back()).items():
+        self.return_(await self.take_back())
+
+    def return_(self, unstarted: Unstarted) -> None:
+        """Give back what it did not start."""
+        for assignment, ids in unstarted.ids.items():
             self._owner.reports.give_back(assignment, died=False, ids=ids)
 
     def kill(self) -> None:

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.balance import tail_shares
+from txqueue.balance import Unstarted, tail_shares
 from txqueue.node.worker import Reports, Worker
 from txqueue.policy import Load, Room, least_loaded, room_of
 from txqueue.store.engine import Chunk
@@ -21,6 +21,8 @@ SHORT_LIFE = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 # Seconds that a worker whose pipe is closed has to end.
 EXIT_GRACE = 5.0
+# Seconds that a worker has to say what it has not started.
+SOON = 0.5
 
 
 class WorkerPool(Service):
@@ -190,24 +192,47 @@ class WorkerPool(Service):
             if assignment in worker.held:
                 worker.cancel(assignment, job_id, who)
 
-    async def take_back(self, most: int | None = None) -> dict[int, list[int]]:
+    async def take_back(self, most: int | None = None) -> Unstarted:
         """Have the workers start nothing of what they hold, or not the last of it up to a weight.
 
+        A worker that does not answer soon gives what it has not started back once it does.
+
         Returns:
-            The numbers of what they will not start, by assignment; they are the caller's now.
+            What they will not start, which is the caller's now.
         """
-        shares = tail_shares([worker.load for worker in self._ready()], most)
-        asking = [
-            Deferred.fromCoroutine(worker.take_back(shares[worker.key]))
-            for worker in self._ready()
-            if shares[worker.key] != 0
-        ]
-        unstarted: dict[int, list[int]] = {}
-        for is_answered, given in await DeferredList(asking, consumeErrors=True):
-            # What a worker held whose pipe is lost is given back without being asked.
-            for assignment, ids in given.items() if is_answered else ():
-                unstarted.setdefault(assignment, []).extend(ids)
-        return unstarted
+        workers = [worker for worker in self._ready() if not worker.is_late]
+        shares = tail_shares([worker.load for worker in workers], most)
+        asking = [self._soon(worker, shares[worker.key]) for worker in workers]
+        answers = await DeferredList(asking, consumeErrors=True)
+        # What a worker held whose pipe is lost is given back without being asked.
+        return sum((given for is_answered, given in answers if is_answered), Unstarted())
+
+    def _soon(self, worker: Worker, most: int | None) -> Deferred[Unstarted]:
+        soon: Deferred[Unstarted] = Deferred()
+        if most == 0:
+            soon.callback(Unstarted())
+            return soon
+
+        def missed() -> None:
+            worker.is_late = True
+            soon.callback(Unstarted())
+
+        late = self.reactor.callLater(SOON, missed)
+
+        def answered(unstarted: Unstarted) -> None:
+            if late.active():
+                late.cancel()
+                soon.callback(unstarted)
+            else:
+                worker.return_(unstarted)
+
+        def failed(failure: Failure) -> None:
+            if late.active():
+                late.cancel()
+                soon.errback(failure)
+
+        Deferred.fromCoroutine(worker.take_back(most)).addCallbacks(answered, failed)
+        return soon
 
     @property
     def loads(self) -> list[Load]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from twisted.protocols.amp import AmpBox
+from twisted.protocols.amp import UNKNOWN_ERROR_CODE, AmpBox, RemoteAmpError
 from twisted.python.failure import Failure
 
 from txqueue.wire.pipe import Pipe
@@ -28,14 +28,20 @@ class GuardedPipe(Pipe):
 
     is_known = False
     why_dropped: str | None = None
+    _is_closed = False
     _unfinished = 0
     _allowance = BOX_BURST
     _counted_at = float("-inf")
 
     def drop(self, why: str) -> None:
-        """Hang up at once, and read nothing more."""
+        """Hang up at once, and read nothing more, because of a rule that was broken."""
         if self.why_dropped is None:
             self.why_dropped = why
+        self.close()
+
+    def close(self) -> None:
+        """Hang up at once, and read nothing more."""
+        self._is_closed = True
         transport: Any = self.transport
         if transport is not None:
             transport.abortConnection()
@@ -46,7 +52,7 @@ class GuardedPipe(Pipe):
 
     def stringReceived(self, string: bytes) -> None:
         """Take a key or a value of a box, if the box does not grow too large."""
-        if self.why_dropped is not None:
+        if self._is_closed:
             return
         self._unfinished += len(string) + 2
         if self._unfinished > (LARGEST_BOX if self.is_known else STRANGER_BOX):
@@ -65,6 +71,16 @@ class GuardedPipe(Pipe):
         except Exception:
             # Neither a command nor an answer to anything that was asked.
             self.drop("sent a box that means nothing")
+
+    def dispatchCommand(self, box: AmpBox) -> Any:
+        """Carry a command out; one that cannot be is the other end's fault, and needs no log."""
+        return super().dispatchCommand(box).addErrback(self._not_carried_out)
+
+    def _not_carried_out(self, failure: Failure) -> Failure:
+        if failure.check(RemoteAmpError):
+            return failure
+        self.drop(f"{type(failure.value).__name__} in a command")
+        return Failure(RemoteAmpError(UNKNOWN_ERROR_CODE, "not carried out"))
 
     def unhandledError(self, failure: Failure) -> None:
         """Hang up on whoever sent what a command does not expect, without a traceback."""

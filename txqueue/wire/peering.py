@@ -173,7 +173,7 @@ class PeerServer(Factory):
     def hang_up(self) -> None:
         """Close all connections."""
         for pipe in list(self._pipes):
-            pipe.drop("the node ends")
+            pipe.close()
 
 
 async def dialled(reactor: Any, endpoint: Endpoint, host: Host) -> PeerPipe:
@@ -194,5 +194,9 @@ async def dialled(reactor: Any, endpoint: Endpoint, host: Host) -> PeerPipe:
     is_secure = endpoint.credentials is not None
     pipe = PeerPipe(reactor, host, is_secure=is_secure, stands=stands)
     await endpoint.connect(reactor, PipeFactory(pipe), INTRODUCTION)
-    await stands
+    try:
+        await stands
+    except BaseException:
+        pipe.close()
+        raise
     return pipe

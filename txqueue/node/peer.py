@@ -1,0 +1,150 @@
+"""One other master as this one sees it: what the database says of it, and its connection."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+
+from txqueue.balance import NodeReport
+from txqueue.clock import Timer
+from txqueue.wire.peer_commands import Report, Steal, Take, Wake
+from txqueue.wire.peering import PeerPipe
+
+__all__ = ["PATIENCE", "Peer", "joined", "numbers_in"]
+
+# Patience with an answer; seconds.
+PATIENCE = 5.0
+# Assignments in one message.
+MOST_NUMBERS = 1_000
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+# Two nodes that start together may not know each other yet; a failure is told from this pause on.
+LOUD_PAUSE = 8 * FIRST_PAUSE
+
+
+@define(eq=False)
+class Peer:
+    """One other master.
+
+    Attributes:
+        row: What the last heartbeat said of it.
+        pipe: The connection to it; None while there is none.
+        report: What it last said of itself, over that connection.
+        heard_at: When it last said anything, by the reactor's clock.
+        handed: Assignments that it is to be told of in this turn of the reactor.
+        dialling: The attempt to reach it; None while there is none.
+        retry: The next attempt.
+        is_asked: Whether it is being asked for work.
+    """
+
+    row: dict[str, Any]
+    pipe: PeerPipe | None = None
+    report: NodeReport | None = None
+    heard_at: float = float("-inf")
+    handed: list[int] = field(factory=list)
+    dialling: Deferred[None] | None = None
+    retry: Timer | None = None
+    is_asked: bool = False
+    _pause: float = FIRST_PAUSE
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return str(self.row["name"])
+
+    @property
+    def incarnation(self) -> int:
+        """The run of it."""
+        return int(self.row["incarnation"])
+
+    @property
+    def is_sought(self) -> bool:
+        """Whether it is connected, or about to be."""
+        waits = self.retry is not None and self.retry.active()
+        return self.pipe is not None or self.dialling is not None or waits
+
+    @property
+    def is_lasting_trouble(self) -> bool:
+        """Whether failures have come for a while: true once in a series."""
+        return self._pause == LOUD_PAUSE
+
+    def next_pause(self) -> float:
+        """Return how long to wait before it is tried again: longer each time, never in step."""
+        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
+        return pause * random.uniform(0.5, 1.5)
+
+    def linked(self, pipe: PeerPipe, now: float) -> None:
+        """Take a connection that has proved to be its; a former one is dead, or somebody's lie."""
+        former, self.pipe = self.pipe, pipe
+        self.report = None
+        self.heard_at = now
+        if former is not None:
+            former.close()
+
+    def heard(self, report: NodeReport, now: float) -> None:
+        """Take what it says of itself: the connection works."""
+        self.report = report
+        self.heard_at = now
+        self._pause = FIRST_PAUSE
+
+    def unlinked(self) -> None:
+        """The connection is gone."""
+        self.pipe = self.report = None
+        self.handed.clear()
+
+    def tell(self, report: NodeReport) -> None:
+        """Say how loaded this node is."""
+        if self.pipe is not None:
+            self.pipe.say(Report, load=report.as_text())
+
+    def wake(self) -> None:
+        """Say that there may be work, if it has room."""
+        if self.pipe is not None and self.report is not None and self.report.free > 0:
+            self.pipe.say(Wake)
+
+    def forward(self, clock: Any, assignments: Sequence[int]) -> None:
+        """Say that jobs are assigned to it: once a turn of the reactor, all together."""
+        if self.pipe is None or not assignments:
+            return
+        if not self.handed:
+            clock.callLater(0, self._send, clock)
+        self.handed += assignments
+
+    def _send(self, clock: Any) -> None:
+        numbers, self.handed = self.handed[:MOST_NUMBERS], self.handed[MOST_NUMBERS:]
+        if self.pipe is None or not numbers:
+            return
+        if self.handed:
+            clock.callLater(0, self._send, clock)
+        answer = self.pipe.say(Take, assignments=joined(numbers)).addTimeout(PATIENCE, clock)
+        # It finds what is assigned to it, told or not.
+        answer.addErrback(lambda _: None)
+
+    async def ask(self, clock: Any, weight: int) -> tuple[list[int], int]:
+        """Ask it for unstarted work; returns the assignments, and their weight."""
+        if self.pipe is None:
+            return [], 0
+        answer = await self.pipe.say(Steal, weight=weight).addTimeout(PATIENCE, clock)
+        return numbers_in(answer["assignments"]), answer["weight"]
+
+    def close(self) -> None:
+        """Neither be connected nor try to be."""
+        if self.retry is not None and self.retry.active():
+            self.retry.cancel()
+        if self.dialling is not None:
+            self.dialling.cancel()
+        if self.pipe is not None:
+            self.pipe.close()
+
+
+def joined(numbers: Sequence[int]) -> str:
+    """Return numbers as a message has them."""
+    return ",".join(map(str, numbers))
+
+
+def numbers_in(text: str) -> list[int]:
+    """Read the numbers of a message."""
+    return [int(number) for number in text.split(",")[:MOST_NUMBERS] if number]

@@ -1,0 +1,58 @@
+"""Feels the pulse of a master: how late its reactor is, and what keeps waiting in its workers."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from txqueue.clock import Clock
+from txqueue.node.alarm import Periodic
+
+__all__ = ["Pulse", "memory"]
+
+BEAT = 0.1
+# What is left of a former lag after each beat: a stall is seen for about a second.
+FADING = 0.8
+_STATM = Path("/proc/self/statm")
+
+
+class Pulse(Periodic):
+    """Beats ten times a second.
+
+    Args:
+        clock: Times the beats.
+        waiting: Returns the weight that waits in the workers now.
+
+    Attributes:
+        lag: Seconds by which the reactor is late, of late.
+        steady: Weight that waits in the workers, and did so a beat ago.
+    """
+
+    name = "pulse"
+
+    def __init__(self, clock: Clock, waiting: Callable[[], int]) -> None:
+        super().__init__(clock)
+        self._waiting = waiting
+        self._due_at = float("inf")
+        self._waited = 0
+        self.lag = 0.0
+        self.steady = 0
+
+    async def step(self) -> float | None:
+        """Feel it once."""
+        now, waits = time.monotonic(), self._waiting()
+        late = max(0.0, now - self._due_at)
+        self.lag = round(max(late, self.lag * FADING), 4)
+        self.steady, self._waited = min(waits, self._waited), waits
+        self._due_at = now + BEAT
+        return BEAT
+
+
+def memory() -> int:
+    """Return the bytes of memory that this process uses, 0 where the system does not tell."""
+    try:
+        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -1,0 +1,76 @@
+"""How a node runs, and what it says of itself when it registers."""
+
+from __future__ import annotations
+
+import os
+import socket
+from importlib.metadata import version
+from typing import Any
+
+from attrs import field, frozen
+
+from txqueue.wire.endpoints import Endpoint
+from txqueue.work import WorkItem
+
+__all__ = ["NodeSettings", "policy_row", "row_of"]
+
+
+@frozen
+class NodeSettings:
+    """How a node runs.
+
+    Attributes:
+        dsn: A libpq URI or keyword string.
+        app: The modules that define the work items.
+        workers: How many worker processes.
+        queues: The queues served.
+        capacity: Weight that each worker may run at a time.
+        name: The node's name.
+        lease: Seconds after which a silent node is held for dead.
+        schema: The name of the schema.
+        admin: Where it answers questions about itself; None for nowhere.
+        listen: Where it listens for peers; None for no peers.
+    """
+
+    dsn: str = field(repr=False)
+    app: list[str]
+    workers: int = 1
+    queues: list[str] = field(factory=lambda: ["default"])
+    capacity: int = 100
+    name: str = field(factory=socket.gethostname)
+    lease: float = 10.0
+    schema: str = "txqueue"
+    admin: Endpoint | None = None
+    listen: Endpoint | None = None
+
+
+def row_of(chosen: NodeSettings) -> dict[str, Any]:
+    """Return what a node registers of itself; its address is where peers reach it."""
+    listen = chosen.listen
+    return {
+        "name": chosen.name,
+        "hostname": socket.gethostname(),
+        "pid": os.getpid(),
+        "address": None if listen is None else listen.address,
+        "port": None if listen is None else listen.port,
+        "lease": chosen.lease,
+        "capacity": chosen.capacity * chosen.workers,
+        "queues": chosen.queues,
+        "version": version("txqueue"),
+    }
+
+
+def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
+    """Return what a node publishes of a work type."""
+    return {
+        "work_type": cls.work_type,
+        "queue": cls.queue,
+        "priority": int(cls.priority),
+        "weight": cls.weight,
+        "policy": {
+            "timeout": cls.timeout,
+            "attempts": cls.retry.attempts,
+            "runtime": cls.runtime.value,
+            "group_limit": cls.group_limit,
+        },
+    }
