@@ -305,3 +305,16 @@ class Blocks(WorkItem):
             while (left := until - time.monotonic()) > 0:
                 with suppress(InterruptedError):
                     time.sleep(left)
+
+
+@define
+class Watches(WorkItem):
+    """Runs in a thread until somebody cancels it."""
+
+    runtime = Runtime.THREAD
+
+    def perform(self, job: Any) -> None:
+        """Look again and again."""
+        while not job.is_cancelled:
+            time.sleep(0.01)
+        raise Discard("saw it")

@@ -1,0 +1,237 @@
+"""What operators do through any of three nodes, and what becomes of it in the database."""
+
+import getpass
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import pytest_twisted
+
+from tests.cluster.app import FailsFirst, Noop, Noted, Watches
+from tests.cluster.conftest import LIMIT, cluster
+from tests.cluster.database import Database
+from tests.cluster.nodes import PATIENCE, Node, environment
+from tests.waiting import eventually, within
+from txqueue import WorkQueue
+from txqueue.admin import Admin, AdminRefused
+
+ME: Final = f"cancelled by {getpass.getuser()}"
+MANY: Final = 100_000
+Trio = list[Node]
+
+
+@pytest.fixture(scope="module")
+def trio(shared_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
+    """Three nodes that serve the same queues."""
+    with cluster(shared_db, tmp_path_factory.mktemp("trio")) as nodes:
+        # A short lease, because a node hears at its heartbeats what was asked of another one.
+        started = [
+            nodes.start("--workers", "1", "--queues", "default,other", TXQUEUE_LEASE="20")
+            for _ in range(3)
+        ]
+        for node in started:
+            pytest_twisted.blockon(within(LIMIT, node.up()))
+        yield started
+
+
+def endpoint(node: Node) -> str:
+    """Where it listens for operators."""
+    return f"unix:{node.folder / node.name}.sock"
+
+
+def called(
+    *words: str, node: Node | None = None, settings: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `txqueue`, through a node if one is given; without a database unless it is set."""
+    named = {} if node is None else {"TXQUEUE_NODE": endpoint(node)}
+    return subprocess.run(
+        [Path(sys.executable).with_name("txqueue"), *words],
+        env=environment(**{"TXQUEUE_DSN": "host=/nowhere", **named, **(settings or {})}),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def told(node: Node, *words: str, status: int = 0) -> Any:
+    """Run `txqueue --json` through a node; returns the document."""
+    done = called(*words, "--json", node=node)
+    assert done.returncode == status, done.stderr
+    return json.loads(done.stdout)
+
+
+async def ended(db: Database, job_id: int) -> dict[str, Any]:
+    """Wait until a job has ended; returns its row."""
+    final = ("done", "failed", "cancelled")
+    await eventually(lambda: db.job(job_id)["state"] in final, PATIENCE)
+    return db.job(job_id)
+
+
+async def holder(db: Database, job_id: int, trio: Trio) -> tuple[Node, Node]:
+    """Wait until a job has run for a beat; returns the node that runs it, and another one."""
+    await eventually(lambda: db.job(job_id)["started_at"] is not None, PATIENCE)
+    node_id = db.job(job_id)["node_id"]
+    (its,) = (node for node in trio if node.info["node_id"] == node_id)
+    return its, next(node for node in trio if node is not its)
+
+
+async def test_a_queue_is_paused_and_resumed(
+    trio: Trio, shared_db: Database, shared_queue: WorkQueue
+) -> None:
+    """Through one node, for all of them; other queues go on meanwhile."""
+    assert told(trio[0], "pause", "other")["changed"] is True
+    held = await shared_queue.enqueue(Noop(), queue="other")
+    free = await shared_queue.enqueue(Noop())
+    assert (await ended(shared_db, free))["state"] == "done"
+    assert shared_db.job(held)["state"] == "ready"
+    assert shared_db.value("select is_paused from txqueue.control where key = 'other'")
+    assert told(trio[1], "pause", "other")["changed"] is False
+    assert told(trio[2], "resume", "other")["changed"] is True
+    assert (await ended(shared_db, held))["state"] == "done"
+    acts = shared_db.rows(
+        "select who, what from txqueue.action where subject = 'queue other' order by action_id"
+    )
+    assert [(row["who"], row["what"]) for row in acts] == [
+        (getpass.getuser(), what) for what in ("pause", "pause", "resume")
+    ]
+
+
+@pytest.mark.parametrize("through", ["its own node", "another node"])
+async def test_a_running_coroutine_is_cancelled(
+    trio: Trio, shared_db: Database, shared_queue: WorkQueue, through: str
+) -> None:
+    """At once by the node that runs it, within a heartbeat by any other; it ends where it waits."""
+    job_id = await shared_queue.enqueue(Noted(3600.0))
+    its, other = await holder(shared_db, job_id, trio)
+    asked = its if through == "its own node" else other
+    assert told(asked, "cancel", str(job_id))["requested"] == [job_id]
+    job = await ended(shared_db, job_id)
+    assert (job["state"], job["error"]) == ("cancelled", ME)
+    assert shared_db.runs().get(job_id) == 1
+    assert told(asked, "cancel", str(job_id), status=1)["refused"] == [job_id]
+
+
+async def test_a_job_in_a_thread_sees_that_it_is_cancelled(
+    trio: Trio, shared_db: Database, shared_queue: WorkQueue
+) -> None:
+    """And ends by itself."""
+    job_id = await shared_queue.enqueue(Watches())
+    its, _ = await holder(shared_db, job_id, trio)
+    told(its, "cancel", str(job_id))
+    job = await ended(shared_db, job_id)
+    assert (job["state"], job["error"]) == ("cancelled", f"{ME}: saw it")
+
+
+async def test_jobs_that_wait_are_cancelled_ranked_and_run_again(
+    trio: Trio, shared_db: Database, shared_queue: WorkQueue
+) -> None:
+    """By number and by what they have in common, with a row for each act."""
+    told(trio[0], "pause", "other")
+    first, second, third = await shared_queue.enqueue_many([Noop()] * 3, queue="other")
+    assert told(trio[1], "priority", "9", str(third))["changed"] == [third]
+    assert shared_db.job(third)["priority"] == 9
+    assert told(trio[1], "cancel", str(first))["cancelled"] == [first]
+    chosen = ("--all", "--queue", "other")
+    assert sorted(told(trio[2], "cancel", *chosen)["cancelled"]) == [second, third]
+    assert told(trio[0], "job", str(second))["error"] == ME
+    retried = told(trio[0], "retry", "--all", "--state", "cancelled", "--queue", "other")["retried"]
+    assert sorted(retried) == [first, second, third]
+    assert shared_db.job(first)["state"] == "ready"
+    told(trio[0], "resume", "other")
+    for job_id in (first, second, third):
+        assert (await ended(shared_db, job_id))["state"] == "done"
+    (act, *_) = told(trio[2], "job", str(first))["actions"]
+    assert (act["what"], act["who"]) == ("cancel", getpass.getuser())
+
+
+async def test_a_failed_job_runs_again(
+    trio: Trio, shared_db: Database, shared_queue: WorkQueue
+) -> None:
+    """With all its attempts."""
+    job_id = await shared_queue.enqueue(FailsFirst(99))
+    assert (await ended(shared_db, job_id))["state"] == "failed"
+    assert told(trio[0], "retry", str(job_id))["retried"] == [job_id]
+    await eventually(lambda: shared_db.runs()[job_id] == 8, PATIENCE)
+    assert (await ended(shared_db, job_id))["attempt"] == 4
+
+
+async def test_a_node_is_drained_and_undrained(
+    trio: Trio, shared_db: Database, shared_queue: WorkQueue
+) -> None:
+    """Two of three drained through the third: it does all the work."""
+    worker, *others = trio
+    for node in others:
+        assert told(worker, "drain", node.name)["state"] == "draining"
+        assert node.info["state"] == "draining"
+    ids = await shared_queue.enqueue_many([Noop()] * 200)
+    for job_id in ids:
+        assert (await ended(shared_db, job_id))["node_id"] == worker.info["node_id"]
+    assert {node["state"] for node in told(worker, "nodes")["nodes"]} == {"alive", "draining"}
+    for node in others:
+        assert told(worker, "undrain", node.name)["changed"] is True
+    assert told(worker, "status")["nodes"][0]["state"] == "alive"
+    refused = called("drain", "nobody", node=worker)
+    assert refused.returncode == 1
+    assert refused.stderr.strip() == (
+        "error: no live node is named nobody; see which live: txqueue nodes"
+    )
+
+
+async def test_a_limit_is_set_and_lifted(trio: Trio, shared_db: Database) -> None:
+    """The row of the control says what holds."""
+    control = told(trio[0], "limit", "queue", "q", "--concurrency", "3", "--rate", "2.5")
+    assert (control["concurrency"], control["rate"]) == (3, 2.5)
+    assert shared_db.value("select concurrency from txqueue.control where key = 'q'") == 3
+    told(trio[1], "limit", "queue", "q", "--clear", "all")
+    assert shared_db.rows("select * from txqueue.control") == []
+    refused = called("limit", "queue", "q", "--share", "2", node=trio[0])
+    assert refused.stderr.strip() == "error: a queue has no share; shares are of tenants"
+
+
+async def test_a_hundred_thousand_jobs_are_paged_through(trio: Trio, shared_db: Database) -> None:
+    """On one connection, each once, the newest first."""
+    jobs = json.dumps([{"work_type": "nobody.knows", "payload": {}, "queue": "bulk"}] * 1000)
+    for _ in range(MANY // 1000):
+        shared_db.execute("select txqueue.enqueue_many(%s)", jobs)
+    async with await Admin.connect(endpoint(trio[0])) as admin:
+        seen = [job["job_id"] async for job in admin.jobs(queue="bulk")]
+        assert len(set(seen)) == len(seen) == MANY
+        assert seen == sorted(seen, reverse=True)
+        with pytest.raises(AdminRefused, match="there is no job"):
+            await admin.job(10**12)
+        assert len(await admin.nodes()) == 3
+    shared_db.execute("delete from txqueue.job where queue = 'bulk'")
+
+
+async def test_a_large_job_is_shown_whole(
+    trio: Trio, shared_db: Database, shared_queue: WorkQueue
+) -> None:
+    """However much longer than an AMP value its payload is."""
+    text = "x" * 500_000
+    job_id = shared_db.enqueue("nobody.knows", json.dumps({"text": text}), queue="bulk")
+    assert told(trio[0], "job", str(job_id))["payload"]["text"] == text
+    assert await shared_queue.job(job_id)
+
+
+async def test_without_a_node_the_database_is_asked_and_nobody_acts(
+    trio: Trio, shared_db: Database, tmp_path: Path
+) -> None:
+    """Reading commands fall back and say so; acting ones say what is missing."""
+    nowhere = {"TXQUEUE_NODE": f"unix:{tmp_path}/none", "TXQUEUE_DSN": shared_db.dsn}
+    for words in (("status",), ("nodes",), ("jobs",)):
+        looked = called(*words, "--json", settings=nowhere)
+        assert looked.returncode == 0
+        assert "no node answers at" in looked.stderr
+        assert json.loads(looked.stdout)
+    acted = called("pause", "other", settings=nowhere)
+    assert (acted.returncode, acted.stdout) == (1, "")
+    (line,) = acted.stderr.splitlines()
+    assert line.startswith("error: no node answers at")
+    lost = called("pause", "other", settings={"XDG_STATE_HOME": str(tmp_path)})
+    assert "name one that runs: --node ENDPOINT" in lost.stderr
+    assert len(trio) == 3
