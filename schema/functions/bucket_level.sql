@@ -1,5 +1,5 @@
--- What a bucket of tokens holds: how many jobs may be taken now, and if none, in how many seconds one
--- may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket keeps the
+-- What a bucket of tokens holds: how many jobs may be taken now (null where there is no bucket), and if
+-- none, in how many seconds one may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket keeps the
 -- moment, in microseconds since 1970, by which all that was taken is paid for (the generic cell rate
 -- algorithm, ITU-T I.371).
 create or replace function @schema@.bucket_level(this control, out jobs integer, out opens_in double precision)
@@ -10,6 +10,9 @@ declare
     paid_until bigint;
     ahead      double precision;
 begin
+    if this.rate is null then
+        return;
+    end if;
     execute format('select last_value from bucket_%s', this.control_id) into paid_until;
     ahead := greatest(0, paid_until / 1e6 - extract(epoch from clock_timestamp())::double precision) * this.rate;
     jobs := floor(this.burst - ahead);
