@@ -570,8 +570,8 @@ language sql stable security definer
 set search_path = txqueue, pg_temp
 as $$ select count(*) from job_ready where job_ready.queue = $1 $$;
 
--- What a bucket of tokens holds: how many jobs may be taken now, and if none, in how many seconds one
--- may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket keeps the
+-- What a bucket of tokens holds: how many jobs may be taken now (null where there is no bucket), and if
+-- none, in how many seconds one may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket keeps the
 -- moment, in microseconds since 1970, by which all that was taken is paid for (the generic cell rate
 -- algorithm, ITU-T I.371).
 create or replace function txqueue.bucket_level(this control, out jobs integer, out opens_in double precision)
@@ -582,6 +582,9 @@ declare
     paid_until bigint;
     ahead      double precision;
 begin
+    if this.rate is null then
+        return;
+    end if;
     execute format('select last_value from bucket_%s', this.control_id) into paid_until;
     ahead := greatest(0, paid_until / 1e6 - extract(epoch from clock_timestamp())::double precision) * this.rate;
     jobs := floor(this.burst - ahead);
@@ -1154,13 +1157,14 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    facts record;
+    facts   record;
+    refused text;
 begin
     if "group" is null and tenant is null and (not_before is null or not_before <= now()) then
         select settings.payload_limit, settings.aging, known.priority, known.weight,
-               coalesce(enqueue_assigned.queue, known.queue) as queue
+               coalesce(enqueue_assigned.queue, known.queue) as queue, current.last_value as lane
           into facts
-          from setting as settings, work_type as known, node_info as node
+          from setting as settings, work_type as known, node_info as node, lane as current
          where known.work_type = enqueue_assigned.work_type
            and node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
            and node.heartbeat_at > clock_timestamp() - node.lease
@@ -1171,12 +1175,12 @@ begin
         if found then
             job_id := nextval('job_id');
             assignment := nextval('assignment');
-            lane := current_lane();
+            lane := facts.lane;
             its_weight := coalesce(weight, facts.weight);
             not_before := coalesce(not_before, now());
             priority := coalesce(priority, facts.priority);
-            perform check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
-                              null::text, not_before, not_after);
+            refused := check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
+                                 null::text, not_before, not_after);
             insert into job_assigned (job_id, rank, not_before, not_after, enqueued_at, assigned_at, assignment,
                                       node_id, incarnation, weight, priority, lane, state, work_type, queue, handed,
                                       options, payload)
@@ -1456,7 +1460,7 @@ as $$
       left join control on kind = 'group' and key = its.name
       left join work_type on work_type.work_type = its.work_type
      cross join lateral (select count(*) as jobs from job_assigned where "group" = its.name) as running
-      left join lateral (select * from bucket_level(control) where control.rate is not null) as bucket on true
+     cross join lateral bucket_level(control) as bucket
 $$;
 
 -- The jobs that were handed to a node by a message: those of one assignment, or of all that it does
@@ -2955,7 +2959,7 @@ end $$;
 
 -- Writes how jobs ended that did not just return: an array of objects with job_id, lane, assignment,
 -- outcome ('done', 'retry', 'snooze', 'failed', 'cancelled'), and where they apply delay (seconds), error,
--- result. Only a job whose token still holds is touched. Returns the numbers of those, and whether that
+-- result, and unstarted if it never ran. Only a job whose token still holds is touched. Returns the numbers of those, and whether that
 -- may let others run that were held back.
 create or replace function txqueue.settle(
     its_incarnation integer, outcomes jsonb, out settled bigint[], out freed boolean)
@@ -2973,7 +2977,8 @@ begin
     freed := false;
     for said in
         select * from jsonb_to_recordset(outcomes) as each (
-            job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb)
+            job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
+            unstarted boolean)
     loop
         delete from job_assigned where job_id = said.job_id and assignment = said.assignment
            and incarnation = its_incarnation returning * into this;
@@ -2983,7 +2988,7 @@ begin
         this.waiting_for := null;
         this.handed := null;
         this.counted := null;
-        if said.outcome <> 'snooze' then
+        if said.outcome <> 'snooze' and said.unstarted is not true then
             this.attempt := this.attempt + 1;
         end if;
         if said.outcome in ('retry', 'snooze') then

@@ -15,13 +15,14 @@ language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 as $$
 declare
-    facts record;
+    facts   record;
+    refused text;
 begin
     if "group" is null and tenant is null and (not_before is null or not_before <= now()) then
         select settings.payload_limit, settings.aging, known.priority, known.weight,
-               coalesce(enqueue_assigned.queue, known.queue) as queue
+               coalesce(enqueue_assigned.queue, known.queue) as queue, current.last_value as lane
           into facts
-          from setting as settings, work_type as known, node_info as node
+          from setting as settings, work_type as known, node_info as node, lane as current
          where known.work_type = enqueue_assigned.work_type
            and node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
            and node.heartbeat_at > clock_timestamp() - node.lease
@@ -32,12 +33,12 @@ begin
         if found then
             job_id := nextval('job_id');
             assignment := nextval('assignment');
-            lane := current_lane();
+            lane := facts.lane;
             its_weight := coalesce(weight, facts.weight);
             not_before := coalesce(not_before, now());
             priority := coalesce(priority, facts.priority);
-            perform check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
-                              null::text, not_before, not_after);
+            refused := check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
+                                 null::text, not_before, not_after);
             insert into job_assigned (job_id, rank, not_before, not_after, enqueued_at, assigned_at, assignment,
                                       node_id, incarnation, weight, priority, lane, state, work_type, queue, handed,
                                       options, payload)
