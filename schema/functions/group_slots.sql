@@ -16,5 +16,5 @@ as $$
       left join control on kind = 'group' and key = its.name
       left join work_type on work_type.work_type = its.work_type
      cross join lateral (select count(*) as jobs from job_assigned where "group" = its.name) as running
-      left join lateral (select * from bucket_level(control) where control.rate is not null) as bucket on true
+     cross join lateral bucket_level(control) as bucket
 $$;

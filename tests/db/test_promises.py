@@ -1,6 +1,7 @@
 """The promises of the queue, each held by the stored functions on real PostgreSQL."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,8 @@ import psycopg2
 import pytest
 
 from tests.db.stored import Stored, Taken, stored
+
+PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -265,7 +268,9 @@ def test_many_claimers_share_without_a_job_taken_twice(
     def work(name: str) -> list[int]:
         taken: list[int] = []
         with stored(migrated_database, name) as node:
+            deadline = time.monotonic() + PATIENCE
             while set(node.states()) != {"done"}:
+                assert time.monotonic() < deadline, node.states()
                 for chunk in node.claim(7):
                     taken += chunk.ids
                     node.complete(chunk)

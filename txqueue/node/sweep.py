@@ -25,6 +25,8 @@ FULL_LOOK = 10.0
 # Dead rows of jobs taken are skipped likewise, for so many seconds: so much later may a job be
 # taken that comes in before those that are being worked off.
 LOOK_BACK = 0.1
+# What a claim has reached that left jobs behind because somebody's part was spent.
+ANYWHERE = "-infinity"
 # A claim that took all there was is followed by the next once its jobs are on their way to the
 # workers, seconds: what is sent waits for the reactor, and the next claim would come before it.
 BREATH = 0.001
@@ -93,6 +95,7 @@ class Sweeper(Periodic):
         self._looked_at = float("-inf")
         self._since: datetime | None = None
         self._reached: str | None = None
+        self._last_tenant: str | None = None
         self._looked_back_at = float("-inf")
         self._may_have_lost_a_claim = False
         self._wants_room = False
@@ -143,11 +146,13 @@ class Sweeper(Periodic):
                 since=self._look_since(),
                 suspects=self._performers.takes_suspects,
                 from_rank=self._rank_from(),
+                after_tenant=self._last_tenant,
             )
         except DatabaseUnavailable:
             self._may_have_lost_a_claim = True
             raise
         self._since = claim.seen_at - PROMOTED_MARGIN
+        self._last_tenant = claim.last_tenant
         return claim
 
     def _look_since(self) -> datetime | None:
@@ -162,7 +167,8 @@ class Sweeper(Periodic):
         return self._reached
 
     def _pause_after(self, claim: Claim) -> float:
-        looked_back, self._reached = self._reached is None, claim.reached
+        looked_back = self._reached is None
+        self._reached = None if claim.reached == ANYWHERE else claim.reached
         self._looked(claim.reached is not None or not looked_back)
         if claim.chunks:
             self._empty_claims = 0

@@ -58,12 +58,14 @@ class Claim:
         due_in: Seconds until the next job that waits for time is due; None when none waits.
         seen_at: The database's clock; due jobs up to then are promoted.
         reached: The rank before which nothing was left, as text; None when nothing was left at all.
+        last_tenant: Where the next claim goes on when more tenants have jobs than get a turn.
     """
 
     chunks: list[Chunk]
     due_in: float | None
     seen_at: datetime
     reached: str | None = None
+    last_tenant: str | None = None
 
 
 @frozen
@@ -156,12 +158,13 @@ class Engine:
         since: datetime | None,
         suspects: bool = True,
         from_rank: str | None = None,
+        after_tenant: str | None = None,
     ) -> Claim:
         """Promote what is due and take ready jobs in rank order; see the stored function."""
         rows = await self.pool.query(
-            "select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, reached from "
+            "select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, reached, last_tenant from "
             f"{self.schema}.next_job"
-            "(%s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s, %s, %s, %s)",
+            "(%s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             (
                 node_id,
                 incarnation,
@@ -175,6 +178,7 @@ class Engine:
                 since,
                 suspects,
                 from_rank or "-infinity",
+                after_tenant or "",
             ),
         )
         return Claim([Chunk(incarnation, *row[:6]) for row in rows[:-1]], *rows[-1][6:])
