@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote
 
 from attrs import frozen
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IOpenSSLServerConnectionCreator,
+)
+from zope.interface import classImplements
 
 from txqueue.errors import ConfigurationError
 
@@ -130,10 +135,16 @@ class Credentials:
     def _wrapped(self, factory: Factory, *, is_client: bool) -> Factory:
         from twisted.protocols.tls import TLSMemoryBIOFactory
 
+        class Wrapping(TLSMemoryBIOFactory):
+            """One that turns away whom the factory within turns away, as Twisted's own does not."""
+
+            def buildProtocol(self, addr: Any) -> Any:
+                within: Any = factory.buildProtocol(addr)
+                return None if within is None else self.protocol(self, within)
+
         wrapped: Any = factory
-        contexts: Any = _Contexts(self._context())
-        made = TLSMemoryBIOFactory(contexts, is_client, wrapped)
-        return cast("Factory", made)
+        connections: Any = _Connections(self._context())
+        return cast("Factory", Wrapping(connections, is_client, wrapped))
 
     def _context(self) -> Any:
         """Believe certificates of our authority, and no other; names are compared by who asks."""
@@ -150,15 +161,27 @@ class Credentials:
         return context
 
 
-class _Contexts:
-    """Hands out the one context; Twisted asks for it by this name."""
+class _Connections:
+    """Makes the TLS part of each connection; Twisted asks for it by these names."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
 
-    def getContext(self) -> Any:
-        """Return it."""
-        return self._context
+    def clientConnectionForTLS(self, protocol: Any) -> Any:  # noqa: ARG002 - Twisted's
+        """Return that of one which we begin."""
+        return self._made()
+
+    def serverConnectionForTLS(self, protocol: Any) -> Any:  # noqa: ARG002 - Twisted's
+        """Return that of one which comes to us."""
+        return self._made()
+
+    def _made(self) -> Any:
+        from OpenSSL import SSL
+
+        return SSL.Connection(self._context, None)
+
+
+classImplements(_Connections, IOpenSSLClientConnectionCreator, IOpenSSLServerConnectionCreator)
 
 
 def _issue(name: str) -> str:

@@ -1,0 +1,180 @@
+"""Masters' peers on ports of this host, without masters behind them, and strangers who call."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import TCP4ClientEndpoint
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.python.failure import Failure
+
+from tests.cluster.peers import free_port
+from tests.waiting import eventually, running_reactor
+from txqueue.balance import NodeReport
+from txqueue.node.peers import Peers
+from txqueue.wire.endpoints import Endpoint
+from txqueue.wire.peer_commands import Report
+from txqueue.wire.pipe import Pipe, PipeFactory
+from txqueue.wire.tls import Credentials
+
+LIMIT = 20.0
+
+
+class Member:
+    """One master's peers: what they were told, and what they answer.
+
+    Args:
+        name: The node's.
+        incarnation: Its run; of two members the one with the larger number dials.
+        folder: Where its certificate is; None for plaintext.
+        who: Whose certificate it shows, if not its own.
+    """
+
+    def __init__(
+        self, name: str, incarnation: int, folder: Path | None = None, who: str | None = None
+    ) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        credentials = None if folder is None else Credentials(folder, who or name)
+        self.endpoint = Endpoint(None, free_port(), credentials=credentials)
+        self.report = NodeReport(incarnation, incarnation, 10, 0, 10)
+        self.taken: list[int] = []
+        self.woken = self.looked_again = 0
+        self.surrendered: list[tuple[int, int]] = []
+        self.surrender: Deferred[tuple[list[int], int]] | None = None
+        self.peers = Peers(
+            running_reactor(),
+            name=name,
+            endpoint=self.endpoint,
+            load=lambda: self.report,
+            taken=self.taken.extend,
+            surrender=self._surrender,
+            woken=self._wake,
+            look_again=self._look_again,
+            failed=lambda: None,
+        )
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """What a heartbeat says of it."""
+        return {
+            "node_id": self.incarnation,
+            "name": self.name,
+            "incarnation": self.incarnation,
+            "address": self.endpoint.interface,
+            "port": self.endpoint.port,
+            "state": "alive",
+            "capacity": 10,
+            "queues": ["default"],
+            "work_types": [],
+        }
+
+    @property
+    def commands(self) -> int:
+        """How many commands it has carried out."""
+        return len(self.taken) + self.woken + len(self.surrendered)
+
+    @property
+    def connected(self) -> list[str]:
+        """The peers that it is connected with and has heard of."""
+        said = self.peers.describe()
+        return [peer["name"] for peer in said if peer["outstanding"] is not None]
+
+    def hears(self, *others: "Member", **changes: object) -> None:
+        """Have a heartbeat name its peers."""
+        self.peers.heard(self.incarnation, [{**other.row, **changes} for other in others])
+
+    def has(self, outstanding: int) -> None:
+        """Have another load."""
+        self.report = evolve(self.report, outstanding=outstanding)
+
+    async def _surrender(self, incarnation: int, weight: int) -> tuple[list[int], int]:
+        self.surrendered.append((incarnation, weight))
+        return await self.surrender if self.surrender is not None else ([7, 8], 2)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def _look_again(self) -> None:
+        self.looked_again += 1
+
+
+async def stopped(members: Sequence[Member]) -> None:
+    """Have members listen no more."""
+    for member in members:
+        stopping = member.peers.stopService()
+        if stopping is not None:
+            await stopping
+
+
+async def met(*members: Member) -> None:
+    """Have all hear of all, and wait until they have heard from each other."""
+    for member in members:
+        member.hears(*(other for other in members if other is not member))
+    names = sorted(member.name for member in members)
+
+    def have_met() -> bool:
+        return all(sorted([*each.connected, each.name]) == names for each in members)
+
+    await eventually(have_met, LIMIT)
+
+
+class Wire(Protocol):
+    """A connection that sends what it likes."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.gone: Deferred[None] = Deferred()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes."""
+        transport: Any = self.transport
+        transport.write(data)
+
+    def hang_up(self) -> None:
+        """Close it."""
+        transport: Any = self.transport
+        transport.abortConnection()
+
+    def dataReceived(self, data: bytes) -> None:
+        """Keep what comes."""
+        self.received += data
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Tell who waits."""
+        del reason
+        self.gone.callback(None)
+
+
+async def wired(member: Member) -> Wire:
+    """Connect to a member without any protocol."""
+    point = TCP4ClientEndpoint(running_reactor(), member.endpoint.interface, member.endpoint.port)
+    factory: Any = Factory.forProtocol(Wire)
+    wire: Wire = await point.connect(factory)
+    return wire
+
+
+class Caller:
+    """A stranger who speaks AMP, with a certificate or without."""
+
+    def __init__(self) -> None:
+        self.gone: Deferred[None] = Deferred()
+        self.pipe = Pipe({Report: lambda load: {}}, lost=lambda: self.gone.callback(None))  # noqa: ARG005
+
+    async def calls(self, member: Member, credentials: Credentials | None) -> None:
+        """Connect to a member."""
+        place = evolve(member.endpoint, credentials=credentials)
+        await place.connect(running_reactor(), PipeFactory(self.pipe), 5)
+
+    async def says(self, command: Any, **arguments: object) -> Any:
+        """Say something, and hear the answer or that there will be none."""
+        return await self.pipe.say(command, **arguments)
+
+    def hang_up(self) -> None:
+        """Close the connection."""
+        transport: Any = self.pipe.transport
+        with suppress(AttributeError):
+            transport.abortConnection()

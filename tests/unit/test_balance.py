@@ -1,0 +1,134 @@
+"""How nodes even out their work: who asks whom, who passes on, and for how much."""
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from txqueue.balance import (
+    NodeReport,
+    Transfer,
+    Unstarted,
+    ahead_of,
+    drain_shares,
+    overflow,
+    tail_shares,
+    theft,
+)
+from txqueue.policy import Load
+
+
+def node(number: int, outstanding: int = 0, *, limit: int = 10, capacity: int = 10) -> NodeReport:
+    """A node that holds so much, of which what is above its capacity has waited for a while."""
+    return NodeReport(
+        number,
+        number,
+        capacity=capacity,
+        outstanding=outstanding,
+        limit=limit,
+        ahead=max(0, outstanding - capacity),
+        excess=max(0, outstanding - limit),
+    )
+
+
+reports = st.builds(
+    node,
+    st.integers(1, 9),
+    st.integers(0, 100),
+    limit=st.integers(10, 30),
+    capacity=st.integers(1, 10),
+)
+
+
+def test_an_idle_node_asks_whoever_has_most_waiting() -> None:
+    """For as much as it can start at once."""
+    assert theft(node(1), [node(2, 12), node(3, 15), node(4)]) == Transfer(3, 5)
+    assert theft(node(1), [node(3, 100)]) == Transfer(3, 10)
+
+
+def test_with_a_pace_it_asks_for_more() -> None:
+    """Half of what waits there, as far as it may hold it."""
+    assert theft(node(1, limit=40), [node(3, 110)]) == Transfer(3, 40)
+    assert theft(node(1, limit=400), [node(3, 110)]) == Transfer(3, 50)
+
+
+@pytest.mark.parametrize(
+    ("mine", "peer"),
+    [
+        (node(1), node(2, 10)),
+        (node(1, 6), node(2, 100)),
+        (node(1, 10), node(2, 100)),
+        (evolve(node(1), is_draining=True), node(2, 100)),
+        (evolve(node(1, 11, limit=40), outstanding=9, ahead=90), node(2, 100)),
+    ],
+    ids=["nothing waits", "busy", "full", "drains", "has as much waiting"],
+)
+def test_when_nobody_is_asked(mine: NodeReport, peer: NodeReport) -> None:
+    """The peer runs all it has, or this node has enough to do."""
+    assert theft(mine, [peer]) is None
+    assert theft(mine, []) is None
+
+
+@given(reports, reports)
+def test_what_was_taken_is_not_asked_back(thief: NodeReport, victim: NodeReport) -> None:
+    """Once the work has moved, the one that gave it does not ask the one that took it."""
+    moved = theft(thief, [victim])
+    if moved is None:
+        return
+    assert 0 < moved.weight <= min(thief.free, victim.ahead)
+    after = node(1, thief.outstanding + moved.weight, limit=thief.limit, capacity=thief.capacity)
+    rest = node(2, victim.outstanding - moved.weight, limit=victim.limit, capacity=victim.capacity)
+    back = theft(rest, [after])
+    assert back is None or after.ahead > rest.ahead
+
+
+def test_what_is_beyond_its_room_goes_to_the_emptiest() -> None:
+    """As much as that has room for, and only if it can start some of it."""
+    assert overflow(node(1, 15), [node(2, 5), node(3, 1)]) == Transfer(3, 5)
+    assert overflow(node(1, 50), [node(2, 5), node(3, 1)]) == Transfer(3, 9)
+    assert overflow(node(1, 50), [node(2, 10), node(3, 12)]) is None
+    assert overflow(node(1, 10), [node(2)]) is None
+    assert overflow(node(1, 50), [evolve(node(2), is_draining=True)]) is None
+    assert overflow(node(1, 50), []) is None
+
+
+def test_a_draining_node_shares_out_by_room() -> None:
+    """Nobody gets more than it has room for; what fits nowhere is nobody's."""
+    peers = [node(2, 5), node(3), node(4, 10)]
+    assert drain_shares(6, peers) == [Transfer(3, 4), Transfer(2, 2)]
+    assert drain_shares(100, peers) == [Transfer(3, 10), Transfer(2, 5)]
+    assert drain_shares(6, [node(4, 10)]) == []
+    assert drain_shares(0, peers) == []
+
+
+def test_workers_give_up_what_waits() -> None:
+    """From the one that has most waiting on; all of all that they have if asked for all."""
+    loads = [Load(1, 10, 15), Load(2, 10, 30), Load(3, 10, 3)]
+    assert tail_shares(loads, 22) == {2: 20, 1: 2, 3: 0}
+    assert tail_shares(loads, 5) == {2: 5, 1: 0, 3: 0}
+    assert tail_shares(loads, None) == {1: None, 2: None, 3: None}
+
+
+def test_what_waits_is_told_apart_from_what_is_too_much() -> None:
+    """A worker with a pace holds more than it runs, and may."""
+    assert ahead_of([Load(1, 10, 15, rate=50.0), Load(2, 10, 13), Load(3, 10, 2)]) == (8, 3)
+
+
+def test_a_report_arrives_as_it_was_sent() -> None:
+    """Who it is of, and its capacity, are the database's to say."""
+    sent = evolve(node(1, 25, limit=20), lag=0.5, memory=7, workers=3, version="1.2")
+    row = {"node_id": 4, "incarnation": 5, "capacity": 6, "state": "alive"}
+    expected = evolve(sent, node_id=4, incarnation=5, capacity=6)
+    assert NodeReport.read(row, sent.as_text()) == expected
+    assert NodeReport.read({**row, "state": "draining"}, sent.as_text()).is_draining
+
+
+def test_unstarted_jobs_are_cut_and_batched() -> None:
+    """None is lost, none is twice."""
+    jobs = Unstarted([(5, 1), (5, 2), (6, 3), (6, 4), (7, 5)], 10)
+    first, rest = jobs.cut(5)
+    assert (first.ids, first.weight, rest.ids) == ({5: [1, 2], 6: [3]}, 6, {6: [4], 7: [5]})
+    assert [each.ids for each in jobs.batches(2)] == [{5: [1, 2]}, {6: [3, 4]}, {7: [5]}]
+    assert jobs.without({1, 2, 4}).ids == {6: [3], 7: [5]}
+    assert (first + rest).ids == jobs.ids
+    assert Unstarted().cut(5) == (Unstarted(), Unstarted())
