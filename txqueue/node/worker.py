@@ -131,9 +131,11 @@ class Worker:
 
     def perform(self, chunk: Chunk) -> None:
         """Hand a chunk over."""
+        # One that has nothing to do is told at once, not at the end of the reactor's turn.
+        say = self._pipe.say if self.held else self._pipe.say_now
         self.held[chunk.assignment] = chunk.jobs
         self.outstanding += chunk.weight
-        self._pipe.say(
+        say(
             Perform,
             incarnation=chunk.incarnation,
             lane=chunk.lane,

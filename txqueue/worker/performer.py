@@ -113,7 +113,10 @@ class Performer:
     def perform(self, token: Token, lane: int, text: str) -> None:
         """Take a chunk: ``[[job_id, work_type, attempt, weight, payload, options], ...]``."""
         batch = Batch(token, lane)
+        is_idle = not self._waiting and not self._is_scheduled
         self._waiting.extend((batch, entry) for entry in read_chunk(text))
+        if is_idle and self._may_start():
+            self._begin_some()
         self._schedule()
 
     def renew(self, until: float) -> None:
