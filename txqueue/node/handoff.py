@@ -127,10 +127,12 @@ class Handoff(Periodic):
         """Pass all that is not started on to peers with room, and give the rest back."""
         neighbours = self._peers()
         unstarted = await self._workers.take_back()
-        for share in drain_shares(unstarted.weight, neighbours.reports if neighbours else []):
-            part, unstarted = unstarted.cut(share.weight)
-            await self._pass_on(share.incarnation, part)
-        self._return(unstarted)
+        try:
+            for share in drain_shares(unstarted.weight, neighbours.reports if neighbours else []):
+                part, unstarted = unstarted.cut(share.weight)
+                await self._pass_on(share.incarnation, part)
+        finally:
+            self._return(unstarted)
 
     async def _pass_on(self, incarnation: int, unstarted: Unstarted) -> list[Passed]:
         """Pass jobs on to a node and tell it."""
