@@ -201,6 +201,7 @@ create table txqueue.request (
     primary key (incarnation, job_id, assignment)
 );
 create index on txqueue.action (subject, action_id);
+create index on txqueue.action using gin ((detail -> 'jobs') jsonb_path_ops);
 comment on table txqueue.request is 'Assigned jobs to be cancelled: each until it has ended.';
 
 -- These return more than they did.
@@ -295,7 +296,7 @@ begin
         jobs := greatest(0, this.concurrency - running);
     end if;
     if this.rate is not null and coalesce(jobs, 1) > 0 then
-        select least(jobs, bucket.jobs), bucket.opens_in into jobs, opens_in from bucket_level(this) as bucket;
+        select least(allowance.jobs, bucket.jobs), bucket.opens_in into jobs, opens_in from bucket_level(this) as bucket;
     end if;
 end $$;
 
@@ -2292,19 +2293,30 @@ begin
     return next;
 end $$;
 
--- Moves on to the next lane that holds nothing, not even dead rows, once the current one has some
--- size; stays where it is while there is no such lane. Returns the lane that is current then.
+-- Moves on to the next lane that holds nothing ready, not even dead rows, once the current one has some
+-- size; stays where it is while there is no such lane. Jobs may be enqueued already assigned: if only
+-- the assigned part of the lane has grown, the next one's must be small. Returns the lane that is
+-- current then.
 create or replace function txqueue.next_lane(least_bytes bigint) returns smallint
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 declare
-    current smallint := current_lane();
-    free    smallint;
+    current  smallint := current_lane();
+    is_long  boolean;
+    is_used  boolean;
+    free     smallint;
 begin
-    select lane into free from lanes()
-     where kind = 'ready' and bytes = 0 and lane <> current order by (lane - current + 8) % 8 limit 1;
-    if free is not null and (select bytes >= least_bytes from lanes() where kind = 'ready' and lane = current) then
+    select bool_or(bytes >= least_bytes) filter (where kind = 'ready'), bool_or(bytes >= least_bytes)
+      into is_long, is_used from lanes() where lane = current;
+    if is_used then
+        select lane into free from lanes() where lane <> current
+         group by lane
+        having sum(bytes) filter (where kind = 'ready') = 0
+           and (is_long or sum(bytes) filter (where kind = 'assigned') < least_bytes)
+         order by (lane - current + 8) % 8 limit 1;
+    end if;
+    if free is not null then
         perform setval('lane', free);
         current := free;
     end if;
@@ -2347,7 +2359,7 @@ select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarna
        case when node.state in ('alive', 'draining') and node.heartbeat_at < clock_timestamp() - node.lease
             then 'dead' else node.state end as state,
        node.load, node.capacity, coalesce(held.jobs, 0) as jobs, node.queues, node.work_types,
-       extract(epoch from node.lease)::double precision as lease, node.version
+       extract(epoch from node.lease)::double precision as lease, node.version, node.address, node.report
   from txqueue.node_info as node
   left join (select incarnation, count(*) as jobs from txqueue.job_assigned group by incarnation) as held
     on held.incarnation = node.incarnation;

@@ -183,3 +183,19 @@ def test_roles(node: Master) -> None:
     with playing(node, "txqueue_worker"):
         assert put(node, node).assignment is not None
         handed(node)
+
+
+def test_lanes_turn(node: Master, other: Master) -> None:
+    """Even if all jobs are enqueued assigned: the lane they leave is truncated, and used again."""
+    jobs = [put(other, node) for _ in range(300)]
+    assert node.value("select last_value from txqueue.lane") == 0
+    node.cursor.execute("select txqueue.rotate(least_bytes => 8192)")
+    assert node.value("select last_value from txqueue.lane") == 1
+    later = put(other, node)
+    assert later.lane == 1
+    ids = f"{{{','.join(str(job.job_id) for job in jobs)}}}"
+    node.cursor.execute(
+        "delete from txqueue.job_assigned where job_id = any (%s::bigint[])", (ids,)
+    )
+    did = node.value("select did from txqueue.rotate(least_bytes => 1024)")
+    assert "truncated job_assigned_0" in did
