@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from txqueue.words import age, amount
 
-__all__ = ["node_document", "queues", "summary", "warnings"]
+__all__ = ["node_document", "paused", "queues", "summary", "warnings"]
 
 Row = Mapping[str, Any]
 SERVING = ("alive", "draining")
@@ -29,6 +30,7 @@ def summary(
     nodes: Sequence[Row],
     snapshots: Iterable[Row],
     history: Iterable[Row],
+    controls: Sequence[Row],
     now: datetime,
 ) -> dict[str, Any]:
     """Say how all is.
@@ -39,6 +41,7 @@ def summary(
         nodes: The nodes.
         snapshots: What keeps vacuum from its work.
         history: About how many jobs there are of each state that is history.
+        controls: What is paused or limited.
         now: The database's clock.
 
     Returns:
@@ -47,7 +50,7 @@ def summary(
     return {
         "queues": queues(live, recent, nodes, now),
         "nodes": [node_document(node, now) for node in nodes],
-        "warnings": warnings(live, nodes, snapshots, now),
+        "warnings": [*warnings(live, nodes, snapshots, now), *paused(controls)],
         "history": {row["state"]: row["jobs"] for row in history},
         "at": now,
     }
@@ -133,6 +136,25 @@ def warnings(
         *_held_back(snapshots, now),
     ]
     return [dict(zip(("kind", "subject", "what", "remedy"), each, strict=True)) for each in found]
+
+
+def paused(controls: Iterable[Row]) -> list[dict[str, str]]:
+    """Say what an operator holds back, as warnings do."""
+    return [
+        {
+            "kind": "paused",
+            "subject": each["key"],
+            "what": f"the {each['kind']} {each['key']} is paused",
+            "remedy": f"let it go on with: txqueue resume {_by_name(each)}",
+        }
+        for each in controls
+        if each["is_paused"]
+    ]
+
+
+def _by_name(control: Row) -> str:
+    kind, key = control["kind"], shlex.quote(control["key"])
+    return key if kind == "queue" else f"--{kind} {key}"
 
 
 Warned = Iterator[tuple[str, str, str, str]]

@@ -7,7 +7,7 @@ select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarna
        case when node.state in ('alive', 'draining') and node.heartbeat_at < clock_timestamp() - node.lease
             then 'dead' else node.state end as state,
        node.load, node.capacity, coalesce(held.jobs, 0) as jobs, node.queues, node.work_types,
-       extract(epoch from node.lease)::double precision as lease, node.version
+       extract(epoch from node.lease)::double precision as lease, node.version, node.address, node.report
   from @schema@.node_info as node
   left join (select incarnation, count(*) as jobs from @schema@.job_assigned group by incarnation) as held
     on held.incarnation = node.incarnation;

@@ -67,6 +67,7 @@ create table @schema@.request (
     primary key (incarnation, job_id, assignment)
 );
 create index on @schema@.action (subject, action_id);
+create index on @schema@.action using gin ((detail -> 'jobs') jsonb_path_ops);
 comment on table @schema@.request is 'Assigned jobs to be cancelled: each until it has ended.';
 
 -- These return more than they did.

@@ -10,7 +10,7 @@ import click
 from txqueue.cli.asking import found
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled, table
-from txqueue.words import age, amount
+from txqueue.words import age, amount, duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,7 +37,7 @@ def _worker_row(worker: Mapping[str, Any]) -> list[object]:
 
 def node_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Return the nodes as a table."""
-    columns = ["node", "state", "where", ">jobs", ">load", "queues", ">heartbeat", ">up"]
+    columns = ["node", "state", "where", ">jobs", ">load", ">lag", "queues", ">heartbeat", ">up"]
     return table("Nodes", columns, (_row(node) for node in rows))
 
 
@@ -51,10 +51,17 @@ def _row(node: Mapping[str, Any]) -> list[object]:
         f"{node['hostname']}:{node['pid']}",
         amount(node["jobs"]) if "jobs" in node else "-",
         f"{node['load']:.0%}" if runs else "-",
+        _lag(node) if runs else "-",
         ", ".join(node["queues"]),
         "-" if beat is None else f"{age(beat)} ago",
         age(up) if runs and up is not None else "-",
     ]
+
+
+def _lag(node: Mapping[str, Any]) -> str:
+    """By how much its reactor is late."""
+    lag = node.get("report", {}).get("lag")
+    return "-" if lag is None else duration(lag)
 
 
 def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:

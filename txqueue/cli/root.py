@@ -20,6 +20,7 @@ from txqueue.cli.jobs import job, jobs
 from txqueue.cli.migrate import migrate
 from txqueue.cli.nodes import nodes
 from txqueue.cli.options import Group, Options
+from txqueue.cli.records import actions, limits
 from txqueue.cli.status import status
 from txqueue.errors import ConfigurationError, TxqueueError
 
@@ -37,7 +38,7 @@ def root(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-_LOOKING = (demo, migrate, enqueue, status, nodes, jobs, job)
+_LOOKING = (demo, migrate, enqueue, status, nodes, jobs, job, limits, actions)
 _ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)
 for _command in (*_LOOKING, *_ACTING, bench, certs):
     root.add_command(_command)

@@ -70,6 +70,7 @@ def about_all(schema: str) -> Inquiry[dict[str, Any]]:
         nodes=(yield _view(schema, "node_status", "name")),
         snapshots=(yield _view(schema, "old_snapshots", "since nulls last, name")),
         history=(yield _view(schema, "history_size", "state")),
+        controls=(yield from about_controls(schema)),
         now=(yield from _clock()),
     )
 
@@ -130,7 +131,7 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     if not rows:
         raise JobNotFound(f"there is no job {job_id}", "check the number; old history is dropped")
     read = {name: read_json(rows[0][name]) for name in ("options", "payload", "result")}
-    acts = yield from about_actions(schema, None, _ACTIONS_TOLD, f"job {job_id}")
+    acts = yield _actions(schema, "detail -> 'jobs' @> to_jsonb(%s::bigint)", job_id, _ACTIONS_TOLD)
     return {**rows[0], **read, "actions": acts, "at": (yield from _clock())}
 
 
@@ -158,13 +159,16 @@ def about_actions(
         limit: At most so many.
         subject: Only what was done to this one.
     """
-    return (
-        yield Question(
-            f"select action_id, at, who, what, subject, detail from {schema}.action"
-            " where (%s::bigint is null or action_id < %s) and (%s::text is null or subject = %s)"
-            " order by action_id desc limit %s",
-            (before, before, subject, subject, limit),
-        )
+    chosen = {"action_id < %s": before, "subject = %s": subject}
+    given = {condition: value for condition, value in chosen.items() if value is not None}
+    return (yield _actions(schema, " and ".join(given) or "true", *given.values(), limit))
+
+
+def _actions(schema: str, condition: str, *parameters: object) -> Question:
+    return Question(
+        f"select action_id, at, who, what, subject, detail from {schema}.action"
+        f" where {condition} order by action_id desc limit %s",
+        parameters,
     )
 
 

@@ -1,0 +1,88 @@
+"""``txqueue limits`` and ``txqueue actions``: what operators have set, and what they have done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from txqueue.cli.asking import found
+from txqueue.cli.options import Command, Options
+from txqueue.cli.output import show, styled, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from txqueue.admin import Admin
+
+__all__ = ["actions", "limits"]
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def limits(options: Options) -> None:
+    """Show what is paused or limited."""
+    from txqueue.store.questions import about_controls
+
+    held = found(options, about_controls, lambda admin: admin.controls())
+    show(options, {"limits": held}, lambda: _held(held))
+
+
+@click.command(cls=Command)
+@click.option("--subject", help="Only what was done to this, as in 'queue mail' or 'job 7'.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
+)
+@click.pass_obj
+def actions(options: Options, subject: str | None, limit: int) -> None:
+    """Show who did what when, the latest first."""
+    from txqueue.store.questions import about_actions
+
+    async def ask(admin: Admin) -> list[dict[str, Any]]:
+        acts: list[dict[str, Any]] = []
+        async for act in admin.actions(subject):
+            acts.append(act)
+            if len(acts) == limit:
+                break
+        return acts
+
+    acts = found(options, lambda schema: about_actions(schema, None, limit, subject), ask)
+    show(options, {"actions": acts}, lambda: _done(acts))
+
+
+def _held(held: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    if not held:
+        yield styled("Nothing is paused or limited.")
+        return
+    columns = ["kind", "key", "paused", ">at a time", ">a second", ">burst", ">share", ">reserve"]
+    yield table("Limits", columns, (_row(each) for each in held))
+
+
+def _row(control: Mapping[str, Any]) -> list[object]:
+    names = ("concurrency", "rate", "burst", "share", "reserve")
+    usual = {"burst": 1, "share": 1, "reserve": 0}
+    said = [
+        "-" if control[name] in (None, usual.get(name)) else f"{control[name]:g}" for name in names
+    ]
+    paused = styled("paused", "bold yellow") if control["is_paused"] else "-"
+    return [control["kind"], control["key"], paused, *said]
+
+
+def _done(acts: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    if not acts:
+        yield styled("Nobody has done anything by hand.")
+        return
+    columns = ["when", "who", "did", "to", "how"]
+    rows = ([_when(act), act["who"], act["what"], act["subject"], _how(act)] for act in acts)
+    yield table("Done by hand", columns, rows)
+
+
+def _when(act: Mapping[str, Any]) -> str:
+    return f"{act['at'].astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _how(act: Mapping[str, Any]) -> str:
+    """The numbers of the jobs are left to JSON."""
+    said = (f"{name} {value}" for name, value in act["detail"].items() if name != "jobs")
+    return ", ".join(said) or "-"
