@@ -31,6 +31,6 @@ begin
         jobs := greatest(0, this.concurrency - running);
     end if;
     if this.rate is not null and coalesce(jobs, 1) > 0 then
-        select least(jobs, bucket.jobs), bucket.opens_in into jobs, opens_in from bucket_level(this) as bucket;
+        select least(allowance.jobs, bucket.jobs), bucket.opens_in into jobs, opens_in from bucket_level(this) as bucket;
     end if;
 end $$;

@@ -1,0 +1,209 @@
+"""What limits, rates, pauses and reserves let a claim take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.db.masters import Master
+from tests.waiting import eventually
+
+
+def limit(node: Master, kind: str, key: str, **limits: object) -> None:
+    """Set limits as an operator does."""
+    given: Mapping[str, Any] = {
+        "concurrency": None,
+        "rate": None,
+        "burst": None,
+        "share": None,
+        "reserve": None,
+        **limits,
+    }
+    node.value(
+        "select txqueue.set_limit(%s, %s, %s, %s, %s, %s, %s, 'me')", kind, key, *given.values()
+    )
+
+
+def pause(node: Master, kind: str, key: str) -> None:
+    """Pause as an operator does."""
+    node.value("select txqueue.pause(%s, %s, 'me')", kind, key)
+
+
+def resume(node: Master, kind: str, key: str) -> None:
+    """Resume as an operator does."""
+    node.value("select txqueue.resume(%s, %s, 'me')", kind, key)
+
+
+def test_a_queue_runs_no_more_than_its_limit(node: Master, other: Master) -> None:
+    """All nodes together take as many as the limit says, and one more for each that ends."""
+    limit(node, "queue", "default", concurrency=3)
+    ids = node.enqueue(*[{} for _ in range(8)])
+    (chunk,) = node.claim()
+    assert chunk.ids == ids[:3]
+    assert other.claimed_ids() == node.claimed_ids() == []
+    node.complete(chunk)
+    assert other.claimed_ids() == ids[3:6]
+
+
+def test_another_queue_is_not_held_up(node: Master) -> None:
+    """What is limited leaves room to what is not, however late that was enqueued."""
+    limit(node, "queue", "narrow", concurrency=1)
+    narrow = node.enqueue(*[{"queue": "narrow"} for _ in range(5)])
+    wide = node.enqueue(*[{} for _ in range(5)])
+    assert node.take(queues=("narrow", "default")).ids == [*narrow[:1], *wide]
+
+
+def test_a_completion_says_that_a_limited_queue_has_room(node: Master) -> None:
+    """The node that completes learns that others may run; of another queue's jobs it does not."""
+    node.enqueue({}, {"queue": "narrow"})
+    limit(node, "queue", "narrow", concurrency=1)
+
+    def freed(queue: str) -> bool:
+        chunk = node.take(queues=(queue,)).chunks[0]
+        return bool(
+            node.value(
+                "select freed from txqueue.complete"
+                "(%s, array[%s]::smallint[], array[%s]::bigint[], array[%s])",
+                *(node.incarnation, chunk.lane, chunk.assignment, f"{{{chunk.ids[0]}}}"),
+            )
+        )
+
+    assert (freed("narrow"), freed("default")) == (True, False)
+
+
+async def test_a_rate_gives_its_burst_and_then_so_many_a_second(node: Master) -> None:
+    """At most burst + rate * t are taken in t seconds, and a claim says when to ask again."""
+    limit(node, "queue", "default", rate=10.0, burst=4)
+    began = node.value("select extract(epoch from clock_timestamp())::float8")
+    node.enqueue(*[{} for _ in range(20)])
+    first = node.take()
+    assert len(first.ids) == 4
+    empty = node.take()
+    assert empty.ids == []
+    assert empty.due_in is not None
+    assert 0 < empty.due_in <= 0.1
+    taken = [4]
+
+    def took() -> bool:
+        taken[0] += len(node.take().ids)
+        now = node.value("select extract(epoch from clock_timestamp())::float8")
+        assert taken[0] <= 4 + 10.0 * (now - began)
+        return taken[0] >= 12
+
+    await eventually(took)
+
+
+def test_a_paused_queue_gives_nothing(node: Master) -> None:
+    """Its jobs stay ready, and go on when it is resumed."""
+    pause(node, "queue", "default")
+    ids = node.enqueue({}, {})
+    assert node.claimed_ids() == []
+    assert node.ready() == ids
+    resume(node, "queue", "default")
+    assert node.claimed_ids() == ids
+
+
+def test_a_paused_tenant_gives_nothing(node: Master) -> None:
+    """Other tenants go on."""
+    pause(node, "tenant", "late")
+    node.enqueue({"tenant": "late"})
+    ids = node.enqueue({"tenant": "early"}, {})
+    assert node.claimed_ids() == ids
+
+
+def test_a_tenant_runs_no_more_than_its_limit(node: Master, other: Master) -> None:
+    """Its limit holds over all queues and nodes."""
+    limit(node, "tenant", "narrow", concurrency=2)
+    ids = node.enqueue(*[{"tenant": "narrow", "queue": f"{n % 2}"} for n in range(6)])
+    queues = ("0", "1")
+    taken = node.take(queues=queues)
+    assert len(taken.ids) == 2
+    assert other.take(queues=queues).ids == []
+    node.complete(taken.chunks[0])
+    assert set(other.take(queues=queues).ids) < set(ids)
+
+
+def test_a_tenants_rate(node: Master) -> None:
+    """A tenant's bucket is its own."""
+    limit(node, "tenant", "slow", rate=0.001, burst=2)
+    node.enqueue(*[{"tenant": "slow"} for _ in range(5)], *[{"tenant": "quick"} for _ in range(5)])
+    taken: list[int] = []
+    for _ in range(5):
+        taken += node.claimed_ids()
+    tenants = node.column("select tenant from txqueue.job where state = 'assigned' order by 1")
+    assert tenants == ["quick"] * 5 + ["slow"] * 2
+
+
+def test_as_many_of_a_group_run_as_its_type_declares(node: Master, other: Master) -> None:
+    """The oldest ones, and the next as one ends."""
+    node.publish("test.kind", policy={"group_limit": 3})
+    ids = node.enqueue(*[{"group": "g"} for _ in range(6)])
+    chunks = node.claim(workers=3)
+    assert [chunk.ids for chunk in chunks] == [[each] for each in ids[:3]]
+    assert other.claimed_ids() == []
+    assert node.waiting("group") == ids[3:]
+    node.complete(chunks[1])
+    assert other.claimed_ids() == [ids[3]]
+    node.complete(chunks[0])
+    node.complete(chunks[2])
+    assert other.claimed_ids() == ids[4:]
+
+
+def test_an_operator_sets_a_groups_limit_at_run_time(node: Master) -> None:
+    """What is parked goes on when the limit is raised."""
+    ids = node.enqueue(*[{"group": "g"} for _ in range(6)])
+    assert node.claimed_ids() == ids[:1]
+    limit(node, "group", "g", concurrency=4)
+    assert node.claimed_ids() == ids[1:4]
+
+
+async def test_a_groups_rate(node: Master) -> None:
+    """Its next job waits for the next token and not for longer, and its order stays."""
+    limit(node, "group", "g", rate=20.0)
+    ids = node.enqueue(*[{"group": "g"} for _ in range(4)])
+    taken: list[int] = []
+    (first,) = node.claim()
+    taken += first.ids
+    node.complete(first)
+    assert node.claimed_ids() == []
+    assert node.waiting("rate") == [ids[1]]
+
+    def took() -> bool:
+        for chunk in node.claim():
+            taken.extend(chunk.ids)
+            node.complete(chunk)
+        return len(taken) == 4
+
+    await eventually(took)
+    assert taken == ids
+
+
+def test_a_paused_group_is_parked(node: Master) -> None:
+    """Its jobs wait, others go on, and resuming it readies the oldest."""
+    pause(node, "group", "g")
+    ids = node.enqueue({"group": "g"}, {"group": "g"})
+    free = node.enqueue({})
+    assert node.claimed_ids() == free
+    assert node.waiting("group") == ids
+    resume(node, "group", "g")
+    assert node.claimed_ids() == ids[:1]
+
+
+@pytest.mark.parametrize(("free", "low"), [(100, 6), (96, 2), (40, 0)])
+def test_a_reserve_is_kept_for_high_priorities(node: Master, free: int, low: int) -> None:
+    """Of a node's capacity of 100 only priorities from 7 on take the last 94 free."""
+    limit(node, "queue", "default", reserve=0.94)
+    lows = node.enqueue(*[{"not_before": "2020-01-01T00:00:00Z"} for _ in range(200)])
+    highs = node.enqueue(*[{"priority": 7} for _ in range(200)])
+    assert node.take(free, capacity=100).ids == lows[:low] + highs[: free - low]
+
+
+def test_a_group_at_the_head_does_not_hide_the_others(node: Master) -> None:
+    """Once a claim has met the jobs of a busy group, no later claim does."""
+    busy = node.enqueue(*[{"group": "busy"} for _ in range(300)])
+    others = node.enqueue(*[{"group": f"g{n}"} for n in range(5)])
+    assert node.claimed_ids(4) == [busy[0], *others[:3]]
+    assert node.ready() == others[3:]
+    assert node.claimed_ids(4) == others[3:]
