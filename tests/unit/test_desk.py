@@ -1,0 +1,218 @@
+"""What operators are told when something is wrong: always an answer, never a lost connection."""
+
+import json
+from typing import Any
+
+import psycopg2
+import pytest
+from psycopg2 import errorcodes
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, succeed
+from twisted.protocols import amp
+from twisted.test.iosim import FakeTransport, connect
+
+from tests.fixtures.leftovers import LoggedFailures
+from txqueue.errors import AdminRefused, DatabaseUnavailable, Refused
+from txqueue.node.desk import Desk
+from txqueue.wire import admin_commands as wire
+from txqueue.wire.pipe import Pipe
+
+NOW = "2030-01-31T12:00:00+00:00"
+
+
+class Pool:
+    """Stands for the database: answers with rows, or raises."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.statements: list[str] = []
+
+    def query(self, sql: str, parameters: Any = ()) -> Deferred[Any]:
+        """Answer."""
+        self.statements.append(sql % tuple(map(repr, parameters)))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return succeed(self.answer(sql) if callable(self.answer) else self.answer)
+
+    query_dicts = query
+
+
+class Line:
+    """A client and a desk, connected in memory.
+
+    Args:
+        answer: What the database says.
+        described: What the node says of itself.
+    """
+
+    def __init__(self, answer: Any, described: dict[str, Any] | None = None) -> None:
+        self.pool = Pool(answer)
+        self.cancelled: list[tuple[int, int, int, str]] = []
+        pool: Any = self.pool
+        desk = Desk(
+            pool,
+            "txqueue",
+            describe=lambda: described or {"incarnation": 0},
+            cancelled=lambda *held: self.cancelled.append(held),
+        )
+        self.lost: list[str] = []
+        server = Pipe({}, lost=lambda: self.lost.append("server"))
+        server.learn(desk.responders(server))
+        self.client = amp.AMP()
+        ours: Any = FakeTransport(self.client, isServer=False)
+        peer = IPv4Address("TCP", "127.0.0.1", 7)
+        theirs: Any = FakeTransport(server, isServer=True, peerAddress=peer)
+        theirs.getHandle = _Handle
+        self.pump = connect(server, theirs, self.client, ours)
+
+    def ask(self, command: type[amp.Command], **arguments: Any) -> Any:
+        """Send a command; returns the answer, or raises what came instead."""
+        results: list[Any] = []
+        self.client.callRemote(command, **arguments).addBoth(results.append)
+        self.pump.flush()
+        (result,) = results
+        if hasattr(result, "raiseException"):
+            result.raiseException()
+        return result
+
+
+class TooLong(psycopg2.errors.QueryCanceled):
+    """A statement that the server gave up."""
+
+    pgcode = errorcodes.QUERY_CANCELED
+
+
+class _Handle:
+    """Stands for a TCP socket."""
+
+    family = 2
+
+
+ACTS: list[tuple[type[amp.Command], dict[str, Any]]] = [
+    (wire.Pause, {"kind": "queue", "key": "mail"}),
+    (wire.Resume, {"kind": "queue", "key": "mail"}),
+    (wire.SetLimit, {"kind": "queue", "key": "mail", "rate": 2.5}),
+    (wire.Cancel, {"ids": "1,2"}),
+    (wire.Retry, {"ids": "1"}),
+    (wire.SetPriority, {"ids": "1", "priority": 9}),
+    (wire.Drain, {"name": "venus"}),
+    (wire.Undrain, {"name": "venus"}),
+]
+LOOKS: list[tuple[type[amp.Command], dict[str, Any]]] = [
+    (wire.ListQueues, {}),
+    (wire.GetStatus, {}),
+    (wire.ListJobs, {"state": "ready"}),
+    (wire.GetJob, {"job_id": 7}),
+    (wire.ListControls, {}),
+    (wire.ListActions, {}),
+]
+
+
+@pytest.mark.parametrize(("command", "arguments"), [*ACTS, *LOOKS])
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Refused("not so", "do this"), "not so; do this"),
+        (DatabaseUnavailable("no\nanswer", "wait"), "no answer; wait"),
+        (TooLong(), "did not answer within 8 s"),
+        (psycopg2.errors.DivisionByZero("by zero"), "the database refuses: by zero"),
+    ],
+)
+def test_every_error_is_an_answer(
+    command: type[amp.Command], arguments: dict[str, Any], error: Exception, said: str
+) -> None:
+    """One line; and the connection goes on."""
+    line = Line(error)
+    for _ in range(2):
+        with pytest.raises(AdminRefused) as caught:
+            line.ask(command, **arguments)
+        assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
+    assert line.lost == []
+
+
+@pytest.mark.parametrize(("command", "arguments"), [*ACTS, *LOOKS])
+def test_a_fault_of_the_node_is_an_answer(
+    command: type[amp.Command], arguments: dict[str, Any], logged_failures: LoggedFailures
+) -> None:
+    """It is named, its text is not told, and the log has it whole."""
+    line = Line(RuntimeError("secret"))
+    with pytest.raises(AdminRefused, match="the node has a fault: RuntimeError") as caught:
+        line.ask(command, **arguments)
+    assert "secret" not in str(caught.value)
+    assert line.lost == []
+    assert len(logged_failures.flush(RuntimeError)) == 1
+
+
+def test_what_is_no_number_is_refused() -> None:
+    """Before the database is asked."""
+    line = Line(AssertionError())
+    for ids in ("x", "1,,y"):
+        with pytest.raises(AdminRefused, match="are not numbers of jobs"):
+            line.ask(wire.Cancel, ids=ids)
+    assert line.pool.statements == []
+
+
+def test_who_acts_is_never_said_by_the_client() -> None:
+    """The connection tells."""
+    line = Line([(True,)])
+    line.ask(wire.Pause, kind="queue", key="mail")
+    (statement,) = line.pool.statements
+    assert "pause('queue', 'mail', 'tcp 127.0.0.1')" in statement
+
+
+def test_a_cancelled_job_s_holder_is_told() -> None:
+    """With its token; the operator gets the numbers."""
+    line = Line([([1], [[5, 9, 2]], [3])])
+    answer = line.ask(wire.Cancel, ids="1,2,3")
+    assert answer == {"cancelled": "1", "requested": "2", "refused": "3"}
+    ((*held, who),) = line.cancelled
+    assert (held, who) == ([5, 9, 2], "tcp 127.0.0.1")
+
+
+def test_a_node_without_its_database_tells_of_itself() -> None:
+    """Better than nothing."""
+    line = Line(DatabaseUnavailable("no"), {"incarnation": 3, "name": "venus"})
+    assert json.loads(line.ask(wire.ListNodes)["nodes"]) == [{"incarnation": 3, "name": "venus"}]
+
+
+def test_lists_are_paged() -> None:
+    """By the last one's name or number, until next is empty; each page fits an AMP value."""
+    rows: list[dict[str, Any]] = [
+        {"job_id": number, "group": "x" * 900} for number in range(300, 0, -1)
+    ]
+
+    class Clock:
+        @staticmethod
+        def isoformat() -> str:
+            return NOW
+
+    def answer(sql: str) -> list[dict[str, Any]]:
+        if "clock_timestamp" in sql:
+            return [{"now": Clock}]
+        after = int(line.pool.statements[-1].split("job.job_id < ")[1].split()[0])
+        return [row for row in rows if row["job_id"] < after]
+
+    line = Line(answer)
+    seen: list[int] = []
+    after = "301"
+    while after:
+        said = line.ask(wire.ListJobs, after=after)
+        assert len(said["jobs"].encode()) <= 60_000
+        assert said["at"] == NOW
+        seen += [job["job_id"] for job in json.loads(said["jobs"])]
+        after = said["next"]
+    assert seen == list(range(300, 0, -1))
+
+
+def test_a_limit_is_kept() -> None:
+    """And next says where to go on."""
+    line = Line(
+        lambda sql: (
+            [{"now": type("Now", (), {"isoformat": staticmethod(lambda: NOW)})}]
+            if "clock" in sql
+            else [{"job_id": 9}, {"job_id": 8}, {"job_id": 7}]
+        )
+    )
+    said = line.ask(wire.ListJobs, limit=2)
+    assert (json.loads(said["jobs"]), said["next"]) == ([{"job_id": 9}, {"job_id": 8}], "8")
