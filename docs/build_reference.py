@@ -27,10 +27,12 @@ CHAPTERS: Final = (
         "txqueue",
         ("WorkQueue", "Transaction", "enqueue"),
     ),
+    ("A node that was joined", "txqueue.client.membership", ("Membership",)),
     ("Options of enqueue", "txqueue.store.enqueuing", ("EnqueueOptions",)),
     ("Define work", "txqueue", ("WorkItem", "Priority", "Runtime", "Retry")),
     ("Inside a handler", "txqueue", ("RunningJob", "Snooze", "Discard", "Fail")),
     ("Jobs", "txqueue", ("Job", "State")),
+    ("Look after it", "txqueue.admin", ("Admin", "JobsPage", "Cancelled")),
     (
         "Errors",
         "txqueue.errors",
@@ -48,12 +50,15 @@ CHAPTERS: Final = (
             "ConfigurationError",
             "EmbeddedUnavailable",
             "NodeUnavailable",
+            "AdminRefused",
         ),
     ),
     ("An embedded server", "txqueue.embedded", ("EmbeddedServer",)),
 )
 # Constructors that users do not call: others make these for them.
-MADE_BY_OTHERS: Final = frozenset({"WorkQueue", "Transaction", "RunningJob", "Job"})
+MADE_BY_OTHERS: Final = frozenset(
+    {"Admin", "Cancelled", "Job", "JobsPage", "RunningJob", "Transaction", "WorkQueue"}
+)
 HIDDEN: Final = frozenset(
     {
         "EmbeddedServer.pids",

@@ -92,6 +92,15 @@ def test_existing_txpostgres_code_can_enqueue(migrated_database18: str, tmp_path
     ]
 
 
+@pytest.mark.slow
+def test_an_application_joins_a_node(migrated_database18: str, tmp_path: Path) -> None:
+    """And its job is performed."""
+    run_sql(migrated_database18, ORDERS)
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+        session.follow([*files(README), *blocks(HOWTO / "join-a-node.md")])
+    assert run_sql(migrated_database18, "select state from txqueue.job") == [("done",)]
+
+
 @pytest.mark.parametrize("name", ["enqueue-from-sql.md", "run-in-production.md"])
 def test_the_sql_of_a_howto_runs(migrated_database18: str, name: str) -> None:
     """Statement by statement, as the owner."""

@@ -101,6 +101,6 @@ def test_the_settings_have_every_option_of_a_node(name: str) -> None:
 
 def test_the_settings_have_every_column_of_the_table(migrated_database18: str) -> None:
     """Those that are settings."""
-    columns = set(dict(ask(migrated_database18, _COLUMNS))["setting"]) - {"only_row"}
+    columns = set(dict(ask(migrated_database18, _COLUMNS))["setting"]) - {"only_row", "identity"}
     listed = section(SETTINGS, "Of the whole queue")
     assert not [name for name in columns if f"\n| `{name}` | " not in listed]
