@@ -8,7 +8,7 @@ waits for what other processes do.
 import time
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, overload
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
@@ -63,6 +63,14 @@ def within(seconds: float, awaitable: Awaitable[T]) -> Deferred[T]:
         return Failure(error)
 
     return Deferred.fromCoroutine(run()).addTimeout(seconds, running_reactor(), too_late)
+
+
+@overload
+async def eventually(predicate: Callable[[], Awaitable[T]], timeout: float = ...) -> T: ...
+
+
+@overload
+async def eventually(predicate: Callable[[], T], timeout: float = ...) -> T: ...
 
 
 async def eventually(predicate: Callable[[], T | Awaitable[T]], timeout: float = 10.0) -> T:

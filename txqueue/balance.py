@@ -200,12 +200,9 @@ def theft(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | None:
     return Transfer(victim.incarnation, wanted) if wanted > 0 else None
 
 
-def overflow(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | None:
-    """Decide to whom a node passes on what is beyond its room; None if nobody could start it."""
-    target = max(peers, key=lambda peer: peer.idle, default=None)
-    if mine.excess == 0 or target is None or target.idle == 0:
-        return None
-    return Transfer(target.incarnation, min(mine.excess, target.free))
+def overflow(mine: NodeReport, peers: Sequence[NodeReport]) -> list[Transfer]:
+    """Share what a node holds beyond its room out to those that could start some of it at once."""
+    return drain_shares(mine.excess, [peer for peer in peers if peer.idle > 0])
 
 
 def drain_shares(weight: int, peers: Sequence[NodeReport]) -> list[Transfer]:

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node, Nodes
@@ -43,10 +45,15 @@ def start_mesh(nodes: Nodes, count: int, *arguments: str, **settings: str) -> li
     ]
 
 
+async def inspected(node: Node) -> dict[str, Any]:
+    """What a node says of itself."""
+    endpoint = parsed_endpoint(f"unix:{node.folder / quote(node.name)}.sock")
+    return await inspect_node(running_reactor(), endpoint)
+
+
 async def connected(node: Node) -> set[str]:
     """The peers that a node is connected with."""
-    endpoint = parsed_endpoint(f"unix:{node.folder / node.name}.sock")
-    said = await inspect_node(running_reactor(), endpoint)
+    said = await inspected(node)
     return {peer["name"] for peer in said["peers"] if peer["is_connected"]}
 
 

@@ -82,14 +82,15 @@ def test_what_was_taken_is_not_asked_back(thief: NodeReport, victim: NodeReport)
     assert back is None or after.ahead > rest.ahead
 
 
-def test_what_is_beyond_its_room_goes_to_the_emptiest() -> None:
-    """As much as that has room for, and only if it can start some of it."""
-    assert overflow(node(1, 15), [node(2, 5), node(3, 1)]) == Transfer(3, 5)
-    assert overflow(node(1, 50), [node(2, 5), node(3, 1)]) == Transfer(3, 9)
-    assert overflow(node(1, 50), [node(2, 10), node(3, 12)]) is None
-    assert overflow(node(1, 10), [node(2)]) is None
-    assert overflow(node(1, 50), [evolve(node(2), is_draining=True)]) is None
-    assert overflow(node(1, 50), []) is None
+def test_what_is_beyond_its_room_goes_to_who_could_start_some() -> None:
+    """By their room, and never more than that."""
+    peers = [node(2, 5), node(3, 1), node(4, 12, limit=40)]
+    assert overflow(node(1, 17), peers) == [Transfer(3, 5), Transfer(2, 3)]
+    assert overflow(node(1, 50), peers) == [Transfer(3, 9), Transfer(2, 5)]
+    assert overflow(node(1, 50), [node(2, 10), node(3, 12)]) == []
+    assert overflow(node(1, 10), [node(2)]) == []
+    assert overflow(node(1, 50), [evolve(node(2), is_draining=True)]) == []
+    assert overflow(node(1, 50), []) == []
 
 
 def test_a_draining_node_shares_out_by_room() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from txqueue.balance import NodeReport, Unstarted, drain_shares, overflow, theft
+from txqueue.balance import NodeReport, Transfer, Unstarted, drain_shares, overflow, theft
 from txqueue.clock import Clock
 from txqueue.node.alarm import Periodic
 from txqueue.store.engine import Chunk, Engine, Passed
@@ -99,10 +99,9 @@ class Handoff(Periodic):
         self._is_eager = False
         if neighbours is None or not peers or mine.is_draining:
             return ALONE
-        if (given := overflow(mine, peers)) is not None:
-            unstarted = await self._workers.take_back(given.weight)
-            passed = await self._pass_on(given.incarnation, unstarted)
-            self._note(given.incarnation, is_in_vain=bool(unstarted.jobs) and not passed)
+        if shares := overflow(mine, peers):
+            unstarted = await self._workers.take_back(sum(share.weight for share in shares))
+            await self._share_out(unstarted, shares)
         elif self._is_idle() and (taken := theft(mine, peers)) is not None:
             assignments, _ = await neighbours.steal(taken.incarnation, taken.weight)
             await self._perform(assignments)
@@ -127,10 +126,16 @@ class Handoff(Periodic):
         """Pass all that is not started on to peers with room, and give the rest back."""
         neighbours = self._peers()
         unstarted = await self._workers.take_back()
+        peers = neighbours.reports if neighbours is not None else []
+        await self._share_out(unstarted, drain_shares(unstarted.weight, peers))
+
+    async def _share_out(self, unstarted: Unstarted, shares: Sequence[Transfer]) -> None:
+        """Pass jobs on in shares, and give the rest back."""
         try:
-            for share in drain_shares(unstarted.weight, neighbours.reports if neighbours else []):
+            for share in shares:
                 part, unstarted = unstarted.cut(share.weight)
-                await self._pass_on(share.incarnation, part)
+                passed = await self._pass_on(share.incarnation, part)
+                self._note(share.incarnation, is_in_vain=bool(part.jobs) and not passed)
         finally:
             self._return(unstarted)
 

@@ -1,0 +1,76 @@
+"""Where nodes listen for peers, and with which certificates; what does not do is refused."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.database import Database
+from tests.cluster.nodes import APP, PATIENCE, Nodes, command, environment
+from tests.cluster.peers import certificates, connected, free_port, hand, meshed, share_of
+from tests.waiting import eventually
+
+
+def refused(db: Database, *arguments: str) -> str:
+    """Start a node that must not start; returns its one line."""
+    ended = subprocess.run(
+        command("--app", APP, "--name", "a", *arguments),
+        env=environment(TXQUEUE_DSN=db.dsn),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.returncode == 1, ended.stderr
+    (line,) = ended.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("interface", ["0.0.0.0", "[::]", "192.0.2.1"])
+@pytest.mark.parametrize("option", ["--listen", "--admin"])
+def test_beyond_this_host_only_with_tls(option: str, interface: str, db: Database) -> None:
+    """It says why it does not start, and how to mend it."""
+    line = refused(db, option, f"tcp:{free_port()}:interface={interface}")
+    assert "nothing listens or reaches further without mutual TLS; give --tls-dir" in line
+    assert "txqueue certs issue" in line
+
+
+def test_certificates_that_do_not_do(db: Database, tmp_path: Path) -> None:
+    """Another node's, or a key that others may read."""
+    folder = certificates(tmp_path / "tls", "b", "a")
+    given = ("--tls-dir", str(folder), "--listen", f"tcp:{free_port()}")
+    (folder / "a.key").chmod(0o644)
+    assert "run: chmod 600" in refused(db, *given)
+    (folder / "a.pem").write_bytes((folder / "b.pem").read_bytes())
+    assert "is not the certificate of node a" in refused(db, *given)
+    (folder / "a.pem").unlink()
+    assert "a.pem cannot be read" in refused(db, *given)
+
+
+def test_a_port_in_use(db: Database) -> None:
+    """And a socket is no place for peers."""
+    assert "give --listen tcp:PORT" in refused(db, "--listen", "unix:/tmp/a.sock")
+
+
+async def test_nodes_meet_over_tls(nodes: Nodes, db: Database, tmp_path: Path) -> None:
+    """Each by its own certificate; one of another authority meets nobody, and works alone."""
+    names = ("a", "b c")
+    ours = certificates(tmp_path / "ours", *names)
+    theirs = certificates(tmp_path / "theirs", "stranger")
+    started = [
+        nodes.start(
+            *("--listen", f"tcp:{free_port()}:interface=0.0.0.0:host=127.0.0.1"),
+            *("--tls-dir", str(folder), "--workers", "1", "--capacity", "10"),
+            name=name,
+            TXQUEUE_LEASE="8",
+        )
+        for folder, name in [(ours, "a"), (ours, "b c"), (theirs, "stranger")]
+    ]
+    await meshed(started[:2])
+    stranger = await started[2].up()
+    hand(db, started[0], 60, 0.3)
+    await eventually(lambda: db.states() == {"done": 60}, PATIENCE)
+    assert share_of(db).keys() == {node.folder.name for node in started[:2]}
+    assert await connected(stranger) == set()
+    # Its calls were refused, and it alone wonders why.
+    await eventually(lambda: "is not reached" in stranger.log, PATIENCE)
