@@ -1296,6 +1296,53 @@ begin
     return changed;
 end $$;
 
+-- All that bears on why a job does not run, as one object: the job, the live nodes and whether each
+-- serves its queue and knows its type, who holds its group, what limits its queue, group and tenant,
+-- and how many jobs rank before it. Null if there is no such job.
+create or replace function txqueue.explain_facts(its_job_id bigint) returns jsonb
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    most constant integer := 10000;
+    this job;
+begin
+    select * into this from job where job_id = its_job_id
+     order by state in ('done', 'cancelled') limit 1;
+    if this.job_id is null then
+        return null;
+    end if;
+    return jsonb_build_object(
+        'job', to_jsonb(this) - 'payload' - 'result' - 'options' || jsonb_build_object(
+            'error', split_part(this.error, E'\n', 1),
+            'node', (select name from node_info where node_id = this.node_id)),
+        'now', clock_timestamp(),
+        'is_published', exists (select from work_type where work_type = this.work_type),
+        'nodes', coalesce((select jsonb_agg(jsonb_build_object(
+                'name', name, 'state', state, 'load', load, 'capacity', capacity, 'incarnation', incarnation,
+                'serves', this.queue = any (queues), 'knows', this.work_type = any (work_types)) order by name)
+            from node_info where state in ('alive', 'draining') and heartbeat_at > clock_timestamp() - lease), '[]'),
+        'holders', coalesce((select jsonb_agg(held) from (
+            select holder.job_id, node.name as node, coalesce(holder.started_at, holder.assigned_at) as since
+              from job_assigned as holder left join node_info as node on node.node_id = holder.node_id
+             where holder."group" = this."group" order by holder.assigned_at limit 5) as held), '[]'),
+        'parked_before', (select count(*) from (select from job_waiting as other
+             where other.waiting_for = 'group' and other."group" = this."group"
+               and (other.rank, other.job_id) < (this.rank, this.job_id) limit most) as others),
+        'ahead', case when this.state = 'ready' then (select count(*) from (
+             select from job_ready as other where other.queue = this.queue and other.tenant is not distinct from this.tenant
+                and (other.rank, other.job_id) < (this.rank, this.job_id) limit most) as others) else 0 end,
+        'controls', coalesce((select jsonb_agg(to_jsonb(control) - 'control_id' || jsonb_build_object(
+                'opens_in', bucket.opens_in,
+                'running', case kind
+                    when 'queue' then (select count(*) from job_assigned where queue = key and counted is not null)
+                    when 'group' then (select count(*) from job_assigned where "group" = key)
+                    else (select count(*) from job_assigned where tenant = key) end))
+            from control cross join lateral bucket_level(control) as bucket
+           where (kind, key) in (('queue', this.queue), ('group', this."group"), ('tenant', this.tenant))), '[]'));
+end $$;
+
 -- Of rows locked in one ready lane, those that fit: in rank order up to free_weight and to a sum of
 -- payload bytes, none heavier than the largest room of one worker. A job heavier than capacity
 -- counts as capacity. At least the first fits if it fits a worker, whatever its payload's size.
@@ -1410,8 +1457,9 @@ declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'register_node', 'publish', 'heartbeat', 'leave',
-        'rotate', 'ensure_history', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
+        'rotate', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
         'undrain_node'];
+    reading   constant text[] := array['explain_facts', 'backlog'];
     its_role text;
     signature regprocedure;
 begin
@@ -1435,6 +1483,10 @@ begin
         if to_regrole('txqueue_enqueue') is not null
            and (select proname from pg_proc where oid = signature) = any (enqueuing) then
             execute format('grant execute on function %s to txqueue_enqueue', signature);
+        end if;
+        if to_regrole('txqueue_read') is not null
+           and (select proname from pg_proc where oid = signature) = any (reading) then
+            execute format('grant execute on function %s to txqueue_read', signature);
         end if;
         if to_regrole('txqueue_worker') is not null
            and (select proname from pg_proc where oid = signature) = any (working) then

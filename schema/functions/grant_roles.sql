@@ -8,8 +8,9 @@ declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'register_node', 'publish', 'heartbeat', 'leave',
-        'rotate', 'ensure_history', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
+        'rotate', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
         'undrain_node'];
+    reading   constant text[] := array['explain_facts', 'backlog'];
     its_role text;
     signature regprocedure;
 begin
@@ -33,6 +34,10 @@ begin
         if to_regrole('@schema@_enqueue') is not null
            and (select proname from pg_proc where oid = signature) = any (enqueuing) then
             execute format('grant execute on function %s to @schema@_enqueue', signature);
+        end if;
+        if to_regrole('@schema@_read') is not null
+           and (select proname from pg_proc where oid = signature) = any (reading) then
+            execute format('grant execute on function %s to @schema@_read', signature);
         end if;
         if to_regrole('@schema@_worker') is not null
            and (select proname from pg_proc where oid = signature) = any (working) then

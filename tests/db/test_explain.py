@@ -1,0 +1,216 @@
+"""What the database knows of a job, made into the reason why it does not run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.db.masters import Master
+from txqueue.explain import Explanation, explain
+
+
+def explained(node: Master, job_id: int) -> Explanation:
+    """Explain a job as a node or the command line does."""
+    return explain(node.value("select txqueue.explain_facts(%s)", job_id))
+
+
+def limit(node: Master, kind: str, key: str, what: str, value: float) -> None:
+    """Set one limit as an operator does."""
+    names = ("concurrency", "rate", "burst", "share", "reserve")
+    given = [value if name == what else None for name in names]
+    call = "select txqueue.set_limit(%s, %s, %s::integer, %s, %s::integer, %s, %s, 'me')"
+    node.value(call, kind, key, *given)
+
+
+def beat(node: Master, load: float) -> None:
+    """Report a load as a node does."""
+    node.value("select owned from txqueue.heartbeat(%s, %s)", node.incarnation, load)
+
+
+def test_a_time_to_come(node: Master) -> None:
+    """It says when."""
+    (job_id,) = node.enqueue({"not_before": "2100-01-01T00:00:00Z"})
+    told = explained(node, job_id)
+    assert (told.state, told.reason) == ("waiting", "time")
+    assert "not to start before 2100-01-01 00:00:00" in told.detail
+    assert f"txqueue retry {job_id}" in told.remedy
+
+
+def test_for_ever(node: Master) -> None:
+    """A job that is due never has no date."""
+    (job_id,) = node.enqueue({"not_before": "infinity"})
+    assert explained(node, job_id).detail.endswith("infinity, never")
+
+
+def test_a_failed_attempt(node: Master) -> None:
+    """It says what failed and when the next attempt is due, without the traceback."""
+    (job_id,) = node.enqueue({})
+    node.settle(node.claim()[0], "retry", delay=90.5, error="ValueError: no\n\nTraceback ...")
+    told = explained(node, job_id)
+    assert told.reason == "backoff"
+    assert told.detail == "1 attempt failed: ValueError: no; the next is due in 1 min 30 s"
+
+
+def test_a_busy_group(node: Master) -> None:
+    """It names the job that holds the group, and its node, and how many go first."""
+    ids = node.enqueue(*[{"group": "user:7"} for _ in range(3)])
+    node.claim()
+    told = explained(node, ids[2])
+    assert told.reason == "group"
+    assert told.detail.startswith(f"its group user:7 is busy with job {ids[0]} on node node since")
+    assert told.detail.endswith("and 1 job of it go first")
+    assert f"txqueue cancel {ids[0]}" in told.remedy
+
+
+def test_a_busy_group_before_any_claim_met_the_job(node: Master) -> None:
+    """It is ready, and yet the group is the reason."""
+    node.enqueue({"group": "g"})
+    node.claim()
+    (job_id,) = node.enqueue({"group": "g"})
+    assert explained(node, job_id).reason == "group"
+
+
+@pytest.mark.parametrize("kind", ["queue", "tenant"])
+def test_a_limit(kind: str, node: Master) -> None:
+    """It says whose, and how to raise it."""
+    ids = node.enqueue({"tenant": "default"}, {"tenant": "default"})
+    limit(node, kind, "default", "concurrency", 1)
+    node.claim()
+    told = explained(node, ids[1])
+    assert told.reason == "limit"
+    assert told.detail == f"the {kind} default runs its limit of 1 job at a time"
+    assert f"txqueue limit {kind} default --concurrency N" in told.remedy
+
+
+@pytest.mark.parametrize("kind", ["queue", "tenant"])
+def test_a_rate(kind: str, node: Master) -> None:
+    """It says when the next may start."""
+    ids = node.enqueue({"tenant": "default"}, {"tenant": "default"})
+    limit(node, kind, "default", "rate", 0.01)
+    node.claim()
+    told = explained(node, ids[1])
+    assert told.reason == "rate"
+    assert told.detail.startswith(f"the {kind} default may start only 0.01 jobs a second; the next")
+
+
+def test_a_groups_rate(node: Master) -> None:
+    """The job whose turn is next says when that is."""
+    ids = node.enqueue({"group": "g"}, {"group": "g"})
+    limit(node, "group", "g", "rate", 0.01)
+    node.complete(node.claim()[0])
+    told = explained(node, ids[1])
+    assert (told.state, told.reason) == ("waiting", "rate")
+    assert "its group g may start only 0.01 jobs a second; its turn is in 1 min" in told.detail
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [
+        ("queue", "txqueue resume default"),
+        ("tenant", "txqueue resume --tenant default"),
+        ("group", "txqueue resume --group default"),
+    ],
+)
+def test_a_pause(kind: str, remedy: str, node: Master) -> None:
+    """It says what is paused and how to resume it, before and after a claim met the job."""
+    (job_id,) = node.enqueue({"tenant": "default", "group": "default"})
+    node.value("select txqueue.pause(%s, 'default', 'me')", kind)
+    for _ in range(2):
+        told = explained(node, job_id)
+        assert (told.reason, told.remedy) == ("pause", remedy)
+        assert told.detail == f"the {kind} default is paused"
+        assert node.claimed_ids() == []
+
+
+def test_a_type_that_nobody_has_published(node: Master) -> None:
+    """It says which."""
+    job_id = node.value("select txqueue.enqueue('nobody.knows', '{}')")
+    told = explained(node, job_id)
+    assert told.reason == "unknown_type"
+    assert told.detail == "no node has ever known the work type nobody.knows"
+
+
+def test_no_capable_node(node: Master) -> None:
+    """A queue nobody serves, a type nobody alive knows, two halves, and nodes that drain."""
+    (elsewhere,) = node.enqueue({"queue": "other"})
+    (here,) = node.enqueue({})
+    assert explained(node, elsewhere).detail == "no live node serves the queue other"
+    node.publish("once.known")
+    forgotten = node.value("select txqueue.enqueue('once.known', '{}')")
+    told = explained(node, forgotten)
+    assert told.reason == "no_capable_node"
+    assert told.detail == "no live node knows the work type once.known"
+    node.cursor.execute(
+        "insert into txqueue.node_info (name, hostname, pid, incarnation, lease, capacity, queues,"
+        " work_types) values ('half', '', 1, 99, '1 hour', 1, '{other}', '{}')"
+    )
+    assert "no live node both serves the queue other (half do)" in explained(node, elsewhere).detail
+    node.value("select txqueue.leave(%s, 'draining')", node.incarnation)
+    assert explained(node, here).detail == "every node that could run it is draining: node"
+    node.value("select txqueue.leave(%s, 'stopped')", node.incarnation)
+    node.cursor.execute("delete from txqueue.node_info")
+    assert explained(node, here).detail == "no node runs"
+
+
+def test_no_free_capacity(node: Master) -> None:
+    """It says how many go first, and how full the emptiest node is."""
+    ids = node.enqueue(*[{} for _ in range(5)])
+    beat(node, 1.0)
+    assert explained(node, ids[0]).reason == "no_free_capacity"
+    told = explained(node, ids[4])
+    assert told.detail == "4 jobs of its queue go first, and the least loaded of 1 node is at 100%"
+
+
+def test_a_reserve(node: Master) -> None:
+    """A job of lower priority is told of the reserve; one of high priority is not kept by it."""
+    limit(node, "queue", "default", "reserve", 0.25)
+    beat(node, 0.8)
+    low, high = node.enqueue({}, {"priority": 7})
+    told = explained(node, low)
+    assert told.reason == "reserve"
+    assert "keeps 25% of each node for priorities from 7 on, and the least loaded is at 80%" in (
+        told.detail
+    )
+    assert explained(node, high).reason == "next"
+
+
+def test_nothing(node: Master) -> None:
+    """A job that is about to be taken is held by nothing."""
+    (job_id,) = node.enqueue({})
+    assert explained(node, job_id).reason == "next"
+
+
+def test_running(node: Master) -> None:
+    """It says where, and since when; of a node that is silent it says what will happen."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    assert explained(node, job_id).reason == "assigned"
+    node.value(
+        "select txqueue.started(%s, array[%s]::bigint[], array[%s]::bigint[], array[90.0])",
+        *(node.incarnation, chunk.assignment, job_id),
+    )
+    assert explained(node, job_id).detail == "it has run on node node for 1 min 30 s"
+    node.cursor.execute("update txqueue.node_info set heartbeat_at = now() - interval '1 hour'")
+    assert explained(node, job_id).reason == "rescue"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error", "reason"),
+    [
+        ("done", None, "done"),
+        ("failed", "ValueError: no", "failed"),
+        ("failed", "poison: 5 worker processes died while they held this job", "quarantine"),
+        ("cancelled", "not wanted", "cancelled"),
+    ],
+)
+def test_ended(outcome: str, error: str | None, reason: str, node: Master) -> None:
+    """An ended job says how it ended."""
+    (job_id,) = node.enqueue({})
+    node.settle(node.claim()[0], outcome, error=error)
+    told = explained(node, job_id)
+    assert told.reason == reason
+    assert (error or "it was done").removeprefix("poison: ") in told.detail
+
+
+def test_no_such_job(node: Master) -> None:
+    """There is nothing to explain."""
+    assert node.value("select txqueue.explain_facts(1)") is None

@@ -1,0 +1,310 @@
+"""Why a job does not run, and what would make it: a pure decision on what the database says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from attrs import frozen
+
+from txqueue.words import age
+
+__all__ = ["Explanation", "explain"]
+
+Facts = Mapping[str, Any]
+# Priorities from here on may use what a queue keeps in reserve.
+HIGH = 7
+
+
+@frozen
+class Explanation:
+    """Why a job is where it is.
+
+    Attributes:
+        job_id: The job's number.
+        state: The job's state.
+        reason: One word for programs: ``time, backoff, rate, group, parents, unknown_type, pause,
+            no_capable_node, limit, reserve, no_free_capacity, next, assigned, running, rescue,
+            done, failed, quarantine, cancelled``.
+        detail: One sentence for people.
+        remedy: What would make it run.
+    """
+
+    job_id: int
+    state: str
+    reason: str
+    detail: str
+    remedy: str
+
+
+def explain(facts: Facts) -> Explanation:
+    """Say why a job does not run.
+
+    Args:
+        facts: What ``explain_facts()`` returned, with its moments as ISO 8601 text.
+
+    Returns:
+        The gravest of its reasons: the one without whose end no other end would help.
+    """
+    job = facts["job"]
+    reason, detail, remedy = _BY_STATE[job["state"]](facts)
+    return Explanation(job["job_id"], job["state"], reason, detail, remedy)
+
+
+Reason = tuple[str, str, str]
+
+
+def _done(facts: Facts) -> Reason:
+    since = _ago(facts, "finished_at")
+    return "done", f"it was done {since} ago", "nothing: it has run"
+
+
+def _failed(facts: Facts) -> Reason:
+    job = facts["job"]
+    error = job["error"] or "no reason given"
+    retry = f"mend the cause, then: txqueue retry {job['job_id']}"
+    if error.startswith("poison"):
+        detail = f"it is quarantined: {error.removeprefix('poison: ')}"
+        return "quarantine", detail, retry
+    return "failed", f"it failed for good after {_runs(job['attempt'])}: {error}", retry
+
+
+def _cancelled(facts: Facts) -> Reason:
+    job = facts["job"]
+    why = f": {job['error']}" if job["error"] else ""
+    detail = f"it was cancelled {_ago(facts, 'finished_at')} ago{why}"
+    return "cancelled", detail, f"to run it after all: txqueue retry {job['job_id']}"
+
+
+def _assigned(facts: Facts) -> Reason:
+    job = facts["job"]
+    node = job["node"] or "a node that is gone"
+    if job["incarnation"] not in {each["incarnation"] for each in facts["nodes"]}:
+        detail = f"node {node}, which has it, is silent"
+        return "rescue", detail, "nothing: another node takes it once the lease is out"
+    if job["started_at"]:
+        detail = f"it has run on node {node} for {_ago(facts, 'started_at')}"
+        return "running", detail, f"nothing; to end it: txqueue cancel {job['job_id']}"
+    detail = f"node {node} has had it for {_ago(facts, 'assigned_at')}"
+    return "assigned", detail, "nothing: it runs, or starts when a worker of that node has room"
+
+
+def _waiting(facts: Facts) -> Reason:
+    return _WAITING_FOR[facts["job"]["waiting_for"]](facts)
+
+
+def _for_type(facts: Facts) -> Reason:
+    work_type = facts["job"]["work_type"]
+    detail = f"no node has ever known the work type {work_type}"
+    return "unknown_type", detail, "start a node whose --app defines it"
+
+
+def _for_time(facts: Facts) -> Reason:
+    job = facts["job"]
+    left = _until(facts, job["not_before"])
+    now = f"to run it now: txqueue retry {job['job_id']}"
+    if not job["attempt"]:
+        return "time", f"it is not to start before {_moment(job['not_before'])}, {left}", now
+    said = f": {job['error']}" if job["error"] else ""
+    detail = f"{_runs(job['attempt'])} failed{said}; the next is due {left}"
+    return "backoff", detail, f"nothing; {now}"
+
+
+def _for_rate(facts: Facts) -> Reason:
+    job = facts["job"]
+    left = _until(facts, job["not_before"])
+    detail = f"its group {job['group']} may start only {_rate(_control(facts, 'group'))}"
+    return "rate", f"{detail}; its turn is {left}", _raise("group", job["group"], "--rate")
+
+
+def _for_parents(_: Facts) -> Reason:
+    return "parents", "jobs that it is to follow are not done yet", "nothing: it follows them"
+
+
+def _for_group(facts: Facts) -> Reason:
+    job = facts["job"]
+    group, control = job["group"], _control(facts, "group")
+    if control.get("is_paused"):
+        return _paused("group", group)
+    before = facts["parked_before"]
+    queued = f", and {_jobs(before)} of it go first" if before else ""
+    if not facts["holders"]:
+        detail = f"its group {group} is free{queued}"
+        return "group", detail, "nothing: the next of the group is about to start"
+    held = " and ".join(_held(facts, holder) for holder in facts["holders"])
+    first = facts["holders"][0]["job_id"]
+    return (
+        "group",
+        f"its group {group} is busy with {held}{queued}",
+        f"nothing: it follows; to end what runs: txqueue cancel {first}",
+    )
+
+
+def _held(facts: Facts, holder: Mapping[str, Any]) -> str:
+    since = age(_seconds(facts["now"], holder["since"]))
+    return f"job {holder['job_id']} on node {holder['node'] or 'unknown'} since {since}"
+
+
+def _ready(facts: Facts) -> Reason:
+    return next(_hindrances(facts), _nothing(facts))
+
+
+def _hindrances(facts: Facts) -> Iterator[Reason]:
+    """What keeps a ready job, the gravest first."""
+    yield from _without_node(facts)
+    for kind in ("queue", "tenant", "group"):
+        yield from _held_back(facts, kind)
+    yield from _busy_group(facts)
+    yield from _without_room(facts)
+
+
+def _without_node(facts: Facts) -> Iterator[Reason]:
+    job, nodes = facts["job"], facts["nodes"]
+    queue, work_type = job["queue"], job["work_type"]
+    serving, knowing = _names(nodes, "serves"), _names(nodes, "knows")
+    reason = "no_capable_node"
+    if not nodes:
+        yield reason, "no node runs", "start one: twistd -n txqueue --app MODULE"
+    elif not serving:
+        yield reason, f"no live node serves the queue {queue}", f"start one with --queues {queue}"
+    elif not knowing:
+        detail = f"no live node knows the work type {work_type}"
+        yield reason, detail, "start one whose --app defines it"
+    elif not _capable(nodes):
+        detail = (
+            f"no live node both serves the queue {queue} ({_list(serving)} do)"
+            f" and knows the work type {work_type} ({_list(knowing)} do)"
+        )
+        yield reason, detail, f"start one with --queues {queue} whose --app defines it"
+    elif not _working(nodes):
+        names = _list(sorted(each["name"] for each in _capable(nodes)))
+        detail = f"every node that could run it is draining: {names}"
+        yield reason, detail, "start another, or: txqueue undrain NODE"
+
+
+def _held_back(facts: Facts, kind: str) -> Iterator[Reason]:
+    control, key = _control(facts, kind), facts["job"][kind]
+    if control.get("is_paused"):
+        yield _paused(kind, key)
+    most = control.get("concurrency")
+    if most is not None and control["running"] >= most:
+        detail = f"the {kind} {key} runs its limit of {_jobs(most)} at a time"
+        yield "limit", detail, f"nothing: it follows; {_raise(kind, key, '--concurrency')}"
+    if control.get("opens_in") is not None:
+        detail = f"the {kind} {key} may start only {_rate(control)}"
+        left = f"the next in {control['opens_in']:.1f} s"
+        yield "rate", f"{detail}; {left}", _raise(kind, key, "--rate")
+
+
+def _busy_group(facts: Facts) -> Iterator[Reason]:
+    if facts["holders"] and "concurrency" not in _control(facts, "group"):
+        yield _for_group(facts)
+
+
+def _without_room(facts: Facts) -> Iterator[Reason]:
+    job, nodes = facts["job"], _working(facts["nodes"])
+    least = min((each["load"] for each in nodes), default=0.0)
+    reserve = _control(facts, "queue").get("reserve") or 0.0
+    if reserve and job["priority"] < HIGH and least >= 1 - reserve:
+        detail = (
+            f"the queue {job['queue']} keeps {reserve:.0%} of each node for priorities from {HIGH}"
+            f" on, and the least loaded is at {least:.0%}"
+        )
+        yield "reserve", detail, f"nothing: it follows; or: txqueue priority {HIGH} {job['job_id']}"
+    elif least >= 1 or facts["ahead"]:
+        ahead = f"{_jobs(facts['ahead'])} of its queue go first" if facts["ahead"] else "it is next"
+        detail = f"{ahead}, and the least loaded of {_nodes(len(nodes))} is at {least:.0%}"
+        yield "no_free_capacity", detail, "nothing: it follows; or add nodes or workers"
+
+
+def _nothing(_: Facts) -> Reason:
+    return "next", "nothing holds it", "nothing: a node is about to take it"
+
+
+_BY_STATE: Mapping[str, Callable[[Facts], Reason]] = {
+    "waiting": _waiting,
+    "ready": _ready,
+    "assigned": _assigned,
+    "done": _done,
+    "failed": _failed,
+    "cancelled": _cancelled,
+}
+_WAITING_FOR: Mapping[str, Callable[[Facts], Reason]] = {
+    "type": _for_type,
+    "time": _for_time,
+    "rate": _for_rate,
+    "group": _for_group,
+    "parents": _for_parents,
+}
+
+
+def _paused(kind: str, key: str) -> Reason:
+    option = "" if kind == "queue" else f"--{kind} "
+    return "pause", f"the {kind} {key} is paused", f"txqueue resume {option}{key}"
+
+
+def _control(facts: Facts, kind: str) -> Mapping[str, Any]:
+    return next((each for each in facts["controls"] if each["kind"] == kind), {})
+
+
+def _capable(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [each for each in nodes if each["serves"] and each["knows"]]
+
+
+def _working(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [each for each in _capable(nodes) if each["state"] == "alive"]
+
+
+def _names(nodes: Sequence[Mapping[str, Any]], what: str) -> list[str]:
+    return [each["name"] for each in nodes if each[what]]
+
+
+def _list(names: Sequence[str], most: int = 5) -> str:
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
+
+
+def _raise(kind: str, key: str, option: str) -> str:
+    return f"to allow more: txqueue limit {kind} {key} {option} N"
+
+
+def _rate(control: Mapping[str, Any]) -> str:
+    return f"{control.get('rate') or 0:g} jobs a second"
+
+
+def _runs(attempt: int) -> str:
+    return "1 attempt" if attempt == 1 else f"{attempt} attempts"
+
+
+def _jobs(number: int) -> str:
+    return "1 job" if number == 1 else f"{number:,} jobs"
+
+
+def _nodes(number: int) -> str:
+    return "1 node" if number == 1 else f"{number} nodes"
+
+
+def _ago(facts: Facts, column: str) -> str:
+    return age(_seconds(facts["now"], facts["job"][column]))
+
+
+def _until(facts: Facts, moment: str) -> str:
+    left = _seconds(moment, facts["now"])
+    if left == float("inf"):
+        return "never"
+    return f"in {age(left)}" if left >= 1 else "about now"
+
+
+def _moment(text: str) -> str:
+    return text if text.endswith("infinity") else f"{_parsed(text):%Y-%m-%d %H:%M:%S %z}"
+
+
+def _seconds(later: str, earlier: str) -> float:
+    if later.endswith("infinity"):
+        return float("inf")
+    return (_parsed(later) - _parsed(earlier)).total_seconds()
+
+
+def _parsed(text: str) -> datetime:
+    return datetime.fromisoformat(text)
