@@ -57,12 +57,26 @@ CHAPTERS: Final = (
 )
 # Constructors that users do not call: others make these for them.
 MADE_BY_OTHERS: Final = frozenset(
-    {"Admin", "Cancelled", "Job", "JobsPage", "RunningJob", "Transaction", "WorkQueue"}
+    {
+        "Admin",
+        "Cancelled",
+        "Job",
+        "JobsPage",
+        "Membership",
+        "RunningJob",
+        "Transaction",
+        "WorkQueue",
+    }
 )
 HIDDEN: Final = frozenset(
     {
         "EmbeddedServer.pids",
         "Job.from_row",
+        "Membership.open",
+        "Membership.close",
+        "Membership.stock",
+        "Membership.deliver",
+        "Membership.wake",
         "Retry.delay",
         "Retry.is_spent",
         "RunningJob.batch",

@@ -73,12 +73,25 @@ def test_enqueue(txqueue: Callable[..., Any]) -> None:
 
 
 @pytest.mark.slow
-def test_latency(txqueue: Callable[..., Any]) -> None:
-    """Every job that was timed has started."""
-    result = txqueue("bench", "latency", "--jobs", "30", "--workers", "1")
+@pytest.mark.parametrize(("road", "without_claim"), [("short", 30), ("sweep", 0)])
+def test_latency(road: str, without_claim: int, txqueue: Callable[..., Any]) -> None:
+    """Every job that was timed has started, on the road that was meant."""
+    result = txqueue("bench", "latency", "--jobs", "30", "--workers", "1", "--road", road)
     assert result.keys() > SHARED
-    assert result["started"] == 30
+    assert (result["road"], result["started"]) == (road, 30)
+    assert result["without_claim"] == without_claim
     assert 0 < result["p50_ms"] <= result["p95_ms"] <= result["p99_ms"] <= result["max_ms"]
+
+
+@pytest.mark.slow
+def test_steady(txqueue: Callable[..., Any]) -> None:
+    """At the rate asked for, with what a job costs."""
+    result = txqueue("bench", "steady", "--rate", "40", "--seconds", "1", "--workers", "1")
+    assert result.keys() > SHARED
+    assert (result["workload"], result["rate"], result["jobs"]) == ("steady", 40, 40)
+    assert result["started"] == 40
+    assert 0 < result["p50_ms"] <= result["p95_ms"] <= result["p99_ms"] <= result["max_ms"]
+    assert result["cpu_seconds_per_1000"] > 0
 
 
 @pytest.mark.slow

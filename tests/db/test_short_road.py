@@ -1,14 +1,18 @@
 """Jobs that are enqueued already assigned, and what their node learns of them."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import psycopg2
 import pytest
 from attrs import frozen
 
+from tests.db.letters import Note, opened
 from tests.db.masters import Master
 from tests.db.test_roles import playing
+from txqueue import Transaction, WorkQueue
+from txqueue.errors import Refused
 
 
 @frozen
@@ -199,3 +203,24 @@ def test_lanes_turn(node: Master, other: Master) -> None:
     )
     did = node.value("select did from txqueue.rotate(least_bytes => 1024)")
     assert "truncated job_assigned_0" in did
+
+
+async def test_an_error_that_was_swallowed(dsn: str) -> None:
+    """The server rolls such a transaction back at its commit, and that is said."""
+    async with opened(dsn) as queue:
+        with pytest.raises(Refused, match="was rolled back"):
+            await swallowing(queue)
+        assert await queue.run_interaction(jobs) == [(0,)]
+
+
+async def swallowing(queue: WorkQueue) -> None:
+    """Go on after a statement has failed."""
+    async with queue.transaction() as txn:
+        await txn.enqueue(Note())
+        with suppress(psycopg2.Error):
+            await txn.execute("select 1 / 0")
+
+
+async def jobs(txn: Transaction) -> list[tuple[int]]:
+    """Count them."""
+    return await txn.execute("select count(*) from txqueue.job")

@@ -42,6 +42,9 @@ class WorkQueue:
         schema: The name of txqueue's schema.
         reactor: Times the waits.
         membership: The node that this process joins, if any.
+
+    Attributes:
+        membership: The node that this process joins; None if it was told of none.
     """
 
     def __init__(
@@ -107,6 +110,10 @@ class WorkQueue:
 
         Returns:
             An asynchronous context manager that gives a `Transaction`.
+
+        Raises:
+            Refused: At its end, when a statement in it had failed and its error was swallowed:
+                the server has rolled it back.
         """
         async with self._trip() as trip, self._pool.transaction() as connection:
             yield Transaction(connection, self._schema, trip)
