@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from twisted.application.service import Service
@@ -11,6 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from txqueue.wire.certified import CertifiedPipe
 from txqueue.wire.commands import Inspect
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.pipe import Greet, Pipe, PipeServer, Responders
@@ -53,7 +55,8 @@ class Admin(Service):
         self._listening: Deferred[Any] | None = None
         self._responders = responders
         self._greet = greet
-        self._server = PipeServer({Inspect: self._inspect}, MOST_CONNECTED, self._greeted)
+        make = Pipe if endpoint.credentials is None else partial(CertifiedPipe, reactor)
+        self._server = PipeServer({Inspect: self._inspect}, MOST_CONNECTED, self._greeted, make)
 
     def startService(self) -> None:
         """Begin to listen."""

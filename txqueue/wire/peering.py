@@ -16,7 +16,7 @@ from txqueue.clock import Clock, Timer
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.guard import GuardedPipe
 from txqueue.wire.peer_commands import Hello, Report, Steal, Take, Wake
-from txqueue.wire.pipe import PipeFactory
+from txqueue.wire.pipe import PipeFactory, closed
 from txqueue.wire.tls import NODE, peer_name
 
 __all__ = ["Host", "PeerPipe", "PeerServer", "dialled"]
@@ -124,7 +124,7 @@ class PeerPipe(GuardedPipe):
         stands, self._stands = self._stands, None
         super().connectionLost(reason)
         if stands is not None:
-            stands.errback(reason)
+            stands.errback(closed(reason))
 
     def _ready(self) -> None:
         stands, self._stands = self._stands, None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from twisted.internet.error import ConnectionClosed, ConnectionLost
 from twisted.internet.interfaces import IAddress, ITransport
 from twisted.internet.protocol import Factory, connectionDone
 from twisted.protocols import amp
 from twisted.python.failure import Failure
 
-__all__ = ["Greet", "Pipe", "PipeFactory", "PipeServer", "Responders"]
+__all__ = ["Greet", "Pipe", "PipeFactory", "PipeServer", "Responders", "closed"]
 
 Responders = Mapping[type[amp.Command], Callable[..., Any]]
 Greet = Callable[["Pipe"], tuple[Responders, Callable[[], None]]]
@@ -62,7 +63,7 @@ class Pipe(amp.AMP):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Tell the owner."""
-        amp.BinaryBoxProtocol.connectionLost(self, reason)
+        amp.BinaryBoxProtocol.connectionLost(self, closed(reason))
         self._lost()
 
 
@@ -87,11 +88,19 @@ class PipeServer(Factory):
         most: How many may be connected at a time; who comes beyond that is not answered.
         greet: Called with each new pipe; returns what else is carried out for it alone, and what to
             call when it is gone.
+        make: Makes a pipe; another one for those who are not to be trusted.
     """
 
     noisy = False
 
-    def __init__(self, responders: Responders, most: int = 32, greet: Greet | None = None) -> None:
+    def __init__(
+        self,
+        responders: Responders,
+        most: int = 32,
+        greet: Greet | None = None,
+        make: Callable[[Responders, Callable[[], None]], Pipe] = Pipe,
+    ) -> None:
+        self._make = make
         self._responders = responders
         self._most = most
         self._greet = greet
@@ -101,7 +110,7 @@ class PipeServer(Factory):
         """Return a new pipe, or None when there are enough."""
         if len(self._pipes) >= self._most:
             return None
-        pipe = Pipe(self._responders, lost=lambda: self._left(pipe))
+        pipe = self._make(self._responders, lambda: self._left(pipe))
         more, left = self._greet(pipe) if self._greet is not None else ({}, _nothing)
         pipe.learn(more)
         self._pipes[pipe] = left
@@ -115,6 +124,18 @@ class PipeServer(Factory):
         for pipe in list(self._pipes):
             transport: Any = pipe.transport
             transport.abortConnection()
+
+
+def closed(reason: Failure) -> Failure:
+    """Return why a connection is gone, as a closed connection if it was TLS that ended it."""
+    if reason.check(ConnectionClosed):
+        return reason
+    error: Any = reason.value
+    try:
+        said = error.args[0][-1][-1]
+    except (LookupError, TypeError):
+        said = reason.getErrorMessage()
+    return Failure(ConnectionLost(f"TLS: {said}"))
 
 
 def _nothing() -> None:
