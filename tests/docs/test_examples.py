@@ -149,6 +149,18 @@ def test_the_handlers_run(migrated_database18: str, tmp_path: Path) -> None:
     assert run_sql(migrated_database18, "select balance from account") == [(5,)]
 
 
+def test_queues_are_looked_after(migrated_database18: str, tmp_path: Path) -> None:
+    """From the command line, by an AMP client of ten lines, and with `Admin`."""
+    run_sql(migrated_database18, ORDERS)
+    page = HOWTO / "administer.md"
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+        session.follow([*files(README), *blocks(page)])
+    (client,) = (block for block in files(page) if block.name == "pause.py")
+    assert len(client.text.splitlines()) == 10
+    acts = run_sql(migrated_database18, "select what from txqueue.action order by action_id")
+    assert [what for (what,) in acts].count("pause") == 3
+
+
 def _await_runs(dsn: str, jobs: int) -> dict[tuple[str, str], tuple[str, object]]:
     """Wait until each job has been run once; returns how each ended."""
     deadline = time.monotonic() + PATIENCE

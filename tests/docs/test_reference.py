@@ -10,8 +10,10 @@ import pytest
 from docs.build_reference import TARGET, reference
 from tests.docs.markdown import ROOT, section
 from txqueue.tap import Options
+from txqueue.wire import admin_commands
 
 SQL: Final = ROOT / "docs" / "reference" / "sql.md"
+ADMIN: Final = ROOT / "docs" / "reference" / "admin.md"
 SETTINGS: Final = ROOT / "docs" / "reference" / "settings.md"
 
 _COLUMNS: Final = """
@@ -89,6 +91,19 @@ def test_the_sql_reference_shows_the_arguments(migrated_database18: str, name: s
     plain = plain.replace("timestamp with time zone", "timestamptz")
     shown = " ".join(section(SQL, f"`txqueue.{name}`").split()).replace("( ", "(")
     assert f"txqueue.{name}({plain}) returns {result}" in shown
+
+
+@pytest.mark.parametrize("name", admin_commands.__all__)
+def test_the_reference_has_every_command_for_operators(name: str) -> None:
+    """With its arguments, those in brackets that may be left out, and its answer."""
+    command = getattr(admin_commands, name)
+    arguments = [
+        f"[{key.decode()}]" if kind.optional else key.decode() for key, kind in command.arguments
+    ]
+    taken = f"`{' '.join(arguments)}` " if arguments else ""
+    answer = ", ".join(key.decode() for key, _ in command.response)
+    listed = section(ADMIN, "Over AMP")
+    assert f"\n| `{name}` | {taken}| `{answer}` |" in listed
 
 
 @pytest.mark.parametrize("name", sorted(settings()))
