@@ -218,49 +218,545 @@ set check_function_bodies = off;
 -- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
 -- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
 -- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
--- the next claim.
-create or replace function txqueue.admit_groups(
-    its_lane smallint, locked tid[], out taken tid[], out parked integer)
+-- the next claim. One function a lane, so that its plans are kept.
+create or replace function txqueue.admit_groups_0(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
-    leaf    text := format('job_ready_%s', its_lane);
     held    text[];
     types   text[];
     rooms   integer[];
     open    text[];
+    full_   text[];
     grouped tid[];
 begin
-    execute format('select array_agg("group"), array_agg(work_type) from (
-            select "group", min(work_type) as work_type from %s where ctid = any ($1) and "group" is not null
-             group by "group" limit 500) as keys
-          where pg_try_advisory_xact_lock(hashtextextended("group", 839))', leaf)
-       into held, types using locked;
+    select array_agg(keys.name), array_agg(keys.work_type)
+      into held, types
+      from (select "group" as name, min(work_type) as work_type from job_ready_0
+             where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys
+     where pg_try_advisory_xact_lock(hashtextextended(keys.name, 839));
     select array_agg(its.name), array_agg(its.slots), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
       into held, rooms, open
       from group_slots(held, types) as its;
-    execute format('select array_agg(tid order by rank, job_id), array_agg(tid) filter (where "group" is not null) from (
-            select ready.ctid as tid, "group", rank, job_id, room, row_number() over its as place,
-                   first_value(rank) over its as first_rank, first_value(job_id) over its as first_job
-              from %s as ready left join unnest($2, $3) as slots (name, room) on name = "group"
-             where ready.ctid = any ($1)
-            window its as (partition by "group" order by rank, job_id)) as mine
-          where "group" is null or (place <= room and not exists (
-            select from job_ready as other where other."group" = mine."group"
-               and (other.rank, other.job_id) < (first_rank, first_job)) and not exists (
-            select from job_waiting as other where other."group" = mine."group" and other.waiting_for = ''group''
-               and (other.rank, other.job_id) < (first_rank, first_job)))', leaf)
-       into taken, grouped using locked, held, rooms;
-    parked := park(leaf, locked, held, rooms, coalesce(grouped, '{}'));
+    select array_agg(mine.tid order by mine.rank, mine.job_id), array_agg(mine.tid) filter (where mine."group" is not null)
+      into taken, grouped
+      from (select ready.ctid as tid, ready."group", ready.rank, ready.job_id, slots.room, row_number() over its as place,
+                   first_value(ready.rank) over its as first_rank, first_value(ready.job_id) over its as first_job
+              from job_ready_0 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
+             where ready.ctid = any (locked)
+            window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
+     where mine."group" is null or (mine.place <= mine.room and not exists (
+        select from job_ready as other where other."group" = mine."group"
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
+        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+    grouped := coalesce(grouped, '{}');
+    select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
+     where slots.room <= (select count(*) from job_ready_0 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
+    with gone as (
+        delete from job_ready_0 where ctid = any (
+            array(select ctid from job_ready_0 where ctid = any (locked) and "group" = any (held) and ctid <> all (grouped))
+            || array(select ctid from job_ready_0 where "group" = any (full_) and ctid <> all (grouped)
+                      limit 10000 for update skip locked))
+        returning *
+    ), put as (
+        insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+          from gone
+    )
+    select count(*) into parked from gone;
     if exists (select from control where kind = 'group' and rate is not null) then
-        execute format('select charge_control(''group'', spent.name, spent.jobs) from (
-            select "group" as name, count(*)::integer as jobs from %s where ctid = any ($1) group by 1) as spent', leaf) using grouped;
+        perform charge_control('group', spent.name, spent.jobs) from (
+            select "group" as name, count(*)::integer as jobs from job_ready_0 where ctid = any (grouped) group by 1) as spent;
     end if;
     -- Nothing of these groups is left that could wake the parked ones.
-    perform free_groups(array(
-        select key from unnest(open) as key where not exists (select from job_ready where "group" = key)));
+    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    if open <> '{}' then
+        perform free_groups(open);
+    end if;
+end $$;
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
+-- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
+-- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
+-- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
+-- the next claim. One function a lane, so that its plans are kept.
+create or replace function txqueue.admit_groups_1(locked tid[], out taken tid[], out parked integer)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    held    text[];
+    types   text[];
+    rooms   integer[];
+    open    text[];
+    full_   text[];
+    grouped tid[];
+begin
+    select array_agg(keys.name), array_agg(keys.work_type)
+      into held, types
+      from (select "group" as name, min(work_type) as work_type from job_ready_1
+             where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys
+     where pg_try_advisory_xact_lock(hashtextextended(keys.name, 839));
+    select array_agg(its.name), array_agg(its.slots), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
+      into held, rooms, open
+      from group_slots(held, types) as its;
+    select array_agg(mine.tid order by mine.rank, mine.job_id), array_agg(mine.tid) filter (where mine."group" is not null)
+      into taken, grouped
+      from (select ready.ctid as tid, ready."group", ready.rank, ready.job_id, slots.room, row_number() over its as place,
+                   first_value(ready.rank) over its as first_rank, first_value(ready.job_id) over its as first_job
+              from job_ready_1 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
+             where ready.ctid = any (locked)
+            window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
+     where mine."group" is null or (mine.place <= mine.room and not exists (
+        select from job_ready as other where other."group" = mine."group"
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
+        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+    grouped := coalesce(grouped, '{}');
+    select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
+     where slots.room <= (select count(*) from job_ready_1 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
+    with gone as (
+        delete from job_ready_1 where ctid = any (
+            array(select ctid from job_ready_1 where ctid = any (locked) and "group" = any (held) and ctid <> all (grouped))
+            || array(select ctid from job_ready_1 where "group" = any (full_) and ctid <> all (grouped)
+                      limit 10000 for update skip locked))
+        returning *
+    ), put as (
+        insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+          from gone
+    )
+    select count(*) into parked from gone;
+    if exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs) from (
+            select "group" as name, count(*)::integer as jobs from job_ready_1 where ctid = any (grouped) group by 1) as spent;
+    end if;
+    -- Nothing of these groups is left that could wake the parked ones.
+    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    if open <> '{}' then
+        perform free_groups(open);
+    end if;
+end $$;
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
+-- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
+-- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
+-- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
+-- the next claim. One function a lane, so that its plans are kept.
+create or replace function txqueue.admit_groups_2(locked tid[], out taken tid[], out parked integer)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    held    text[];
+    types   text[];
+    rooms   integer[];
+    open    text[];
+    full_   text[];
+    grouped tid[];
+begin
+    select array_agg(keys.name), array_agg(keys.work_type)
+      into held, types
+      from (select "group" as name, min(work_type) as work_type from job_ready_2
+             where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys
+     where pg_try_advisory_xact_lock(hashtextextended(keys.name, 839));
+    select array_agg(its.name), array_agg(its.slots), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
+      into held, rooms, open
+      from group_slots(held, types) as its;
+    select array_agg(mine.tid order by mine.rank, mine.job_id), array_agg(mine.tid) filter (where mine."group" is not null)
+      into taken, grouped
+      from (select ready.ctid as tid, ready."group", ready.rank, ready.job_id, slots.room, row_number() over its as place,
+                   first_value(ready.rank) over its as first_rank, first_value(ready.job_id) over its as first_job
+              from job_ready_2 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
+             where ready.ctid = any (locked)
+            window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
+     where mine."group" is null or (mine.place <= mine.room and not exists (
+        select from job_ready as other where other."group" = mine."group"
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
+        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+    grouped := coalesce(grouped, '{}');
+    select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
+     where slots.room <= (select count(*) from job_ready_2 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
+    with gone as (
+        delete from job_ready_2 where ctid = any (
+            array(select ctid from job_ready_2 where ctid = any (locked) and "group" = any (held) and ctid <> all (grouped))
+            || array(select ctid from job_ready_2 where "group" = any (full_) and ctid <> all (grouped)
+                      limit 10000 for update skip locked))
+        returning *
+    ), put as (
+        insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+          from gone
+    )
+    select count(*) into parked from gone;
+    if exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs) from (
+            select "group" as name, count(*)::integer as jobs from job_ready_2 where ctid = any (grouped) group by 1) as spent;
+    end if;
+    -- Nothing of these groups is left that could wake the parked ones.
+    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    if open <> '{}' then
+        perform free_groups(open);
+    end if;
+end $$;
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
+-- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
+-- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
+-- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
+-- the next claim. One function a lane, so that its plans are kept.
+create or replace function txqueue.admit_groups_3(locked tid[], out taken tid[], out parked integer)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    held    text[];
+    types   text[];
+    rooms   integer[];
+    open    text[];
+    full_   text[];
+    grouped tid[];
+begin
+    select array_agg(keys.name), array_agg(keys.work_type)
+      into held, types
+      from (select "group" as name, min(work_type) as work_type from job_ready_3
+             where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys
+     where pg_try_advisory_xact_lock(hashtextextended(keys.name, 839));
+    select array_agg(its.name), array_agg(its.slots), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
+      into held, rooms, open
+      from group_slots(held, types) as its;
+    select array_agg(mine.tid order by mine.rank, mine.job_id), array_agg(mine.tid) filter (where mine."group" is not null)
+      into taken, grouped
+      from (select ready.ctid as tid, ready."group", ready.rank, ready.job_id, slots.room, row_number() over its as place,
+                   first_value(ready.rank) over its as first_rank, first_value(ready.job_id) over its as first_job
+              from job_ready_3 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
+             where ready.ctid = any (locked)
+            window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
+     where mine."group" is null or (mine.place <= mine.room and not exists (
+        select from job_ready as other where other."group" = mine."group"
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
+        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+    grouped := coalesce(grouped, '{}');
+    select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
+     where slots.room <= (select count(*) from job_ready_3 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
+    with gone as (
+        delete from job_ready_3 where ctid = any (
+            array(select ctid from job_ready_3 where ctid = any (locked) and "group" = any (held) and ctid <> all (grouped))
+            || array(select ctid from job_ready_3 where "group" = any (full_) and ctid <> all (grouped)
+                      limit 10000 for update skip locked))
+        returning *
+    ), put as (
+        insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+          from gone
+    )
+    select count(*) into parked from gone;
+    if exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs) from (
+            select "group" as name, count(*)::integer as jobs from job_ready_3 where ctid = any (grouped) group by 1) as spent;
+    end if;
+    -- Nothing of these groups is left that could wake the parked ones.
+    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    if open <> '{}' then
+        perform free_groups(open);
+    end if;
+end $$;
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
+-- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
+-- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
+-- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
+-- the next claim. One function a lane, so that its plans are kept.
+create or replace function txqueue.admit_groups_4(locked tid[], out taken tid[], out parked integer)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    held    text[];
+    types   text[];
+    rooms   integer[];
+    open    text[];
+    full_   text[];
+    grouped tid[];
+begin
+    select array_agg(keys.name), array_agg(keys.work_type)
+      into held, types
+      from (select "group" as name, min(work_type) as work_type from job_ready_4
+             where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys
+     where pg_try_advisory_xact_lock(hashtextextended(keys.name, 839));
+    select array_agg(its.name), array_agg(its.slots), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
+      into held, rooms, open
+      from group_slots(held, types) as its;
+    select array_agg(mine.tid order by mine.rank, mine.job_id), array_agg(mine.tid) filter (where mine."group" is not null)
+      into taken, grouped
+      from (select ready.ctid as tid, ready."group", ready.rank, ready.job_id, slots.room, row_number() over its as place,
+                   first_value(ready.rank) over its as first_rank, first_value(ready.job_id) over its as first_job
+              from job_ready_4 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
+             where ready.ctid = any (locked)
+            window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
+     where mine."group" is null or (mine.place <= mine.room and not exists (
+        select from job_ready as other where other."group" = mine."group"
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
+        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+    grouped := coalesce(grouped, '{}');
+    select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
+     where slots.room <= (select count(*) from job_ready_4 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
+    with gone as (
+        delete from job_ready_4 where ctid = any (
+            array(select ctid from job_ready_4 where ctid = any (locked) and "group" = any (held) and ctid <> all (grouped))
+            || array(select ctid from job_ready_4 where "group" = any (full_) and ctid <> all (grouped)
+                      limit 10000 for update skip locked))
+        returning *
+    ), put as (
+        insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+          from gone
+    )
+    select count(*) into parked from gone;
+    if exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs) from (
+            select "group" as name, count(*)::integer as jobs from job_ready_4 where ctid = any (grouped) group by 1) as spent;
+    end if;
+    -- Nothing of these groups is left that could wake the parked ones.
+    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    if open <> '{}' then
+        perform free_groups(open);
+    end if;
+end $$;
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
+-- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
+-- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
+-- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
+-- the next claim. One function a lane, so that its plans are kept.
+create or replace function txqueue.admit_groups_5(locked tid[], out taken tid[], out parked integer)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    held    text[];
+    types   text[];
+    rooms   integer[];
+    open    text[];
+    full_   text[];
+    grouped tid[];
+begin
+    select array_agg(keys.name), array_agg(keys.work_type)
+      into held, types
+      from (select "group" as name, min(work_type) as work_type from job_ready_5
+             where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys
+     where pg_try_advisory_xact_lock(hashtextextended(keys.name, 839));
+    select array_agg(its.name), array_agg(its.slots), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
+      into held, rooms, open
+      from group_slots(held, types) as its;
+    select array_agg(mine.tid order by mine.rank, mine.job_id), array_agg(mine.tid) filter (where mine."group" is not null)
+      into taken, grouped
+      from (select ready.ctid as tid, ready."group", ready.rank, ready.job_id, slots.room, row_number() over its as place,
+                   first_value(ready.rank) over its as first_rank, first_value(ready.job_id) over its as first_job
+              from job_ready_5 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
+             where ready.ctid = any (locked)
+            window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
+     where mine."group" is null or (mine.place <= mine.room and not exists (
+        select from job_ready as other where other."group" = mine."group"
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
+        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+    grouped := coalesce(grouped, '{}');
+    select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
+     where slots.room <= (select count(*) from job_ready_5 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
+    with gone as (
+        delete from job_ready_5 where ctid = any (
+            array(select ctid from job_ready_5 where ctid = any (locked) and "group" = any (held) and ctid <> all (grouped))
+            || array(select ctid from job_ready_5 where "group" = any (full_) and ctid <> all (grouped)
+                      limit 10000 for update skip locked))
+        returning *
+    ), put as (
+        insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+          from gone
+    )
+    select count(*) into parked from gone;
+    if exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs) from (
+            select "group" as name, count(*)::integer as jobs from job_ready_5 where ctid = any (grouped) group by 1) as spent;
+    end if;
+    -- Nothing of these groups is left that could wake the parked ones.
+    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    if open <> '{}' then
+        perform free_groups(open);
+    end if;
+end $$;
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
+-- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
+-- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
+-- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
+-- the next claim. One function a lane, so that its plans are kept.
+create or replace function txqueue.admit_groups_6(locked tid[], out taken tid[], out parked integer)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    held    text[];
+    types   text[];
+    rooms   integer[];
+    open    text[];
+    full_   text[];
+    grouped tid[];
+begin
+    select array_agg(keys.name), array_agg(keys.work_type)
+      into held, types
+      from (select "group" as name, min(work_type) as work_type from job_ready_6
+             where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys
+     where pg_try_advisory_xact_lock(hashtextextended(keys.name, 839));
+    select array_agg(its.name), array_agg(its.slots), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
+      into held, rooms, open
+      from group_slots(held, types) as its;
+    select array_agg(mine.tid order by mine.rank, mine.job_id), array_agg(mine.tid) filter (where mine."group" is not null)
+      into taken, grouped
+      from (select ready.ctid as tid, ready."group", ready.rank, ready.job_id, slots.room, row_number() over its as place,
+                   first_value(ready.rank) over its as first_rank, first_value(ready.job_id) over its as first_job
+              from job_ready_6 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
+             where ready.ctid = any (locked)
+            window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
+     where mine."group" is null or (mine.place <= mine.room and not exists (
+        select from job_ready as other where other."group" = mine."group"
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
+        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+    grouped := coalesce(grouped, '{}');
+    select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
+     where slots.room <= (select count(*) from job_ready_6 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
+    with gone as (
+        delete from job_ready_6 where ctid = any (
+            array(select ctid from job_ready_6 where ctid = any (locked) and "group" = any (held) and ctid <> all (grouped))
+            || array(select ctid from job_ready_6 where "group" = any (full_) and ctid <> all (grouped)
+                      limit 10000 for update skip locked))
+        returning *
+    ), put as (
+        insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+          from gone
+    )
+    select count(*) into parked from gone;
+    if exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs) from (
+            select "group" as name, count(*)::integer as jobs from job_ready_6 where ctid = any (grouped) group by 1) as spent;
+    end if;
+    -- Nothing of these groups is left that could wake the parked ones.
+    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    if open <> '{}' then
+        perform free_groups(open);
+    end if;
+end $$;
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
+-- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
+-- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
+-- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
+-- the next claim. One function a lane, so that its plans are kept.
+create or replace function txqueue.admit_groups_7(locked tid[], out taken tid[], out parked integer)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    held    text[];
+    types   text[];
+    rooms   integer[];
+    open    text[];
+    full_   text[];
+    grouped tid[];
+begin
+    select array_agg(keys.name), array_agg(keys.work_type)
+      into held, types
+      from (select "group" as name, min(work_type) as work_type from job_ready_7
+             where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys
+     where pg_try_advisory_xact_lock(hashtextextended(keys.name, 839));
+    select array_agg(its.name), array_agg(its.slots), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
+      into held, rooms, open
+      from group_slots(held, types) as its;
+    select array_agg(mine.tid order by mine.rank, mine.job_id), array_agg(mine.tid) filter (where mine."group" is not null)
+      into taken, grouped
+      from (select ready.ctid as tid, ready."group", ready.rank, ready.job_id, slots.room, row_number() over its as place,
+                   first_value(ready.rank) over its as first_rank, first_value(ready.job_id) over its as first_job
+              from job_ready_7 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
+             where ready.ctid = any (locked)
+            window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
+     where mine."group" is null or (mine.place <= mine.room and not exists (
+        select from job_ready as other where other."group" = mine."group"
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
+        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+    grouped := coalesce(grouped, '{}');
+    select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
+     where slots.room <= (select count(*) from job_ready_7 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
+    with gone as (
+        delete from job_ready_7 where ctid = any (
+            array(select ctid from job_ready_7 where ctid = any (locked) and "group" = any (held) and ctid <> all (grouped))
+            || array(select ctid from job_ready_7 where "group" = any (full_) and ctid <> all (grouped)
+                      limit 10000 for update skip locked))
+        returning *
+    ), put as (
+        insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+          from gone
+    )
+    select count(*) into parked from gone;
+    if exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs) from (
+            select "group" as name, count(*)::integer as jobs from job_ready_7 where ctid = any (grouped) group by 1) as spent;
+    end if;
+    -- Nothing of these groups is left that could wake the parked ones.
+    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    if open <> '{}' then
+        perform free_groups(open);
+    end if;
 end $$;
 
 -- How many jobs a limited queue or tenant may give to the claim that asks: null for any number. The
@@ -1377,6 +1873,9 @@ create or replace function txqueue.free_groups(groups text[]) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     names text[] := array(select distinct name from unnest(groups) as name);
@@ -1500,10 +1999,15 @@ end $$;
 -- says in how many seconds the bucket holds one again. The caller holds the groups' locks.
 create or replace function txqueue.group_slots(groups text[], work_types text[])
 returns table (name text, slots integer, paid_in double precision)
-language sql volatile
+language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
+begin
+    return query
     select its.name,
            case when control.is_paused then 0
                 else greatest(0, least(coalesce(control.concurrency, (policy ->> 'group_limit')::integer, 1) - running.jobs, bucket.jobs))::integer
@@ -1513,8 +2017,8 @@ as $$
       left join control on kind = 'group' and key = its.name
       left join work_type on work_type.work_type = its.work_type
      cross join lateral (select count(*) as jobs from job_assigned where "group" = its.name) as running
-     cross join lateral bucket_level(control) as bucket
-$$;
+     cross join lateral bucket_level(control) as bucket;
+end $$;
 
 -- The jobs that were handed to a node by a message: those of one assignment, or of all that it does
 -- not know, left alone for a moment because their messages may be on their way. One row an assignment,
@@ -2271,8 +2775,7 @@ begin
             end if;
             tids := claimed.tids;
             if claimed.grouped > 0 then
-                select admitted.taken, admitted.parked into tids, parked
-                  from admit_groups(head.lane, tids) as admitted;
+                execute format('select taken, parked from admit_groups_%s($1)', head.lane) into tids, parked using tids;
                 passed := case when parked > 0 then array_remove(passed, head.lane) else passed || head.lane end;
             end if;
             if tids is not null and (claimed.weight > most or claimed.heaviest > largest or claimed.octets > octets_limit) then
@@ -2507,37 +3010,6 @@ begin
         end if;
     end loop;
     open := coalesce(open, '{}');
-end $$;
-
--- Parks ready jobs of one lane: those locked by a claim whose group it holds, but for those that it
--- takes, and what else there is of a group of which no more may run. Returns how many.
-create or replace function txqueue.park(leaf text, locked tid[], held text[], rooms integer[], taken tid[]) returns integer
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-as $$
-declare
-    full_  text[];
-    parked integer;
-begin
-    execute format('select array_agg(name) from unnest($1, $2) as slots (name, room)
-          where room <= (select count(*) from %s as mine where mine.ctid = any ($3) and mine."group" = name)', leaf)
-       into full_ using held, rooms, taken;
-    execute format('with gone as (
-            delete from %1$s where ctid = any (
-                array(select ctid from %1$s where ctid = any ($1) and "group" = any ($2) and ctid <> all ($3))
-                || array(select ctid from %1$s where "group" = any ($4) and ctid <> all ($3) limit 10000 for update skip locked))
-            returning *
-        ), put as (
-            insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                                     lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
-            select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                   lane, ''waiting'', ''group'', work_type, queue, "group", tenant, options, payload, error
-              from gone
-        )
-        select count(*) from gone', leaf)
-       into parked using locked, held, taken, coalesce(full_, '{}');
-    return parked;
 end $$;
 
 -- Passes jobs of a node's assignments on to another that lives and serves their queues and types: all
@@ -2797,7 +3269,7 @@ as $$
 declare
     settings setting;
 begin
-    if this.attempt > 0 or this.not_before < clock_timestamp() then
+    if this.state = 'waiting' or this.attempt > 0 or this.not_before < clock_timestamp() then
         this.not_before := clock_timestamp();
     end if;
     if this.state <> 'waiting' then
@@ -2870,9 +3342,9 @@ begin
 end $$;
 
 -- Runs jobs again: failed and cancelled ones start anew, with no attempt spent and behind those that are
--- ready by now; the time until the next attempt of a waiting one is cut short. A moment before which a job
--- must not run holds on. The last error is kept until there is another. Returns the numbers of those that
--- run again, and of those that do not: neither failed nor cancelled nor waiting for another attempt.
+-- ready by now; those that wait for a moment or for another attempt need not wait any longer. One that was
+-- cancelled before its moment waits for it again. The last error is kept until there is another. Returns
+-- the numbers of those that run again, and of the others.
 create or replace function txqueue.retry(ids bigint[], who text, out retried bigint[], out refused bigint[])
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -2886,7 +3358,7 @@ begin
     for this in
         delete from job
          where job_id = any (ids) and (state in ('failed', 'cancelled')
-               or state = 'waiting' and waiting_for = 'time' and attempt > 0)
+               or state = 'waiting' and waiting_for = 'time')
         returning *
     loop
         this := renewed(this);

@@ -16,10 +16,12 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectError, ConnectionClosed
 
 from txqueue.errors import AdminRefused, NodeUnavailable
+from txqueue.explain import Explanation
 from txqueue.page import MOST_NUMBERS, joined, numbers, read_document
 from txqueue.wire.admin_commands import (
     Cancel,
     Drain,
+    Explain,
     GetJob,
     GetStatus,
     ListActions,
@@ -44,6 +46,8 @@ __all__ = [
     "Cancel",
     "Cancelled",
     "Drain",
+    "Explain",
+    "Explanation",
     "GetJob",
     "GetStatus",
     "JobsPage",
@@ -201,6 +205,14 @@ class Admin:
             AdminRefused: When there is none of that number.
         """
         return await self._document(GetJob, "job", job_id=job_id)
+
+    async def explain(self, job_id: int) -> Explanation:
+        """Say why a job does not run, and what would make it.
+
+        Raises:
+            AdminRefused: When there is none of that number.
+        """
+        return Explanation(**await self._document(Explain, "explanation", job_id=job_id))
 
     async def actions(self, subject: str | None = None) -> AsyncIterator[dict[str, Any]]:
         """Give who did what when, the latest first.

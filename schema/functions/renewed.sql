@@ -6,7 +6,7 @@ as $$
 declare
     settings setting;
 begin
-    if this.attempt > 0 or this.not_before < clock_timestamp() then
+    if this.state = 'waiting' or this.attempt > 0 or this.not_before < clock_timestamp() then
         this.not_before := clock_timestamp();
     end if;
     if this.state <> 'waiting' then

@@ -1,7 +1,7 @@
 -- Runs jobs again: failed and cancelled ones start anew, with no attempt spent and behind those that are
--- ready by now; the time until the next attempt of a waiting one is cut short. A moment before which a job
--- must not run holds on. The last error is kept until there is another. Returns the numbers of those that
--- run again, and of those that do not: neither failed nor cancelled nor waiting for another attempt.
+-- ready by now; those that wait for a moment or for another attempt need not wait any longer. One that was
+-- cancelled before its moment waits for it again. The last error is kept until there is another. Returns
+-- the numbers of those that run again, and of the others.
 create or replace function @schema@.retry(ids bigint[], who text, out retried bigint[], out refused bigint[])
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -15,7 +15,7 @@ begin
     for this in
         delete from job
          where job_id = any (ids) and (state in ('failed', 'cancelled')
-               or state = 'waiting' and waiting_for = 'time' and attempt > 0)
+               or state = 'waiting' and waiting_for = 'time')
         returning *
     loop
         this := renewed(this);

@@ -165,14 +165,15 @@ def test_the_wait_for_the_next_attempt_is_cut_short(node: Master) -> None:
     assert node.claimed_ids() == [job_id]
 
 
-def test_nothing_runs_before_its_moment(node: Master) -> None:
-    """A job cancelled while it waited for a moment waits for it again; one that waits is left."""
+def test_a_moment_outlasts_a_cancellation(node: Master) -> None:
+    """A job cancelled while it waited for its moment waits again; told once more, it runs now."""
     (job_id,) = node.enqueue({"not_before": "2100-01-01T00:00:00Z"})
-    assert retry(node, job_id) == ([], [job_id])
     cancel(node, job_id)
     assert retry(node, job_id) == ([job_id], [])
     assert node.waiting("time") == [job_id]
     assert node.job(job_id)["not_before"].year == 2100
+    assert retry(node, job_id) == ([job_id], [])
+    assert node.claimed_ids() == [job_id]
 
 
 def test_a_type_that_nobody_knows_is_waited_for_again(node: Master) -> None:

@@ -20,6 +20,7 @@ VALUES: Final = frozenset(
         "txqueue.balance",
         "txqueue.clock",
         "txqueue.errors",
+        "txqueue.explain",
         "txqueue.job",
         "txqueue.outcome",
         "txqueue.page",

@@ -37,7 +37,7 @@ class Chosen:
 
     ids: Sequence[int]
     filters: Mapping[str, str | None]
-    states: Sequence[str]
+    fits: Callable[[Mapping[str, Any]], bool]
 
     async def batches(self, admin: Admin) -> AsyncIterator[list[int]]:
         """Give their numbers, some at a time."""
@@ -46,7 +46,7 @@ class Chosen:
             return
         batch: list[int] = []
         async for job in admin.jobs(**self.filters):
-            if job["state"] in self.states:
+            if self.fits(job):
                 batch.append(job["job_id"])
             if len(batch) == BATCH:
                 yield batch
@@ -82,7 +82,7 @@ def cancel(options: Options, /, ids: Sequence[int], **given: Any) -> int:
 
     A coroutine is interrupted; a function in a thread is told, and ends by itself.
     """
-    sums = _act(options, _chosen(ids, given, CANCELLABLE), _cancel)
+    sums = _act(options, _chosen(ids, given, lambda job: job["state"] in CANCELLABLE), _cancel)
     words = {
         "cancelled": "cancelled",
         "requested": "held by a node, which is asked to end",
@@ -95,13 +95,13 @@ def cancel(options: Options, /, ids: Sequence[int], **given: Any) -> int:
 @_choosing(RETRIABLE)
 @click.pass_obj
 def retry(options: Options, /, ids: Sequence[int], **given: Any) -> int:
-    """Run failed or cancelled jobs again; those that wait for another attempt run now."""
+    """Run failed or cancelled jobs again; those that wait for a moment or an attempt run now."""
     if given["is_all"] and given["state"] is None:
         given["state"] = "failed"
-    sums = _act(options, _chosen(ids, given, RETRIABLE), _retry)
+    sums = _act(options, _chosen(ids, given, _is_retriable), _retry)
     words = {
         "retried": "to run again",
-        "refused": "left as they are: not failed, not cancelled, in no wait for an attempt",
+        "refused": "left as they are: they run, are ready or done, or were never there",
     }
     return _tell(options, sums, words, is_exact=bool(ids))
 
@@ -117,7 +117,7 @@ def priority(options: Options, /, to: int, ids: Sequence[int], **given: Any) -> 
         changed, refused = await admin.set_priority(some, to)
         return {"changed": changed, "refused": refused}
 
-    sums = _act(options, _chosen(ids, given, UNTAKEN), act)
+    sums = _act(options, _chosen(ids, given, lambda job: job["state"] in UNTAKEN), act)
     words = {
         "changed": f"of priority {to} now",
         "refused": "left as they are: taken by a node, ended, or never there",
@@ -135,14 +135,22 @@ async def _retry(admin: Admin, some: Sequence[int]) -> Mapping[str, list[int]]:
     return {"retried": retried, "refused": refused}
 
 
-def _chosen(ids: Sequence[int], given: Mapping[str, Any], states: Sequence[str]) -> Chosen:
+def _is_retriable(job: Mapping[str, Any]) -> bool:
+    """All that match are not to include what just waits for its moment."""
+    has_failed = job["waiting_for"] == "time" and job["attempt"] > 0
+    return bool(job["state"] != "waiting" or has_failed)
+
+
+def _chosen(
+    ids: Sequence[int], given: Mapping[str, Any], fits: Callable[[Mapping[str, Any]], bool]
+) -> Chosen:
     filters = {name: value for name, value in given.items() if name != "is_all"}
     has_filter = any(value is not None for value in filters.values())
     if ids and (given["is_all"] or has_filter):
         raise click.UsageError("give numbers of jobs or --all with filters, not both")
     if not ids and not (given["is_all"] and has_filter):
         raise click.UsageError("give numbers of jobs, or --all and what they have in common")
-    return Chosen(ids, filters, states)
+    return Chosen(ids, filters, fits)
 
 
 def _act(options: Options, chosen: Chosen, act: Act) -> dict[str, list[int]]:

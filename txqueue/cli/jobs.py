@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import asdict
 
 from txqueue.cli.asking import found
 from txqueue.cli.options import Command, Options
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from txqueue.admin import Admin
+    from txqueue.explain import Explanation
     from txqueue.store.questions import Inquiry, Rows
 
     Listed = tuple[Rows, datetime, int | None]
 
-__all__ = ["job", "jobs"]
+__all__ = ["explain", "job", "jobs"]
 
 STATES = ("waiting", "ready", "assigned", "done", "failed", "cancelled")
 COLOURS = {"done": "green", "failed": "bold red", "assigned": "cyan", "cancelled": "yellow"}
@@ -67,6 +69,28 @@ def job(options: Options, job_id: int) -> None:
         options, lambda schema: about_job(schema, job_id), lambda admin: admin.job(job_id)
     )
     show(options, whole, lambda: _whole(whole, whole["at"]))
+
+
+@click.command(cls=Command)
+@click.argument("job_id", metavar="ID", type=NUMBER)
+@click.pass_obj
+def explain(options: Options, job_id: int) -> None:
+    """Say why a job does not run, and what would make it."""
+    from txqueue.store.questions import about_obstacles
+
+    why = found(
+        options,
+        lambda schema: about_obstacles(schema, job_id),
+        lambda admin: admin.explain(job_id),
+    )
+    show(options, asdict(why), lambda: _reasons(why))
+
+
+def _reasons(why: Explanation) -> Iterator[RenderableType]:
+    state = styled(why.state, COLOURS.get(why.state, ""))
+    yield facts(
+        [("job", str(why.job_id)), ("state", state), ("why", why.detail), ("remedy", why.remedy)]
+    )
 
 
 def _first(inquiry: Inquiry[tuple[Rows, datetime]], limit: int) -> Inquiry[Listed]:

@@ -16,7 +16,7 @@ from txqueue.cli.bench import bench
 from txqueue.cli.certs import certs
 from txqueue.cli.demo import demo
 from txqueue.cli.enqueue import enqueue
-from txqueue.cli.jobs import job, jobs
+from txqueue.cli.jobs import explain, job, jobs
 from txqueue.cli.migrate import migrate
 from txqueue.cli.nodes import nodes
 from txqueue.cli.options import Group, Options
@@ -38,7 +38,7 @@ def root(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-_LOOKING = (demo, migrate, enqueue, status, nodes, jobs, job, limits, actions)
+_LOOKING = (demo, migrate, enqueue, status, nodes, jobs, job, explain, limits, actions)
 _ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)
 for _command in (*_LOOKING, *_ACTING, bench, certs):
     root.add_command(_command)

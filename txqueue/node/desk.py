@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from attrs import asdict
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -61,6 +62,7 @@ class Desk:
             wire.GetStatus: self._get_status,
             wire.ListJobs: self._list_jobs,
             wire.GetJob: self._get_job,
+            wire.Explain: self._explain,
             wire.ListControls: self._list_controls,
             wire.ListActions: self._list_actions,
             wire.Pause: self._pause,
@@ -137,6 +139,10 @@ class Desk:
 
     async def _get_job(self, who: str, job_id: int) -> Answer:  # noqa: ARG002
         return {"job": as_text(await self._asking.find(questions.about_job(self._schema, job_id)))}
+
+    async def _explain(self, who: str, job_id: int) -> Answer:  # noqa: ARG002
+        found = await self._asking.find(questions.about_obstacles(self._schema, job_id))
+        return {"explanation": as_text(asdict(found))}
 
     async def _list_controls(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
         rows = await self._asking.find(questions.about_controls(self._schema))

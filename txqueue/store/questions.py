@@ -5,6 +5,7 @@ Each inquiry is a generator: it yields questions, is sent their rows, and return
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 from attrs import frozen
 
 from txqueue.errors import JobNotFound
+from txqueue.explain import Explanation, explain
 from txqueue.job import read_json
 from txqueue.situation import node_document, queues, summary
 
@@ -129,17 +131,22 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
         (job_id,),
     )
     if not rows:
-        raise JobNotFound(f"there is no job {job_id}", "check the number; old history is dropped")
+        raise _no_job(job_id)
     read = {name: read_json(rows[0][name]) for name in ("options", "payload", "result")}
     acts = yield _actions(schema, "detail -> 'jobs' @> to_jsonb(%s::bigint)", job_id, _ACTIONS_TOLD)
     return {**rows[0], **read, "actions": acts, "at": (yield from _clock())}
 
 
-def about_obstacles(schema: str, job_id: int) -> Inquiry[dict[str, Any] | None]:
-    """What must be known to explain why a job does not run."""
-    rows = yield Question(f"select {schema}.explain_facts(%s) as facts", (job_id,))
-    facts: dict[str, Any] | None = rows[0]["facts"]
-    return facts
+def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
+    """Why a job does not run, and what would make it.
+
+    Raises:
+        JobNotFound: When there is none of that number.
+    """
+    rows = yield Question(f"select {schema}.explain_facts(%s)::text as facts", (job_id,))
+    if rows[0]["facts"] is None:
+        raise _no_job(job_id)
+    return explain(json.loads(rows[0]["facts"]))
 
 
 def about_controls(schema: str) -> Inquiry[list[dict[str, Any]]]:
@@ -162,6 +169,10 @@ def about_actions(
     chosen = {"action_id < %s": before, "subject = %s": subject}
     given = {condition: value for condition, value in chosen.items() if value is not None}
     return (yield _actions(schema, " and ".join(given) or "true", *given.values(), limit))
+
+
+def _no_job(job_id: int) -> JobNotFound:
+    return JobNotFound(f"there is no job {job_id}", "check the number; old history is dropped")
 
 
 def _actions(schema: str, condition: str, *parameters: object) -> Question:
