@@ -7,9 +7,12 @@ from contextlib import asynccontextmanager
 from tests.cluster.app import Grouped, Noted
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node, Nodes
+from tests.cluster.peers import meshed, start_mesh
 from tests.cluster.test_admin import socket_of
 from tests.waiting import eventually
 from txqueue import WorkQueue
+
+RAN = "select node, count(*) as jobs from run where what = 'end' group by 1"
 
 
 @asynccontextmanager
@@ -27,6 +30,12 @@ def credit(queue: WorkQueue) -> int:
     """What it may enqueue assigned."""
     assert queue.membership is not None
     return queue.membership.credit
+
+
+def credit_of_nodes(queue: WorkQueue) -> dict[int, int]:
+    """The same by incarnation."""
+    assert queue.membership is not None
+    return {stock.incarnation: stock.weight for stock in queue.membership._stocks.values()}
 
 
 def delivered(queue: WorkQueue) -> int:
@@ -159,3 +168,18 @@ async def test_a_node_of_another_queue(
         await other.close()
     await eventually(lambda: "enqueues to another queue wanted to join" in node.log, PATIENCE)
     await queue.wait(await queue.enqueue(Noted()), PATIENCE)
+
+
+async def test_credit_of_a_peer(nodes: Nodes, db: Database) -> None:
+    """What is more than the own credit goes to the peer at once; its node reads it there."""
+    mesh = start_mesh(nodes, 2, "--workers", "1")
+    await meshed(mesh)
+    async with joined(mesh[0]) as queue:
+        await eventually(lambda: len(credit_of_nodes(queue)) == 2, PATIENCE)
+        async with queue.transaction() as txn:
+            ids = [await txn.enqueue(Noted(1.0)) for _ in range(32)]
+        assert delivered(queue) == 32
+        for job_id in ids:
+            await queue.wait(job_id, PATIENCE)
+    ran = {row["node"]: row["jobs"] for row in db.rows(RAN)}
+    assert ran == {mesh[0].folder.name: 16, mesh[1].folder.name: 16}

@@ -176,6 +176,26 @@ def test_a_peer_that_is_full_or_gone() -> None:
     assert client.credit == {INCARNATION: MOST_CREDIT}
 
 
+def test_a_peer_that_comes_later() -> None:
+    """Credit that lies idle is given anew, for all nodes; what is right stays as it is."""
+    house = House()
+    client = house.client()
+    house.settled()
+    client.flush()
+    assert client.credit == {INCARNATION: MOST_CREDIT}
+    house.peers = [NodeLoad(4, PEER, 0, 100)]
+    for _ in range(3):
+        house.clock.advance(1)
+        house.settled()
+        client.flush()
+        assert client.credit == {INCARNATION: 16, PEER: 16}
+    house.peers = []
+    house.clock.advance(1)
+    house.settled()
+    client.flush()
+    assert client.credit == {INCARNATION: MOST_CREDIT}
+
+
 def test_many_clients() -> None:
     """Those who came first give way, and a client that leaves makes room."""
     house = House(40)

@@ -10,9 +10,9 @@ from txqueue.store.engine import Chunk, Engine
 
 __all__ = ["Adoption"]
 
-# Seconds between two looks: while jobs may be under way, and while no message is expected. Even
-# then a transaction may commit late, long after its client has vanished.
-OFTEN, SELDOM = 1.0, 10.0
+# Seconds between two looks: while processes have credit, while only peers may hand jobs over, and
+# while nobody does. Even then a transaction may commit late, long after its client has vanished.
+OFTEN, NOW_AND_THEN, SELDOM = 1.0, 2.0, 10.0
 
 
 class Adoption(Periodic):
@@ -25,7 +25,8 @@ class Adoption(Periodic):
         held: Returns the assignments that the workers hold.
         accept: Notes that an assignment arrived; says whether for the first time.
         perform: Performs chunks.
-        is_likely: Whether jobs may be under way.
+        has_clients: Whether jobs of clients may be under way.
+        has_peers: Whether jobs of peers may be.
 
     Attributes:
         adopted: How many jobs were found so far.
@@ -42,7 +43,8 @@ class Adoption(Periodic):
         held: Callable[[], Sequence[int]],
         accept: Callable[[int], bool],
         perform: Callable[[Sequence[Chunk]], None],
-        is_likely: Callable[[], bool],
+        has_clients: Callable[[], bool],
+        has_peers: Callable[[], bool],
     ) -> None:
         super().__init__(clock)
         self._engine = engine
@@ -50,7 +52,8 @@ class Adoption(Periodic):
         self._held = held
         self._accept = accept
         self._perform = perform
-        self._is_likely = is_likely
+        self._has_clients = has_clients
+        self._has_peers = has_peers
         self.adopted = 0
         self._named: list[int] = []
         self._clock = clock
@@ -72,7 +75,13 @@ class Adoption(Periodic):
         if not named or self._clock.seconds() - self._looked_at >= OFTEN:
             self._looked_at = self._clock.seconds()
             self._adopt(await self._engine.handed(identity[1], known=self._held()))
-        return 0.0 if self._named else OFTEN if self._is_likely() else SELDOM
+        return 0.0 if self._named else self._every
+
+    @property
+    def _every(self) -> float:
+        if self._has_clients():
+            return OFTEN
+        return NOW_AND_THEN if self._has_peers() else SELDOM
 
     def _adopt(self, chunks: Sequence[Chunk]) -> None:
         if self.running:

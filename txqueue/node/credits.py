@@ -23,6 +23,8 @@ __all__ = ["Credits"]
 # A transaction may commit and its client vanish: so long after the last credit was out, seconds,
 # jobs whose messages are lost are looked for often.
 LINGER = 30.0
+# How often it is looked at whether credit is for the right nodes, seconds.
+EVEN_OUT = 1.0
 
 
 @define(eq=False)
@@ -92,7 +94,7 @@ class Credits:
         self._is_open = True
         self._has_backlog = True
         self._is_short = False
-        self._out_at = float("-inf")
+        self._out_at = self._evened_at = float("-inf")
         self._count = 0
 
     def greet(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
@@ -125,6 +127,8 @@ class Credits:
         if has_backlog != self._has_backlog:
             self._has_backlog = has_backlog
             self.review()
+        elif self._clock.seconds() - self._evened_at >= EVEN_OUT:
+            self._even_out()
 
     def room_made(self) -> None:
         """Hear that workers can be handed more."""
@@ -161,6 +165,18 @@ class Credits:
             for load in loads
             if load.outstanding < load.capacity
         ]
+
+    def _even_out(self) -> None:
+        """Give credit anew where it would be for other nodes now: peers come, go and fill up."""
+        self._evened_at = self._clock.seconds()
+        for guest in self._guests:
+            had, guest.stock = guest.stock, Counter()
+            nodes = self._nodes()
+            guest.stock = had
+            ideal = new_credit(nodes, credit_limit(nodes, len(self._guests)))
+            if ideal.keys() != (+had).keys():
+                self._trim(guest, [])
+                self._fill(guest, self._nodes())
 
     def _reserved(self, incarnation: int) -> int:
         return sum(guest.stock[incarnation] for guest in self._guests)

@@ -132,7 +132,8 @@ class Node(MultiService):
             held=lambda: self._workers.assignments,
             accept=self._arrivals.accept,
             perform=self._workers.perform,
-            is_likely=lambda: self._credits.are_out or self._cluster.has_peers,
+            has_clients=lambda: self._credits.are_out,
+            has_peers=lambda: self._cluster.has_peers,
         )
 
     def _made_credits(self) -> Credits:
