@@ -2,47 +2,67 @@
 -- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
 -- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
 -- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
--- the next claim.
-create or replace function @schema@.admit_groups(
-    its_lane smallint, locked tid[], out taken tid[], out parked integer)
+-- the next claim. One function a lane, so that its plans are kept.
+create or replace function @schema@.admit_groups_@lane@(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
-    leaf    text := format('job_ready_%s', its_lane);
     held    text[];
     types   text[];
     rooms   integer[];
     open    text[];
+    full_   text[];
     grouped tid[];
 begin
-    execute format('select array_agg("group"), array_agg(work_type) from (
-            select "group", min(work_type) as work_type from %s where ctid = any ($1) and "group" is not null
-             group by "group" limit 500) as keys
-          where pg_try_advisory_xact_lock(hashtextextended("group", 839))', leaf)
-       into held, types using locked;
+    select array_agg(keys.name), array_agg(keys.work_type)
+      into held, types
+      from (select "group" as name, min(work_type) as work_type from job_ready_@lane@
+             where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys
+     where pg_try_advisory_xact_lock(hashtextextended(keys.name, 839));
     select array_agg(its.name), array_agg(its.slots), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
       into held, rooms, open
       from group_slots(held, types) as its;
-    execute format('select array_agg(tid order by rank, job_id), array_agg(tid) filter (where "group" is not null) from (
-            select ready.ctid as tid, "group", rank, job_id, room, row_number() over its as place,
-                   first_value(rank) over its as first_rank, first_value(job_id) over its as first_job
-              from %s as ready left join unnest($2, $3) as slots (name, room) on name = "group"
-             where ready.ctid = any ($1)
-            window its as (partition by "group" order by rank, job_id)) as mine
-          where "group" is null or (place <= room and not exists (
-            select from job_ready as other where other."group" = mine."group"
-               and (other.rank, other.job_id) < (first_rank, first_job)) and not exists (
-            select from job_waiting as other where other."group" = mine."group" and other.waiting_for = ''group''
-               and (other.rank, other.job_id) < (first_rank, first_job)))', leaf)
-       into taken, grouped using locked, held, rooms;
-    parked := park(leaf, locked, held, rooms, coalesce(grouped, '{}'));
+    select array_agg(mine.tid order by mine.rank, mine.job_id), array_agg(mine.tid) filter (where mine."group" is not null)
+      into taken, grouped
+      from (select ready.ctid as tid, ready."group", ready.rank, ready.job_id, slots.room, row_number() over its as place,
+                   first_value(ready.rank) over its as first_rank, first_value(ready.job_id) over its as first_job
+              from job_ready_@lane@ as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
+             where ready.ctid = any (locked)
+            window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
+     where mine."group" is null or (mine.place <= mine.room and not exists (
+        select from job_ready as other where other."group" = mine."group"
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
+        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+    grouped := coalesce(grouped, '{}');
+    select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
+     where slots.room <= (select count(*) from job_ready_@lane@ as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
+    with gone as (
+        delete from job_ready_@lane@ where ctid = any (
+            array(select ctid from job_ready_@lane@ where ctid = any (locked) and "group" = any (held) and ctid <> all (grouped))
+            || array(select ctid from job_ready_@lane@ where "group" = any (full_) and ctid <> all (grouped)
+                      limit 10000 for update skip locked))
+        returning *
+    ), put as (
+        insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+        select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+          from gone
+    )
+    select count(*) into parked from gone;
     if exists (select from control where kind = 'group' and rate is not null) then
-        execute format('select charge_control(''group'', spent.name, spent.jobs) from (
-            select "group" as name, count(*)::integer as jobs from %s where ctid = any ($1) group by 1) as spent', leaf) using grouped;
+        perform charge_control('group', spent.name, spent.jobs) from (
+            select "group" as name, count(*)::integer as jobs from job_ready_@lane@ where ctid = any (grouped) group by 1) as spent;
     end if;
     -- Nothing of these groups is left that could wake the parked ones.
-    perform free_groups(array(
-        select key from unnest(open) as key where not exists (select from job_ready where "group" = key)));
+    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    if open <> '{}' then
+        perform free_groups(open);
+    end if;
 end $$;

@@ -7,22 +7,20 @@ set search_path = @schema@, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    stale record;
+    followed record;
 begin
     if not exists (select from request) then
         return '[]';
     end if;
-    for stale in
-        delete from request as gone
-         where (incarnation = its_incarnation
-                or not exists (select from node_info as node
-                                where node.incarnation = gone.incarnation and node.state in ('alive', 'draining')))
-           and not exists (select from job_assigned as held
-                            where held.job_id = gone.job_id and held.incarnation = gone.incarnation
-                              and held.assignment = gone.assignment)
-        returning gone.job_id, gone.who
+    -- All keys at once, in the order in which all lock them, and not job by job.
+    perform lock_groups(array(select job_id from request where is_stale(request, its_incarnation)));
+    for followed in
+        with gone as (
+            delete from request where is_stale(request, its_incarnation) returning job_id, who
+        )
+        select who, array_agg(job_id) as ids from gone group by who
     loop
-        perform end_waiting(array[stale.job_id], stale.who);
+        perform end_waiting(followed.ids, followed.who);
     end loop;
     return (select coalesce(jsonb_agg(jsonb_build_array(assignment, job_id, who)), '[]') from request
              where incarnation = its_incarnation);

@@ -9,14 +9,16 @@ set jit = off
 as $$
 declare
     this   job;
+    locked text[] := lock_groups(ids);
     groups text[] := '{}';
 begin
     cancelled := '{}';
-    perform lock_groups(ids);
     -- A job that goes from one partition to another meanwhile is found there the next time.
     for round in 1 .. 3 loop
         for this in
-            delete from job where job_id = any (ids) and state in ('waiting', 'ready') returning *
+            delete from job
+             where job_id = any (ids) and state in ('waiting', 'ready') and ("group" is null or "group" = any (locked))
+            returning *
         loop
             this.state := 'cancelled';
             this.waiting_for := null;
@@ -31,7 +33,8 @@ begin
          where held.job_id = any (ids)
             on conflict do nothing;
         exit when not exists (
-            select from job where job_id = any (ids) and state in ('waiting', 'ready'));
+            select from job
+             where job_id = any (ids) and state in ('waiting', 'ready') and ("group" is null or "group" = any (locked)));
     end loop;
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);

@@ -6,6 +6,9 @@ create or replace function @schema@.free_groups(groups text[]) returns void
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     names text[] := array(select distinct name from unnest(groups) as name);

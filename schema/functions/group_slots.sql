@@ -3,10 +3,15 @@
 -- says in how many seconds the bucket holds one again. The caller holds the groups' locks.
 create or replace function @schema@.group_slots(groups text[], work_types text[])
 returns table (name text, slots integer, paid_in double precision)
-language sql volatile
+language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
+begin
+    return query
     select its.name,
            case when control.is_paused then 0
                 else greatest(0, least(coalesce(control.concurrency, (policy ->> 'group_limit')::integer, 1) - running.jobs, bucket.jobs))::integer
@@ -16,5 +21,5 @@ as $$
       left join control on kind = 'group' and key = its.name
       left join work_type on work_type.work_type = its.work_type
      cross join lateral (select count(*) as jobs from job_assigned where "group" = its.name) as running
-     cross join lateral bucket_level(control) as bucket
-$$;
+     cross join lateral bucket_level(control) as bucket;
+end $$;

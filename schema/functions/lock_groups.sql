@@ -1,6 +1,7 @@
 -- Locks the keys of the groups of some jobs, in the order in which all do, as whoever touches a parked job
--- must: the completion that waits for its row would lose its wake-up otherwise.
-create or replace function @schema@.lock_groups(ids bigint[]) returns void
+-- must: the completion that waits for its row would lose its wake-up otherwise. Returns the groups: jobs of others, such as
+-- one that was run again meanwhile, must be left alone.
+create or replace function @schema@.lock_groups(ids bigint[]) returns text[]
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
@@ -14,4 +15,5 @@ begin
     for key in select distinct hashtextextended(name, 839) from unnest(groups) as name order by 1 loop
         perform pg_advisory_xact_lock(key);
     end loop;
+    return groups;
 end $$;

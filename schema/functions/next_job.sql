@@ -151,8 +151,7 @@ begin
             end if;
             tids := claimed.tids;
             if claimed.grouped > 0 then
-                select admitted.taken, admitted.parked into tids, parked
-                  from admit_groups(head.lane, tids) as admitted;
+                execute format('select taken, parked from admit_groups_%s($1)', head.lane) into tids, parked using tids;
                 passed := case when parked > 0 then array_remove(passed, head.lane) else passed || head.lane end;
             end if;
             if tids is not null and (claimed.weight > most or claimed.heaviest > largest or claimed.octets > octets_limit) then
