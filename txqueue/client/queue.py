@@ -143,8 +143,11 @@ class WorkQueue:
             rows = await self._pool.query(*enqueue_call(self._schema, work, options))
             return int(rows[0][0])
         async with self._trip() as trip:
+            # What waits for a connection keeps no credit from what has one.
             assert trip is not None
-            return await trip.enqueue(self._pool.query, work, options)
+            return await self._pool.lend(
+                lambda connection: trip.enqueue(connection.query, work, options)
+            )
 
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]

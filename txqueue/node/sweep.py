@@ -169,7 +169,8 @@ class Sweeper(Periodic):
     def _pause_after(self, claim: Claim) -> float:
         looked_back = self._reached is None
         self._reached = None if claim.reached == ANYWHERE else claim.reached
-        self._looked(claim.reached is not None or not looked_back)
+        if looked_back or claim.reached is not None:
+            self._looked(claim.reached is not None)
         if claim.chunks:
             self._empty_claims = 0
             return 0.0 if claim.reached else BREATH

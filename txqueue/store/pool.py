@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.defer import DeferredSemaphore
 
@@ -12,6 +12,8 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.store.connection import Connection
 
 __all__ = ["Pool"]
+
+T = TypeVar("T")
 
 
 class Pool:
@@ -70,6 +72,15 @@ class Pool:
                 await _roll_back(connection)
                 raise
             await connection.commit()
+
+    async def lend(self, borrower: Callable[[Connection], Awaitable[T]]) -> T:
+        """Lend a connection to a function, once there is one, and return what it returns."""
+        # As `connection` does, but for what every enqueue goes through.
+        connection = await self._take()
+        try:
+            return await borrower(connection)
+        finally:
+            self._put_back(connection)
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement in a transaction of its own and return its rows."""
