@@ -1120,22 +1120,20 @@ set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    stale record;
+    followed record;
 begin
     if not exists (select from request) then
         return '[]';
     end if;
-    for stale in
-        delete from request as gone
-         where (incarnation = its_incarnation
-                or not exists (select from node_info as node
-                                where node.incarnation = gone.incarnation and node.state in ('alive', 'draining')))
-           and not exists (select from job_assigned as held
-                            where held.job_id = gone.job_id and held.incarnation = gone.incarnation
-                              and held.assignment = gone.assignment)
-        returning gone.job_id, gone.who
+    -- All keys at once, in the order in which all lock them, and not job by job.
+    perform lock_groups(array(select job_id from request where is_stale(request, its_incarnation)));
+    for followed in
+        with gone as (
+            delete from request where is_stale(request, its_incarnation) returning job_id, who
+        )
+        select who, array_agg(job_id) as ids from gone group by who
     loop
-        perform end_waiting(array[stale.job_id], stale.who);
+        perform end_waiting(followed.ids, followed.who);
     end loop;
     return (select coalesce(jsonb_agg(jsonb_build_array(assignment, job_id, who)), '[]') from request
              where incarnation = its_incarnation);
@@ -1566,14 +1564,16 @@ set jit = off
 as $$
 declare
     this   job;
+    locked text[] := lock_groups(ids);
     groups text[] := '{}';
 begin
     cancelled := '{}';
-    perform lock_groups(ids);
     -- A job that goes from one partition to another meanwhile is found there the next time.
     for round in 1 .. 3 loop
         for this in
-            delete from job where job_id = any (ids) and state in ('waiting', 'ready') returning *
+            delete from job
+             where job_id = any (ids) and state in ('waiting', 'ready') and ("group" is null or "group" = any (locked))
+            returning *
         loop
             this.state := 'cancelled';
             this.waiting_for := null;
@@ -1588,7 +1588,8 @@ begin
          where held.job_id = any (ids)
             on conflict do nothing;
         exit when not exists (
-            select from job where job_id = any (ids) and state in ('waiting', 'ready'));
+            select from job
+             where job_id = any (ids) and state in ('waiting', 'ready') and ("group" is null or "group" = any (locked)));
     end loop;
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
@@ -2089,6 +2090,22 @@ language sql stable security definer
 set search_path = txqueue, pg_temp
 as $$ select identity from setting $$;
 
+-- Whether a request is for a job that its node does not hold any more, and it is the node that asks that is to
+-- look after it: its own, or anybody if its own no longer lives.
+create or replace function txqueue.is_stale(this request, its_incarnation integer) returns boolean
+language sql stable
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+    select (this.incarnation = its_incarnation or not exists (
+              select from node_info as node
+               where node.incarnation = this.incarnation and node.state in ('alive', 'draining')))
+       and not exists (
+              select from job_assigned as held
+               where held.job_id = this.job_id and held.incarnation = this.incarnation
+                 and held.assignment = this.assignment)
+$$;
+
 -- The transactions that use a lane now, each as the lane's name and the transaction's.
 create or replace function txqueue.lane_holders(leaf text) returns text[]
 language sql volatile
@@ -2156,8 +2173,9 @@ begin
 end $$;
 
 -- Locks the keys of the groups of some jobs, in the order in which all do, as whoever touches a parked job
--- must: the completion that waits for its row would lose its wake-up otherwise.
-create or replace function txqueue.lock_groups(ids bigint[]) returns void
+-- must: the completion that waits for its row would lose its wake-up otherwise. Returns the groups: jobs of others, such as
+-- one that was run again meanwhile, must be left alone.
+create or replace function txqueue.lock_groups(ids bigint[]) returns text[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -2171,6 +2189,7 @@ begin
     for key in select distinct hashtextextended(name, 839) from unnest(groups) as name order by 1 loop
         perform pg_advisory_xact_lock(key);
     end loop;
+    return groups;
 end $$;
 
 -- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
@@ -2687,6 +2706,7 @@ declare
     -- Whose turn it is: tenants, then nobody's jobs, then what may use the reserve.
     tenants    text[] := '{}';
     parts      integer[];
+    exhausted  text[] := '{}';
     turn       integer := 0;
     part       bigint;
     its_tenant text;
@@ -2725,6 +2745,7 @@ begin
         part := coalesce(parts[turn], room);
         its_jobs := 0;
         passed := '{}';
+        continue when its_tenant = any (exhausted);
         if only_high then
             queues := array(select each.its_name from unnest(served, kept) as each (its_name, its_kept) where each.its_kept > 0);
             exit when queues = '{}';
@@ -2821,7 +2842,9 @@ begin
             end if;
         end loop;
         if its_tenant is not null then
-            is_all := is_all and part > 0;
+            if part > 0 and room > 0 then
+                exhausted := exhausted || its_tenant;
+            end if;
             if is_held and its_jobs > 0 then
                 perform charge_control('tenant', its_tenant, its_jobs);
             end if;
@@ -2834,7 +2857,7 @@ begin
             end if;
         end loop;
     end if;
-    if not is_all then
+    if not is_all or exists (select from unnest(tenants) as tenant where tenant <> all (exhausted)) then
         reached := coalesce(reached, '-infinity');
     elsif is_last then
         reached := null;
@@ -3474,17 +3497,19 @@ set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$
+declare
+    locked text[];
 begin
     if its_priority is null or its_priority not between 0 and 9 then
         perform refuse(format('priority %s is not within 0 to 9', coalesce(its_priority::text, 'null')),
                        'use 2 for low, 4 for normal, 7 for high');
     end if;
-    perform lock_groups(ids);
+    locked := lock_groups(ids);
     with ranked as (
         update job
            set priority = its_priority,
                rank = rank_of(not_before, not_after, its_priority, (select aging from setting))
-         where job_id = any (ids) and state in ('waiting', 'ready')
+         where job_id = any (ids) and state in ('waiting', 'ready') and ("group" is null or "group" = any (locked))
         returning job_id
     )
     select coalesce(array_agg(job_id order by job_id), '{}') into changed from ranked;
@@ -3619,7 +3644,7 @@ set search_path = txqueue, pg_temp
 as $$ select case cardinality(ids) when 1 then 'job ' || ids[1] else cardinality(ids) || ' jobs' end $$;
 
 -- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
--- shares; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
+-- shares, in rounds of short turns first, so that a few jobs of one do not come after many of another; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
 -- tenant's part goes to whoever claims next. Systematic sampling gives each its part but for a
 -- fraction of a job, and in the mean exactly its part, however little room there is; so claims need to
 -- remember nothing (Waldspurger and Weihl, Lottery Scheduling, 1994, with less variance).
@@ -3647,6 +3672,9 @@ declare
     total   double precision;
     passed  double precision := 0;
     before  double precision;
+    owed    integer[] := '{}';
+    names   text[];
+    round   double precision := 32;
 begin
     tenants := '{}';
     parts := '{}';
@@ -3678,7 +3706,18 @@ begin
     for each in 1 .. cardinality(tenants) loop
         before := floor(passed + chance);
         passed := passed + room * shares[each] / total;
-        parts := parts || least(limits[each], (floor(passed + chance) - before)::integer);
+        owed := owed || least(limits[each], (floor(passed + chance) - before)::integer);
+    end loop;
+    names := tenants;
+    tenants := '{}';
+    while cardinality(tenants) = 0 or exists (select from unnest(owed) as rest where rest > 0) loop
+        for each in 1 .. cardinality(names) loop
+            tenants := tenants || names[each];
+            parts := parts || least(owed[each], ceil(round * shares[each])::integer);
+            owed[each] := owed[each] - parts[cardinality(parts)];
+        end loop;
+        exit when names = '{}';
+        round := round * 1.25;
     end loop;
 end $$;
 

@@ -63,6 +63,7 @@ declare
     -- Whose turn it is: tenants, then nobody's jobs, then what may use the reserve.
     tenants    text[] := '{}';
     parts      integer[];
+    exhausted  text[] := '{}';
     turn       integer := 0;
     part       bigint;
     its_tenant text;
@@ -101,6 +102,7 @@ begin
         part := coalesce(parts[turn], room);
         its_jobs := 0;
         passed := '{}';
+        continue when its_tenant = any (exhausted);
         if only_high then
             queues := array(select each.its_name from unnest(served, kept) as each (its_name, its_kept) where each.its_kept > 0);
             exit when queues = '{}';
@@ -197,7 +199,9 @@ begin
             end if;
         end loop;
         if its_tenant is not null then
-            is_all := is_all and part > 0;
+            if part > 0 and room > 0 then
+                exhausted := exhausted || its_tenant;
+            end if;
             if is_held and its_jobs > 0 then
                 perform charge_control('tenant', its_tenant, its_jobs);
             end if;
@@ -210,7 +214,7 @@ begin
             end if;
         end loop;
     end if;
-    if not is_all then
+    if not is_all or exists (select from unnest(tenants) as tenant where tenant <> all (exhausted)) then
         reached := coalesce(reached, '-infinity');
     elsif is_last then
         reached := null;

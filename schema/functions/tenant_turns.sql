@@ -1,5 +1,5 @@
 -- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
--- shares; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
+-- shares, in rounds of short turns first, so that a few jobs of one do not come after many of another; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
 -- tenant's part goes to whoever claims next. Systematic sampling gives each its part but for a
 -- fraction of a job, and in the mean exactly its part, however little room there is; so claims need to
 -- remember nothing (Waldspurger and Weihl, Lottery Scheduling, 1994, with less variance).
@@ -27,6 +27,9 @@ declare
     total   double precision;
     passed  double precision := 0;
     before  double precision;
+    owed    integer[] := '{}';
+    names   text[];
+    round   double precision := 32;
 begin
     tenants := '{}';
     parts := '{}';
@@ -58,6 +61,17 @@ begin
     for each in 1 .. cardinality(tenants) loop
         before := floor(passed + chance);
         passed := passed + room * shares[each] / total;
-        parts := parts || least(limits[each], (floor(passed + chance) - before)::integer);
+        owed := owed || least(limits[each], (floor(passed + chance) - before)::integer);
+    end loop;
+    names := tenants;
+    tenants := '{}';
+    while cardinality(tenants) = 0 or exists (select from unnest(owed) as rest where rest > 0) loop
+        for each in 1 .. cardinality(names) loop
+            tenants := tenants || names[each];
+            parts := parts || least(owed[each], ceil(round * shares[each])::integer);
+            owed[each] := owed[each] - parts[cardinality(parts)];
+        end loop;
+        exit when names = '{}';
+        round := round * 1.25;
     end loop;
 end $$;

@@ -161,7 +161,7 @@ def test_an_operator_sets_a_groups_limit_at_run_time(node: Master) -> None:
 
 async def test_a_groups_rate(node: Master) -> None:
     """Its next job waits for the next token and not for longer, and its order stays."""
-    limit(node, "group", "g", rate=20.0)
+    limit(node, "group", "g", rate=2.0)
     ids = node.enqueue(*[{"group": "g"} for _ in range(4)])
     taken: list[int] = []
     (first,) = node.claim()
