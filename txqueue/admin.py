@@ -38,7 +38,7 @@ from txqueue.wire.admin_commands import (
 )
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 from txqueue.wire.pipe import Pipe, PipeFactory
-from txqueue.wire.tls import OPERATOR, Credentials
+from txqueue.wire.tls import NODE, OPERATOR, Credentials, peer_name
 
 __all__ = [
     "Admin",
@@ -295,7 +295,19 @@ class Admin:
         except Exception as error:
             # Also what TLS says of a certificate that the other end does not believe.
             raise self._unavailable(error) from None
+        self._ensure_node()
         return said
+
+    def _ensure_node(self) -> None:
+        """Over TLS only what a node says counts; an operator could listen there as well."""
+        if self._endpoint.credentials is None:
+            return
+        named = peer_name(self._pipe.transport)
+        if named is None or named[0] != NODE:
+            raise NodeUnavailable(
+                f"who answers at {self._endpoint} has no certificate of a node",
+                "find out who listens there",
+            )
 
     def _unavailable(self, error: Exception) -> NodeUnavailable:
         said = str(error).rstrip(".") or type(error).__name__

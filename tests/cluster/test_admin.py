@@ -6,10 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.app import Noted
 from tests.cluster.nodes import PATIENCE, Node, Nodes, command, environment
-from tests.waiting import eventually
+from tests.cluster.peers import free_port
+from tests.waiting import eventually, running_reactor
 from txqueue import WorkQueue
+from txqueue.admin import Admin, AdminRefused
+from txqueue.certificates import issue, make_authority
+from txqueue.wire.endpoints import parsed_endpoint
+from txqueue.wire.tls import NODE, OPERATOR, Credentials
 
 
 def socket_of(node: Node) -> Path:
@@ -67,6 +74,51 @@ async def test_an_endpoint_in_use(nodes: Nodes) -> None:
     assert asked(f"unix:{socket_of(node)}").returncode == 0
 
 
+async def test_over_tls_only_operators_act(nodes: Nodes, tmp_path: Path) -> None:
+    """Under the name that their certificate says; a node's certificate may not, none gets in."""
+    folder = tmp_path / "certificates"
+    make_authority(folder)
+    issue(folder, NODE, "venus")
+    issue(folder, NODE, "mars")
+    issue(folder, OPERATOR, "ann")
+    endpoint = f"tcp:{free_port()}:interface=127.0.0.1"
+    started = nodes.start("--admin", endpoint, "--tls-dir", str(folder), name="venus")
+    venus = await started.up()
+
+    def pause(operator: str, **more: str) -> subprocess.CompletedProcess[str]:
+        told = {"TXQUEUE_NODE": endpoint, "TXQUEUE_OPERATOR": operator, **more}
+        return subprocess.run(
+            [Path(sys.executable).with_name("txqueue"), "pause", "mail"],
+            env=environment(**told),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    tls = {"TXQUEUE_TLS_DIR": str(folder)}
+    assert pause("ann", **tls).stdout == "Queue mail is paused.\n"
+    assert venus.database.rows("select who, what from txqueue.action") == [
+        {"who": "ann", "what": "pause"}
+    ]
+    assert "mars.pem is not the certificate of operator mars" in pause("mars", **tls).stderr
+    bare = pause("ann")
+    assert (bare.returncode, bare.stdout) == (1, "")
+    assert "no node answers at" in bare.stderr
+    async with await as_node("mars", folder, endpoint) as admin:
+        with pytest.raises(AdminRefused, match="the certificate is not an operator's"):
+            await admin.pause("sms")
+    assert venus.database.value("select count(*) from txqueue.action") == 1
+
+
+async def as_node(name: str, folder: Path, endpoint: str) -> Admin:
+    """Connect with the certificate of a node."""
+    credentials = Credentials(folder, name, NODE)
+    admin = Admin(running_reactor(), parsed_endpoint(endpoint, credentials))
+    await admin._open()
+    return admin
+
+
 async def test_a_killed_node_s_socket_is_taken_over(nodes: Nodes) -> None:
     """Its successor listens there."""
     killed = await nodes.start("--workers", "1").up()
@@ -74,7 +126,7 @@ async def test_a_killed_node_s_socket_is_taken_over(nodes: Nodes) -> None:
     endpoint = f"unix:{socket_of(killed)}"
     refused = asked(endpoint)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert f"error: no node answers at {endpoint}" in refused.stderr
+    assert f"no node answers at {endpoint}" in refused.stderr
     successor = await nodes.start("--workers", "1", "--admin", endpoint).up()
     (said,) = json.loads(asked(endpoint).stdout)["nodes"]
     assert said["pid"] == successor.pid
