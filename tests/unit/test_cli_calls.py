@@ -44,7 +44,9 @@ def test_help_is_no_error(capsys: pytest.CaptureFixture[str], words: tuple[str, 
 def test_help_names_every_command() -> None:
     """In one screen."""
     shown = CliRunner().invoke(root, ["--help"]).output
-    for name in ("demo", "migrate", "enqueue", "status", "nodes", "jobs", "job", "bench"):
+    looking = ("status", "nodes", "jobs", "job", "explain", "limits", "actions")
+    acting = ("cancel", "retry", "priority", "pause", "resume", "limit", "drain", "undrain")
+    for name in ("demo", "migrate", "enqueue", *looking, *acting, "bench", "certs"):
         assert f"\n  {name} " in shown
     assert shown.index("--help") < shown.index("Options of every command") < shown.index("--dsn")
 
@@ -67,6 +69,22 @@ def test_help_names_every_command() -> None:
         (("enqueue", "t", "{}", "--not-before", "2030-01-31T12:00:00"), "no time zone"),
         (("enqueue", "t", "{}", "--not-after", "tomorrow"), "not a moment"),
         (("--schema", 'a"b', "status"), "not a plain identifier"),
+        (("pause",), "name one queue, or one --group or --tenant"),
+        (("pause", "mail", "--group", "g"), "name one queue"),
+        (("resume", "--group", "g", "--tenant", "t"), "name one queue"),
+        (("cancel",), "give numbers of jobs, or --all"),
+        (("cancel", "--all"), "give numbers of jobs, or --all and what they have in common"),
+        (("cancel", "--queue", "mail"), "give numbers of jobs, or --all"),
+        (("cancel", "7", "--all", "--queue", "mail"), "not both"),
+        (("cancel", "--all", "--state", "done"), "'done'"),
+        (("retry", "x"), "'x'"),
+        (("priority", "10", "7"), "10"),
+        (("limit", "queue", "mail"), "say what to limit"),
+        (("limit", "host", "mail"), "'host'"),
+        (("limit", "queue", "mail", "--concurrency", "0"), "--concurrency"),
+        (("limit", "queue", "mail", "--clear", "pause"), "'pause'"),
+        (("drain",), "NODE"),
+        (("explain", "x"), "'x'"),
     ],
 )
 def test_a_wrong_call(
@@ -96,6 +114,19 @@ def test_a_server_that_does_not_answer(
     assert status == 1
     assert "/nonexistent" in line
     assert "; check the DSN" in line
+
+
+def test_nobody_acts_without_a_node(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One line, with what is missing and how to name it."""
+    monkeypatch.setenv("TXQUEUE_STATE_DIR", str(tmp_path / "none"))
+    limit = ("limit", "queue", "mail", "--rate", "1")
+    for words in (("pause", "mail"), ("cancel", "1"), ("drain", "venus"), limit):
+        status, line = complaint(capsys, *words)
+        assert status == 1
+        assert "no node is named, and none of this host listens at" in line
+        assert "name one that runs: --node ENDPOINT or TXQUEUE_NODE" in line
 
 
 def test_the_later_option_wins() -> None:
