@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from txqueue.situation import queues, warnings
+from txqueue.situation import paused, queues, warnings
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
@@ -83,6 +83,15 @@ def test_failed_jobs_are_pointed_at() -> None:
     """With the command that shows them."""
     (found,) = warnings([row("default", "failed", 1)], [node("a")], [], NOW)
     assert found["remedy"].endswith("txqueue jobs --state failed --type mail")
+
+
+def test_what_is_paused_is_told_with_what_lets_it_go_on() -> None:
+    """A key is quoted for the shell; what is only limited is no warning."""
+    kept = [("queue", "mail", True), ("group", "a b", True), ("tenant", "t", False)]
+    found = paused([{"kind": kind, "key": key, "is_paused": held} for kind, key, held in kept])
+    assert kinds(found) == [("paused", "mail"), ("paused", "a b")]
+    assert found[0]["remedy"].endswith("txqueue resume mail")
+    assert found[1]["remedy"].endswith("txqueue resume --group 'a b'")
 
 
 def test_old_snapshots() -> None:
