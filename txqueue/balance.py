@@ -21,6 +21,8 @@ __all__ = [
     "theft",
 ]
 
+# Weight that is asked for at most.
+MOST_STOLEN = 2_000
 _NUMBERS = ("outstanding", "limit", "ahead", "excess", "workers", "memory")
 
 
@@ -188,16 +190,17 @@ def tail_shares(loads: Sequence[Load], most: int | None) -> dict[int, int | None
 def theft(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | None:
     """Decide whom an idle node asks for work, and for how much.
 
-    It asks once it holds less than half of what it may, and only whoever has more waiting than the
-    asker: what it can start at once, or half of what waits there. So nothing is asked back.
+    It asks once it holds less than half of what it may, and only whoever has more waiting than it
+    has itself: for what it can start at once, or its part of what waits there if that is more. So
+    nothing is asked back.
     """
     if mine.outstanding > mine.free or mine.idle == 0:
         return None
     victim = max(peers, key=lambda peer: peer.ahead, default=None)
     if victim is None or victim.ahead <= mine.ahead:
         return None
-    wanted = min(mine.free, max(min(mine.idle, victim.ahead), (victim.ahead - mine.ahead) // 2))
-    return Transfer(victim.incarnation, wanted) if wanted > 0 else None
+    part = min(MOST_STOLEN, (victim.ahead - mine.ahead) // (1 + len(peers)))
+    return Transfer(victim.incarnation, max(part, min(mine.idle, victim.ahead)))
 
 
 def overflow(mine: NodeReport, peers: Sequence[NodeReport]) -> list[Transfer]:

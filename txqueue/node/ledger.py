@@ -15,6 +15,9 @@ from txqueue.store.failures import is_passing
 __all__ = ["Ledger"]
 
 LAST_TRIES = 6
+# Assignments given back by one statement.
+MOST_GIVEN_BACK = 500
+_GivenBack = tuple[int, bool, list[int] | None]
 
 
 @define
@@ -24,7 +27,7 @@ class _Entries:
     finished: list[Finished] = Factory(list)
     settled: list[str] = Factory(list)
     started: list[tuple[int, int, float]] = Factory(list)
-    given_back: list[tuple[int, bool, list[int] | None]] = Factory(list)
+    given_back: list[_GivenBack] = Factory(list)
 
     def __bool__(self) -> bool:
         return bool(self.finished or self.settled or self.started or self.given_back)
@@ -115,10 +118,16 @@ class Ledger(Periodic):
             await self._note_started(incarnation, entries.started)
             entries.started = []
         while entries.given_back:
-            assignment, died, ids = entries.given_back[0]
-            await self._engine.release(incarnation, [assignment], died=died, ids=ids)
-            entries.given_back.pop(0)
+            alike, rest = _alike(entries.given_back)
+            await self._release(incarnation, alike)
+            entries.given_back = rest
             self._given_back()
+
+    async def _release(self, incarnation: int, alike: list[_GivenBack]) -> None:
+        _, died, ids = alike[0]
+        numbers = None if ids is None else [each for _, _, some in alike for each in some or ()]
+        assignments = [assignment for assignment, _, _ in alike]
+        await self._engine.release(incarnation, assignments, died=died, ids=numbers)
 
     def _tell(self, freed: bool) -> None:
         if freed:
@@ -162,3 +171,14 @@ class Ledger(Periodic):
 def _joined(arrays: list[str]) -> str:
     """Make one JSON array of several without reading them."""
     return f"[{','.join(array[1:-1] for array in arrays)}]"
+
+
+def _alike(entries: list[_GivenBack]) -> tuple[list[_GivenBack], list[_GivenBack]]:
+    """Divide entries into those that one statement can give back with the first, and the rest."""
+    _, died, ids = entries[0]
+    alike: list[_GivenBack] = []
+    rest: list[_GivenBack] = []
+    for each in entries:
+        is_alike = (each[1], each[2] is None) == (died, ids is None)
+        (alike if is_alike and len(alike) < MOST_GIVEN_BACK else rest).append(each)
+    return alike, rest

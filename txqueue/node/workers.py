@@ -22,7 +22,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 # Seconds that a worker whose pipe is closed has to end.
 EXIT_GRACE = 5.0
 # Seconds that a worker has to say what it has not started.
-SOON = 0.5
+SOON = 2.0
 
 
 class WorkerPool(Service):

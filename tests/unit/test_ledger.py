@@ -1,0 +1,55 @@
+"""What the ledger writes: much at once, and nothing twice."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from txqueue.node import ledger
+from txqueue.node.ledger import Ledger
+from txqueue.store.engine import Engine
+
+
+class Book:
+    """The stored functions that a ledger calls, as far as these tests need them."""
+
+    def __init__(self) -> None:
+        self.released: list[tuple[list[int], bool, list[int] | None]] = []
+
+    async def release(
+        self, incarnation: int, assignments: Sequence[int], *, died: bool, ids: Sequence[int] | None
+    ) -> int:
+        """Give back."""
+        assert incarnation == 1
+        self.released.append((list(assignments), died, None if ids is None else list(ids)))
+        return 1
+
+
+def written(*entries: tuple[int, bool, list[int] | None]) -> Book:
+    """Note what is to be given back, and have it written."""
+    book = Book()
+    under_test = Ledger(Clock(), cast("Engine", book), lambda: 1, lambda: None)
+    for assignment, died, ids in entries:
+        under_test.give_back(assignment, died=died, ids=ids)
+    ended: list[object] = []
+    Deferred.fromCoroutine(under_test.step()).addBoth(ended.append)
+    assert ended == [None]
+    assert under_test.is_clean
+    return book
+
+
+def test_what_is_given_back_alike_is_one_statement() -> None:
+    """Whole assignments, jobs of several, and what a dead process held are three."""
+    book = written((5, False, [1, 2]), (6, False, None), (7, False, [3]), (8, True, None))
+    assert book.released == [
+        ([5, 7], False, [1, 2, 3]),
+        ([6], False, None),
+        ([8], True, None),
+    ]
+
+
+def test_a_statement_gives_back_only_so_much() -> None:
+    """The rest follows."""
+    many = [(number, False, [number]) for number in range(ledger.MOST_GIVEN_BACK + 1)]
+    assert [len(numbers) for numbers, _, _ in written(*many).released] == [500, 1]
