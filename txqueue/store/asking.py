@@ -20,7 +20,7 @@ _BOUNDED = f"set local statement_timeout = {PATIENCE * 1000}; set transaction re
 
 
 class Asking:
-    """Asks on behalf of operators: whatever they ask, most connections are left for the work.
+    """Asks on behalf of operators: whatever they ask, it takes one connection of the node's few.
 
     Args:
         pool: Where to ask.
