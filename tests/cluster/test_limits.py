@@ -1,0 +1,108 @@
+"""What may run at once, over four nodes and while workers die: decided from recorded runs."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from typing import Any
+
+from tests.cluster.app import Grouped, Noted
+from tests.cluster.database import Database
+from tests.cluster.history import Run, excess, most_at_once, runs_of
+from tests.cluster.nodes import Node, Nodes
+from tests.waiting import eventually, pause
+from txqueue import WorkQueue
+
+LIMIT = 300.0
+GROUPS, JOBS = 50, 200
+SET = "select txqueue.set_limit(%s, %s, %s, %s, %s, null, null, 'test')"
+
+
+async def four(nodes: Nodes) -> list[Node]:
+    """Start four nodes of one worker."""
+    started = [nodes.start("--workers", "1", "--capacity", "10") for _ in range(4)]
+    for node in started:
+        await node.up()
+    return started
+
+
+def recorded(db: Database, killed: dict[int, float] | None = None) -> list[Run]:
+    """The runs that the application noted."""
+    notes = db.rows(
+        "select job_id, attempt, what, pid, extract(epoch from at)::float8 as at from run"
+    )
+    return runs_of(notes, killed or {})
+
+
+async def test_a_queues_limit_holds_over_four_nodes(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """No more than three run at once, at some time three do, and all are done."""
+    db.value(SET, "queue", "default", 3, None, None)
+    await four(nodes)
+    await queue.enqueue_many([Noted(0.05) for _ in range(60)])
+    await eventually(lambda: db.states() == {"done": 60}, LIMIT)
+    assert most_at_once(recorded(db)) == 3
+
+
+async def test_a_limit_set_while_jobs_run(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """What runs goes on; nothing more starts until fewer run than the limit says."""
+    await four(nodes)
+    await queue.enqueue_many([Noted(0.1) for _ in range(120)])
+    await eventually(lambda: len(db.runs()) >= 20, LIMIT)
+    db.value(SET, "queue", "default", 2, None, None)
+    since = db.value("select extract(epoch from clock_timestamp())::float8")
+    held = db.value("select count(*) from txqueue.job where state = 'assigned'")
+    await eventually(lambda: db.states() == {"done": 120}, LIMIT)
+    later = sorted((run for run in recorded(db) if run.begin > since), key=lambda run: run.begin)
+    assert most_at_once(later[held:]) <= 2
+
+
+async def test_a_rate_holds_over_four_nodes(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """In no time are more taken than the burst and the rate allow."""
+    db.value(SET, "queue", "default", None, 20.0, 5)
+    await four(nodes)
+    await queue.enqueue_many([Noted() for _ in range(60)])
+    await eventually(lambda: db.states() == {"done": 60}, LIMIT)
+    taken = "select extract(epoch from assigned_at)::float8 as at from txqueue.job"
+    # A job is paid for an instant before it is written down as assigned.
+    assert excess([row["at"] for row in db.rows(taken)], 20.0, 5) < 2
+
+
+async def test_groups_never_overlap_while_workers_die(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """Fifty groups on two nodes whose workers are killed at random: one of each runs at a time."""
+    started = [nodes.start("--workers", "2") for _ in range(2)]
+    for node in started:
+        await node.up(2)
+    works = [Grouped(f"g{n % GROUPS}", n, 0.001) for n in range(GROUPS * JOBS)]
+    await queue.enqueue_many(works)
+    killed = await kill_now_and_then(started, db, GROUPS * JOBS)
+    await eventually(lambda: db.states() == {"done": GROUPS * JOBS}, LIMIT)
+    assert len(killed) >= 3
+    groups: dict[int, str] = {
+        row["job_id"]: row["key"]
+        for row in db.rows('select job_id, "group" as key from txqueue.job')
+    }
+    by_group: dict[str, list[Run]] = {}
+    for run in recorded(db, killed):
+        by_group.setdefault(groups[run.job_id], []).append(run)
+    assert {key: most_at_once(runs) for key, runs in by_group.items()} == {
+        f"g{number}": 1 for number in range(GROUPS)
+    }
+
+
+async def kill_now_and_then(started: list[Node], db: Database, jobs: int) -> dict[int, float]:
+    """Kill a worker about each second until three quarters are done; returns when each died."""
+    chance = random.Random(839)
+    killed: dict[int, float] = {}
+    while db.states().get("done", 0) < jobs * 3 / 4:
+        await pause(0.7)
+        living: Any = sorted(started[chance.randrange(2)].workers - set(killed))
+        if living:
+            pid = chance.choice(living)
+            os.kill(pid, signal.SIGKILL)
+            killed[pid] = db.value("select extract(epoch from clock_timestamp())::float8")
+    return killed
