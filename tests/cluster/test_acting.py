@@ -145,8 +145,10 @@ async def test_jobs_that_wait_are_cancelled_ranked_and_run_again(
     told(trio[0], "resume", "other")
     for job_id in (first, second, third):
         assert (await ended(shared_db, job_id))["state"] == "done"
-    (act, *_) = told(trio[2], "job", str(first))["actions"]
-    assert (act["what"], act["who"]) == ("cancel", getpass.getuser())
+    acts = told(trio[2], "job", str(first))["actions"]
+    assert [(act["what"], act["who"]) for act in acts] == [
+        (what, getpass.getuser()) for what in ("retry", "cancel")
+    ]
 
 
 async def test_a_failed_job_runs_again(
@@ -235,3 +237,25 @@ async def test_without_a_node_the_database_is_asked_and_nobody_acts(
     lost = called("pause", "other", settings={"XDG_STATE_HOME": str(tmp_path)})
     assert "name one that runs: --node ENDPOINT" in lost.stderr
     assert len(trio) == 3
+
+
+async def test_why_a_job_does_not_run(
+    trio: Trio, shared_db: Database, shared_queue: WorkQueue
+) -> None:
+    """The same through a node and from the database; for people and for programs."""
+    told(trio[0], "pause", "other")
+    job_id = await shared_queue.enqueue(Noop(), queue="other")
+    said = told(trio[1], "explain", str(job_id))
+    assert said["job_id"] == job_id
+    assert (said["state"], said["reason"]) == ("ready", "pause")
+    assert said["remedy"] == "txqueue resume other"
+    looked = called("explain", str(job_id), "--json", settings={"TXQUEUE_DSN": shared_db.dsn})
+    assert json.loads(looked.stdout) == said
+    shown = called("explain", str(job_id), node=trio[2]).stdout
+    assert "the queue other is paused" in shown
+    told(trio[0], "resume", "other")
+    assert (await ended(shared_db, job_id))["state"] == "done"
+    nobody = called("explain", str(10**12), node=trio[0])
+    assert nobody.stderr.strip() == (
+        f"error: there is no job {10**12}; check the number; old history is dropped"
+    )
