@@ -68,7 +68,9 @@ class Membership:
         if self._joining is not None:
             self._joining.cancel()
         if self._pipe is not None:
-            _hang_up(self._pipe)
+            # What was delivered just now goes out first.
+            transport: Any = self._pipe.transport
+            transport.loseConnection()
 
     def stock(self, weight: int) -> Stock | None:
         """Return credit that covers a weight, the joined node's own first."""

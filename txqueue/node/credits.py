@@ -102,7 +102,8 @@ class Credits:
         guest = _Guest(pipe)
 
         def deliver(heads: str, texts: str) -> dict[str, Any]:
-            self._delivered(guest, json.loads(heads), texts.split("\n"))
+            if guest.has_joined:
+                self._delivered(guest, json.loads(heads), texts.split("\n"))
             return {}
 
         def join(identity: str) -> Deferred[dict[str, Any]]:
@@ -249,7 +250,7 @@ class Credits:
             guest.stock[incarnation] = max(0, guest.stock[incarnation] - weight)
             if own is None or incarnation != own[1] or not text:
                 others.setdefault(incarnation, []).append(assignment)
-            elif guest.has_joined and self._accept(assignment):
+            elif self._accept(assignment):
                 chunks.append(Chunk(incarnation, lane, assignment, 1, weight, text))
         self._perform(chunks)
         self._count += len(chunks)
