@@ -21,6 +21,8 @@ __all__ = [
     "theft",
 ]
 
+# In how many steps a load is told at once; the exact one follows with the next regular report.
+STEPS = 16
 # Weight that is asked for at most.
 MOST_STOLEN = 2_000
 _NUMBERS = ("outstanding", "limit", "ahead", "excess", "workers", "memory")
@@ -70,8 +72,10 @@ class NodeReport:
 
     @property
     def burden(self) -> tuple[int, ...]:
-        """What the others are told of at once when it changes."""
-        return (self.outstanding, self.limit, self.ahead, self.excess, self.is_draining)
+        """What the others are told of at once when it changes: roughly how loaded it is."""
+        fullness = STEPS * self.outstanding // max(1, self.limit)
+        waits = (self.ahead.bit_length(), self.excess.bit_length())
+        return (fullness, self.limit.bit_length(), *waits, self.is_draining)
 
     @property
     def as_load(self) -> NodeLoad:

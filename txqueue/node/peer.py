@@ -95,10 +95,10 @@ class Peer:
         self.pipe = self.report = None
         self.handed.clear()
 
-    def tell(self, report: NodeReport) -> None:
+    def tell(self, report: str) -> None:
         """Say how loaded this node is."""
         if self.pipe is not None:
-            self.pipe.say(Report, load=report.as_text())
+            self.pipe.say(Report, load=report)
 
     def wake(self) -> None:
         """Say that there may be work, if it has room."""

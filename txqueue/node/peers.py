@@ -167,8 +167,9 @@ class Peers(Periodic):
         now, report = self._reactor.seconds(), self._load()
         if report.burden != self._told or now - self._told_at >= LEAST:
             self._told, self._told_at = report.burden, now
+            text = report.as_text()
             for peer in linked:
-                peer.tell(report)
+                peer.tell(text)
         for peer in linked:
             if now - peer.heard_at > SILENCE and peer.pipe is not None:
                 peer.pipe.drop("is silent")
