@@ -83,6 +83,14 @@ def test_a_taken_job_s_node_is_asked_until_it_has_ended(node: Master) -> None:
     assert node.job(job_id)["state"] == "cancelled"
 
 
+def test_a_job_that_never_started_has_spent_no_attempt(node: Master) -> None:
+    """Though it was taken."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    assert node.settle(chunk, "cancelled", error="cancelled by ann", unstarted=True) == [job_id]
+    assert (node.job(job_id)["attempt"], node.job(job_id)["state"]) == (0, "cancelled")
+
+
 def test_only_the_node_that_holds_it_is_asked(node: Master, other: Master) -> None:
     """Others hear nothing."""
     (job_id,) = node.enqueue({})

@@ -49,6 +49,9 @@ CHANGES = [
     "update txqueue.setting set payload_limit = 1",
     "update txqueue.node_info set state = 'dead'",
     "delete from txqueue.work_type",
+    "insert into txqueue.control (kind, key) values ('queue', 'mail')",
+    "insert into txqueue.action (who, what, subject) values ('bob', 'pause', 'queue mail')",
+    "delete from txqueue.request",
     "select nextval('txqueue.job_id')",
     "alter table txqueue.job add column more text",
     "drop table txqueue.job",
@@ -63,6 +66,8 @@ READS = [
     "select * from txqueue.node_info",
     "select * from txqueue.work_type",
     "select * from txqueue.setting",
+    "select * from txqueue.control",
+    "select * from txqueue.action",
 ]
 CLAIMS = [
     "select txqueue.next_job(1, 1, '{default}', '{test.kind}', 1, 1, 1, 1, 1)",
@@ -72,12 +77,21 @@ CLAIMS = [
     "select txqueue.heartbeat(1, 0)",
     "select txqueue.rotate()",
     "select txqueue.publish('[]')",
+    "select txqueue.pause('queue', 'nobody', 'ann')",
+    "select txqueue.resume('queue', 'nobody', 'ann')",
+    "select txqueue.set_limit('queue', 'nobody', null, null, null, null, null, 'ann', '{rate}')",
+    "select txqueue.cancel('{}', 'ann')",
+    "select txqueue.retry('{}', 'ann')",
+    "select txqueue.set_priority('{}', 1, 'ann')",
 ]
 INSIDE = [
     "select txqueue.promote(null, 1)",
     "select txqueue.grant_roles()",
     "select txqueue.assign_0('{}', 1, 1, null)",
     "select txqueue.truncate_if_empty('job_ready_0')",
+    "select txqueue.end_waiting('{}', 'ann')",
+    "select txqueue.open_control('queue', 'nobody')",
+    "select txqueue.note_action('ann', 'pause', 'queue mail')",
 ]
 
 
