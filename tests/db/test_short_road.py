@@ -12,7 +12,7 @@ from tests.db.letters import Note, opened
 from tests.db.masters import Master
 from tests.db.test_roles import playing
 from txqueue import Transaction, WorkQueue
-from txqueue.errors import Refused
+from txqueue.errors import ConfigurationError, Refused
 
 
 @frozen
@@ -224,3 +224,25 @@ async def swallowing(queue: WorkQueue) -> None:
 async def jobs(txn: Transaction) -> list[tuple[int]]:
     """Count them."""
     return await txn.execute("select count(*) from txqueue.job")
+
+
+@pytest.mark.parametrize("node", ["auto", "unix:nobody.sock"])
+async def test_a_node_that_is_away(dsn: str, node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is no error: jobs are enqueued as ever."""
+    monkeypatch.setenv("TXQUEUE_STATE_DIR", "/nonexistent")
+    queue = await WorkQueue.connect(dsn, node=node)
+    try:
+        job = await queue.job(await queue.enqueue(Note()))
+    finally:
+        await queue.close()
+    assert job.node_id is None
+
+
+async def test_no_node_whatever_is_configured(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty text goes before the environment."""
+    monkeypatch.setenv("TXQUEUE_NODE", "tcp:4000")
+    with pytest.raises(ConfigurationError, match="cannot join a node at tcp:4000"):
+        await WorkQueue.connect(dsn)
+    queue = await WorkQueue.connect(dsn, node="")
+    await queue.close()
+    assert queue.membership is None

@@ -117,3 +117,13 @@ def test_names_that_are_no_texts_are_refused(tmp_path: Path, value: object) -> N
     """A number is no queue."""
     with pytest.raises(ConfigurationError, match="queues is"):
         settings_of(tmp_path, {"queues": value}).names("queues", [])
+
+
+def test_where_a_node_listens_by_default(tmp_path: Path) -> None:
+    """The state directory, else that of the account; any name makes a file's name."""
+    chosen = settings_of(tmp_path, environ={"TXQUEUE_STATE_DIR": "/run/shop"})
+    assert chosen.node_socket("a/b") == "unix:/run/shop/a%2Fb.sock"
+    usual = settings_of(tmp_path, environ={"XDG_STATE_HOME": "/state"})
+    assert usual.node_socket("host") == "unix:/state/txqueue/host.sock"
+    plain = settings_of(tmp_path).node_socket("host")
+    assert plain == f"unix:{Path.home()}/.local/state/txqueue/host.sock"

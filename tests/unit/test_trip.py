@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from attrs import define
+from twisted.internet.defer import Deferred
 
 from txqueue import WorkItem
 from txqueue.store.connection import Connection
@@ -128,6 +129,8 @@ async def test_a_job_that_is_refused(street: Street) -> None:
         (Step(), {"group": "a"}),
         (Step(), {"tenant": "a"}),
         (Step(), {"weight": 11}),
+        (Step(), {"weight": 0}),
+        (Step(), {"weight": "heavy"}),
     ],
 )
 async def test_the_ordinary_road(street: Street, work: WorkItem, options: dict[str, Any]) -> None:
@@ -158,9 +161,10 @@ async def test_jobs_of_another_node() -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["savepoint a", "ROLLBACK TO a", "select 1; Rollback to savepoint a"]
+    "statement",
+    ["savepoint a", "ROLLBACK TO a", "select 1; Rollback to savepoint a", b"select 1"],
 )
-async def test_savepoints(street: Street, statement: str) -> None:
+async def test_savepoints(street: Street, statement: object) -> None:
     """What was enqueued may be undone in part: the node reads what there is."""
     this = trip(street)
     await this.enqueue(street.query, Step(), {})
@@ -169,6 +173,32 @@ async def test_savepoints(street: Street, statement: str) -> None:
     await this.enqueue(street.query, Step(), {})
     this.committed()
     assert [job.text for job in street.delivered] == ["", ""]
+
+
+async def test_two_at_a_time(street: Street) -> None:
+    """The credit of one that took the ordinary road comes back, the other's is spent."""
+    this = trip(street)
+    first, second = Deferred[None](), Deferred[None]()
+
+    async def refused(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        await first
+        return [(1, None, None, None)]
+
+    async def assigned(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        await second
+        return [(2, 7, 3, 3)]
+
+    both = [
+        Deferred.fromCoroutine(this.enqueue(refused, Step(), {"weight": 5})),
+        Deferred.fromCoroutine(this.enqueue(assigned, Step(), {"weight": 3})),
+    ]
+    assert street.credit.weight == 2
+    first.callback(None)
+    assert street.credit.weight == 7
+    second.callback(None)
+    assert [await each for each in both] == [1, 2]
+    this.rolled_back()
+    assert street.credit.weight == 10
 
 
 class _Quiet(Connection):

@@ -179,7 +179,7 @@ def joinable(endpoint: Endpoint) -> Endpoint:
     if endpoint.path is None:
         raise ConfigurationError(
             f"a client cannot join a node at {endpoint}",
-            "give the node's unix socket, such as unix:PATH, or node=None",
+            "give the node's unix socket, such as unix:PATH, or an empty text to join none",
         )
     return endpoint
 

@@ -73,8 +73,8 @@ class WorkQueue:
                 or libpq's own ``PG*`` variables, in this order.
             node: The admin endpoint of a node of this host to join, ``unix:PATH``, or ``auto`` for
                 where a node of this host listens by default: jobs then start sooner. By default
-                ``TXQUEUE_NODE`` or the configuration file, else none. That it is away, now or
-                later, is no error.
+                ``TXQUEUE_NODE`` or the configuration file, else none; an empty text means none.
+                That it is away, now or later, is no error.
             schema: The name of txqueue's schema; ``txqueue`` unless configured.
             connections: At most so many connections, opened when needed.
             reactor: The running reactor by default.

@@ -134,10 +134,16 @@ def is_plain(job: Mapping[str, Any]) -> bool:
     return not _DECIDED & job.keys()
 
 
-def chunk_text(job_id: int, weight: int, job: Mapping[str, Any]) -> str:
-    """Return a chunk of one job that has not run yet, as the database would write it."""
-    payload, options = _json_text(job["payload"]), _json_text(job.get("options"))
-    return f'[[{job_id},"{job["work_type"]}",0,{weight},{payload},{options}]]'
+def chunk_text(job_id: int, weight: int, given: Mapping[str, object]) -> str:
+    """Return a chunk of one job that has not run yet, as the database would write it.
+
+    Args:
+        job_id: Its number.
+        weight: What it weighs.
+        given: The parameters of its call by their names.
+    """
+    payload, options = given["payload"], given.get("options", "null")
+    return f'[[{job_id},"{given["work_type"]}",0,{weight},{payload},{options}]]'
 
 
 def _arguments(job: Mapping[str, Any]) -> str:

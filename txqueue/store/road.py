@@ -79,7 +79,9 @@ class Trip:
         """Enqueue work, assigned if there is credit for it; returns its number."""
         job = job_object(work, options)
         weight = job.get("weight", work.weight)
-        stock = self._road.stock(weight) if is_plain(job) else None
+        # What is no weight the database refuses, on either road.
+        is_fit = type(weight) is int and weight > 0 and is_plain(job)
+        stock = self._road.stock(weight) if is_fit else None
         if stock is None:
             self._wakes = True
             return int((await query(*call_of(self._schema, job)))[0][0])
@@ -87,24 +89,26 @@ class Trip:
 
     async def _assigned(self, query: Query, job: dict[str, Any], stock: Stock, weight: int) -> int:
         stock.weight -= weight
-        self._spent.append((stock, weight))
+        spent = (stock, weight)
+        self._spent.append(spent)
         sql, parameters = assigned_call(self._schema, job, stock.node_id, stock.incarnation)
         job_id, assignment, lane, its_weight = (await query(sql, parameters))[0]
         if assignment is None:
-            self._spent.pop()
+            self._spent.remove(spent)
             stock.weight += weight
             self._wakes = True
         else:
-            text = chunk_text(job_id, its_weight, job) if stock.is_own and self._is_sure else ""
+            given = dict(zip(job, parameters, strict=True))
+            text = chunk_text(job_id, its_weight, given) if stock.is_own and self._is_sure else ""
             self._jobs.append(Put(stock.incarnation, lane, assignment, its_weight, text))
         return int(job_id)
 
-    def note_statement(self, sql: str) -> None:
+    def note_statement(self, sql: object) -> None:
         """Look at a statement of the application: it may undo a part of the transaction.
 
         From then on, and of all before, only the numbers are told; the node reads what there is.
         """
-        if self._is_sure and _MAY_UNDO.search(sql):
+        if self._is_sure and not (isinstance(sql, str) and _MAY_UNDO.search(sql) is None):
             self._is_sure = False
             self._jobs = [evolve(job, text="") for job in self._jobs]
 
