@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import psycopg2
 from psycopg2 import errorcodes
+from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from txpostgres.txpostgres import RollbackFailed
 
@@ -115,7 +116,8 @@ def answered(patience: float) -> Iterator[None]:
     try:
         with translated():
             yield
-    except psycopg2.errors.QueryCanceled:
+    except (psycopg2.errors.QueryCanceled, CancelledError):
+        # txpostgres takes what the server gives up for what its caller has cancelled.
         raise Refused(
             f"the database did not answer within {patience:g} s",
             "ask for less, for instance one --state",
