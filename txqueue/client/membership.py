@@ -68,8 +68,9 @@ class Membership:
         if self._joining is not None:
             self._joining.cancel()
         if self._pipe is not None:
-            # What was delivered just now goes out first.
+            # What was delivered just now goes out first; of what is committed later nobody is told.
             transport: Any = self._pipe.transport
+            self._forget(self._pipe)
             transport.loseConnection()
 
     def stock(self, weight: int) -> Stock | None:

@@ -50,9 +50,10 @@ class Pipe(amp.AMP):
     def say_now(self, command: type[amp.Command], **arguments: Any) -> Any:
         """Send a command without waiting for the reactor's next turn, where the transport can."""
         answer = self.say(command, **arguments)
-        write = getattr(self.transport, "doWrite", None)
-        if write is not None:
-            write()
+        transport: Any = self.transport
+        # One that is about to close must do so from the reactor.
+        if hasattr(transport, "doWrite") and not transport.disconnecting:
+            transport.doWrite()
         return answer
 
     # AMP's own two methods do the same and log a line each, which a node has no use for.

@@ -1,0 +1,83 @@
+"""What a sweep tells of the queue: whether jobs are left behind that nobody is to pass."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from txqueue.node import sweep
+from txqueue.node.sweep import Sweeper
+from txqueue.policy import Room
+from txqueue.store.engine import Chunk, Claim
+
+SEEN = datetime(2030, 1, 1, tzinfo=UTC)
+TAKEN = [Chunk(1, 0, 5, 1, 1, "[]")]
+
+
+class Desk:
+    """A sweeper, and a database that answers as the test says."""
+
+    def __init__(self) -> None:
+        self.claims: list[Claim] = []
+        self.asked_from: list[str | None] = []
+        self.looked: list[bool] = []
+        self.room = Room(100, 100, 100, 100, 1)
+        self.takes_suspects = True
+        self.assignments: list[int] = []
+        self.sweeper = Sweeper(
+            Clock(),
+            self,  # type: ignore[arg-type]
+            identity=lambda: (1, 1),
+            queues=["default"],
+            work_types=["test"],
+            performers=self,
+            is_written=lambda: True,
+            claimed=lambda _: None,
+            looked=self.looked.append,
+        )
+
+    def perform(self, chunks: Any) -> None:
+        """Perform nothing."""
+
+    async def release(self, *_: Any, **__: Any) -> int:
+        """Take back what a stopped sweeper has claimed."""
+        return 0
+
+    async def next_job(self, *_: Any, from_rank: str | None, **__: Any) -> Claim:
+        """Answer the next claim."""
+        self.asked_from.append(from_rank)
+        return self.claims.pop(0)
+
+
+def claim(*chunks: Chunk, reached: str | None) -> Claim:
+    """What a claim found, and where it stopped."""
+    return Claim(list(chunks), None, SEEN, reached)
+
+
+@pytest.mark.parametrize(
+    ("found", "is_left"),
+    [
+        (claim(reached=None), False),
+        (claim(*TAKEN, reached=None), False),
+        (claim(*TAKEN, reached="2030-01-01"), True),
+        (claim(reached="2030-01-01"), True),
+    ],
+)
+async def test_jobs_left_behind(found: Claim, is_left: bool) -> None:
+    """By what was taken, or too heavy for the room."""
+    desk = Desk()
+    desk.claims = [found]
+    await desk.sweeper.step()
+    assert desk.looked == [is_left]
+
+
+async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It began behind jobs that may have come in since; the next look is at all of them."""
+    monkeypatch.setattr(sweep, "LOOK_BACK", float("inf"))
+    desk = Desk()
+    desk.claims = [claim(*TAKEN, reached="2030-01-01"), claim(reached=None), claim(reached=None)]
+    for _ in range(3):
+        await desk.sweeper.step()
+    assert desk.asked_from == [None, "2030-01-01", None]
+    assert desk.looked == [True, False]
