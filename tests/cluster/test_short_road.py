@@ -99,6 +99,21 @@ async def test_jobs_that_need_a_decision(nodes: Nodes, db: Database) -> None:
         assert delivered(queue) == 1
 
 
+async def test_a_backlog(nodes: Nodes, db: Database) -> None:
+    """Nobody passes jobs that wait: there is no credit until they are taken."""
+    node = await nodes.start("--workers", "1", "--capacity", "5").up()
+    async with joined(node) as queue:
+        waiting = await queue.enqueue_many([Noted(0.05) for _ in range(200)])
+        await eventually(lambda: credit(queue) == 0, PATIENCE)
+        before = delivered(queue)
+        last = await queue.enqueue(Noted())
+        assert delivered(queue) == before
+        assert db.job(last)["handed"] is None
+        await eventually(lambda: db.states() == {"done": 201}, PATIENCE)
+        assert db.runs() == dict.fromkeys([*waiting, last], 1)
+        await eventually(lambda: credit(queue), PATIENCE)
+
+
 async def test_a_lost_message(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
     """The node finds what it was handed and nobody told it of."""
     node = await nodes.start("--workers", "1").up()
