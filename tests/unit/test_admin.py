@@ -1,0 +1,113 @@
+"""An operator's end of the connection: nobody waits for ever, and long lists come whole."""
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionLost
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from twisted.test.iosim import connectedServerAndClient
+
+from txqueue.admin import PATIENCE, Admin, AdminRefused
+from txqueue.errors import NodeUnavailable
+from txqueue.wire import admin_commands as wire
+from txqueue.wire.endpoints import parsed_endpoint
+from txqueue.wire.pipe import Pipe, Responders
+
+
+def made(clock: Clock) -> Admin:
+    """An operator's end that is connected nowhere yet."""
+    return Admin(clock, parsed_endpoint("unix:node.sock"))
+
+
+def speaking_with(responders: Responders) -> tuple[Admin, Any]:
+    """An operator and a node that answers so, connected in memory."""
+    admin = made(Clock())
+    server = Pipe(responders, lost=lambda: None)
+    _, _, pump = connectedServerAndClient(lambda: server, lambda: admin._pipe)
+    return admin, pump
+
+
+def result_of(pump: Any, coroutine: Any) -> Any:
+    """Run a coroutine to its end."""
+    results: list[Any] = []
+    Deferred.fromCoroutine(coroutine).addBoth(results.append)
+    pump.flush()
+    (result,) = results
+    if isinstance(result, Failure):
+        result.raiseException()
+    return result
+
+
+@pytest.mark.parametrize("how", ["silent", "gone"])
+def test_a_node_that_does_not_answer(how: str) -> None:
+    """Is given up after a while, or at once when the connection is gone."""
+    clock = Clock()
+    admin = made(clock)
+    transport: Any = StringTransport()
+    admin._pipe.makeConnection(transport)
+    results: list[Any] = []
+    Deferred.fromCoroutine(admin.nodes()).addBoth(results.append)
+    if how == "gone":
+        admin._pipe.connectionLost(Failure(ConnectionLost()))
+    else:
+        clock.advance(PATIENCE - 1)
+        assert results == []
+        clock.advance(1)
+    (failure,) = results
+    assert failure.check(NodeUnavailable)
+    assert "no node answers at unix:node.sock" in str(failure.value)
+    assert clock.getDelayedCalls() == []
+
+
+def test_pages_are_put_together() -> None:
+    """Until there is no next."""
+    pages = {None: ('[{"name": "a"}]', "a"), "a": ('[{"name": "b"}]', "")}
+
+    def nodes(after: str | None) -> dict[str, str]:
+        text, following = pages[after]
+        return {"nodes": text, "next": following}
+
+    admin, pump = speaking_with({wire.ListNodes: nodes})
+    assert result_of(pump, admin.nodes()) == [{"name": "a"}, {"name": "b"}]
+
+
+def test_many_jobs_are_acted_on_some_at_a_time() -> None:
+    """What became of them is told together."""
+    calls: list[int] = []
+
+    def cancel(ids: str) -> dict[str, str]:
+        numbers = ids.split(",")
+        calls.append(len(numbers))
+        return {"cancelled": ids, "requested": "", "refused": numbers[0]}
+
+    admin, pump = speaking_with({wire.Cancel: cancel})
+    done = result_of(pump, admin.cancel(range(1, 2502)))
+    assert calls == [1000, 1000, 501]
+    assert (done.cancelled, done.requested) == (list(range(1, 2502)), [])
+    assert done.refused == [1, 1001, 2001]
+    assert result_of(pump, admin.cancel([])).cancelled == []
+
+
+def test_a_long_document_comes_whole() -> None:
+    """Longer than a value of AMP."""
+    text = "x" * 200_000
+
+    def job(job_id: int) -> dict[str, str]:
+        return {"job": f'{{"job_id": {job_id}, "payload": "{text}"}}'}
+
+    admin, pump = speaking_with({wire.GetJob: job})
+    assert result_of(pump, admin.job(7)) == {"job_id": 7, "payload": text}
+
+
+def test_a_refusal_is_raised() -> None:
+    """With the line that the node said."""
+
+    def pause(kind: str, key: str) -> dict[str, bool]:
+        raise AdminRefused(f"not {kind} {key}", "do this")
+
+    admin, pump = speaking_with({wire.Pause: pause})
+    with pytest.raises(AdminRefused, match="not queue mail; do this"):
+        result_of(pump, admin.pause("mail"))
