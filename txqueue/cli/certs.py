@@ -29,7 +29,11 @@ _folder = click.option(
 _days = click.IntRange(1, 36_500)
 
 
-@click.group(cls=Group, short_help="Make the certificates of nodes and operators.")
+@click.group(
+    cls=Group,
+    no_args_is_help=False,
+    short_help="Make the certificates of nodes and operators.",
+)
 def certs() -> None:
     """Make the certificates by which nodes and operators know each other."""
 
