@@ -71,7 +71,7 @@ class Cluster(MultiService):
         self._give_back = give_back
         self._turned = turned
         self._has_backlog = True
-        self.is_draining = False
+        self.is_draining = self._is_ending = False
         self._version = version("txqueue")
         self._pulse = Pulse(reactor, lambda: ahead_of(workers.loads)[0])
         self._handoff = Handoff(
@@ -138,7 +138,8 @@ class Cluster(MultiService):
         """Hear from a heartbeat who the peers are, and whether to take jobs."""
         if self._peers is not None:
             self._peers.heard(incarnation, beat.peers)
-        was_draining, self.is_draining = self.is_draining, beat.state == "draining"
+        was_draining = self.is_draining
+        self.is_draining = self._is_ending or beat.state == "draining"
         if self.is_draining != was_draining:
             self._turned(not self.is_draining)
         if self.is_draining and self.running:
@@ -173,7 +174,7 @@ class Cluster(MultiService):
 
     async def drain(self) -> None:
         """Take nothing more, and pass on what is not started."""
-        self.is_draining = True
+        self.is_draining = self._is_ending = True
         stopping = self._handoff.stopService()
         if stopping is not None:
             await stopping
