@@ -1,9 +1,9 @@
 """How exactly jobs start at the moment they are due: 10,000 of them spread over 10 s.
 
-    python benchmarks/due.py [jobs [seconds]]
+    python -m benchmarks.due [jobs [seconds]]
 
-Runs a fresh embedded server and one node with two workers. Prints the lateness of the handlers' first
-lines in milliseconds, and how many started early, which must be none.
+Runs a fresh embedded server and one node with two workers. Prints the lateness of the handlers'
+first lines in milliseconds, and how many started early, which must be none.
 """
 
 from __future__ import annotations
