@@ -1,0 +1,67 @@
+"""What a master feels of itself: whether its reactor is late, and what keeps waiting."""
+
+from pathlib import Path
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from txqueue.node import pulse
+from txqueue.node.pulse import BEAT, Pulse, memory
+
+
+class Felt:
+    """A pulse, and the time and the waiting weight that the test gives it."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.waits = 0
+        self.pulse = Pulse(Clock(), lambda: self.waits)
+
+    def monotonic(self) -> float:
+        """The monotonic clock."""
+        return self.now
+
+    def beat(self, seconds: float = BEAT) -> None:
+        """Let it beat after some time."""
+        self.now += seconds
+        said: list[object] = []
+        Deferred.fromCoroutine(self.pulse.step()).addBoth(said.append)
+        assert said == [BEAT]
+
+
+@pytest.fixture
+def felt(monkeypatch: pytest.MonkeyPatch) -> Felt:
+    """A pulse that has beaten once."""
+    made = Felt()
+    monkeypatch.setattr(pulse, "time", made)
+    made.beat()
+    return made
+
+
+def test_a_stall_is_seen_for_a_while(felt: Felt) -> None:
+    """And fades."""
+    assert felt.pulse.lag == 0
+    felt.beat(BEAT + 0.5)
+    assert felt.pulse.lag == pytest.approx(0.5)
+    felt.beat()
+    assert 0.3 < felt.pulse.lag < 0.5
+    for _ in range(30):
+        felt.beat()
+    assert felt.pulse.lag < 0.01
+
+
+def test_only_what_keeps_waiting_counts(felt: Felt) -> None:
+    """Not what comes and goes between two beats."""
+    seen = []
+    for felt.waits in (0, 50, 0, 30, 40, 20):
+        felt.beat()
+        seen.append(felt.pulse.steady)
+    assert seen == [0, 0, 0, 0, 30, 20]
+
+
+def test_memory_is_told_in_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the system does not tell, it is 0."""
+    assert memory() > 1_000_000
+    monkeypatch.setattr(pulse, "_STATM", tmp_path / "none")
+    assert memory() == 0
