@@ -128,5 +128,7 @@ async def test_a_killed_node_s_socket_is_taken_over(nodes: Nodes) -> None:
     assert (refused.returncode, refused.stdout) == (1, "")
     assert f"no node answers at {endpoint}" in refused.stderr
     successor = await nodes.start("--workers", "1", "--admin", endpoint).up()
-    (said,) = json.loads(asked(endpoint).stdout)["nodes"]
-    assert said["pid"] == successor.pid
+    said = {node["name"]: node for node in json.loads(asked(endpoint).stdout)["nodes"]}
+    assert said.keys() == {killed.name, successor.name}
+    assert said[successor.name]["pid"] == successor.pid
+    assert "workers" in said[successor.name]
