@@ -83,6 +83,11 @@ class Member:
         said = self.peers.describe()
         return [peer["name"] for peer in said if peer["outstanding"] is not None]
 
+    def listens_at(self, interface: str) -> None:
+        """Listen at another address; before it starts."""
+        self.endpoint = evolve(self.endpoint, interface=interface)
+        self.peers._endpoint = self.endpoint
+
     def hears(self, *others: "Member", **changes: object) -> None:
         """Have a heartbeat name its peers."""
         self.peers.heard(self.incarnation, [{**other.row, **changes} for other in others])

@@ -67,6 +67,18 @@ async def test_masters_meet_on_one_host_without_tls(start: Start) -> None:
     await eventually(lambda: [load.outstanding for load in b.peers.loads()] == [9], LIMIT)
 
 
+async def test_masters_meet_over_ipv6(folder: Path) -> None:
+    """An address is an address."""
+    members = [Member("a", 1, folder), Member("b", 2, folder)]
+    for member in members:
+        member.listens_at("::1")
+        member.peers.startService()
+    try:
+        await met(*members)
+    finally:
+        await stopped(members)
+
+
 async def test_a_node_that_left_is_hung_up_on(start: Start) -> None:
     """When a heartbeat names it no more; and found again when one does."""
     a, b = start("a", 1), start("b", 2)
