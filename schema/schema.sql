@@ -2901,9 +2901,10 @@ begin
     return current;
 end $$;
 
--- The tenants after one, in order, that have ready jobs in some queues: a walk from each to the next
--- by the index, which reads no other job of theirs.
-create or replace function txqueue.next_tenants(queues text[], after_tenant text, at_most integer) returns text[]
+-- The tenants after one, in order, that have ready jobs in some queues, and the rank of the first job of
+-- each: a walk from each to the next by the index, which reads no other job of theirs.
+create or replace function txqueue.next_tenants(
+    queues text[], after_tenant text, at_most integer, out tenants text[], out ranks timestamptz[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -2912,20 +2913,23 @@ set enable_sort = off
 set jit = off
 as $$
 declare
-    found_ text[] := '{}';
-    name   text := after_tenant;
+    its record;
 begin
-    while cardinality(found_) < at_most loop
-        select min(first.tenant) into name
+    tenants := '{}';
+    ranks := '{}';
+    while cardinality(tenants) < at_most loop
+        select first.tenant, first.rank into its
           from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
-               lateral (select ready.tenant from job_ready as ready
+               lateral (select ready.tenant, ready.rank from job_ready as ready
                          where ready.lane = each.lane and ready.queue = wanted.queue
-                           and ready.tenant is not null and ready.tenant > name
-                         order by ready.tenant limit 1) as first;
-        exit when name is null;
-        found_ := found_ || name;
+                           and ready.tenant is not null and ready.tenant > after_tenant
+                         order by ready.tenant, ready.rank limit 1) as first
+         order by first.tenant, first.rank limit 1;
+        exit when not found;
+        after_tenant := its.tenant;
+        tenants := tenants || its.tenant;
+        ranks := ranks || its.rank;
     end loop;
-    return found_;
 end $$;
 
 -- The nodes, with what only the moment of asking tells: who is silent for longer than its lease,
@@ -3663,6 +3667,7 @@ as $$
 declare
     most    constant integer := 32;
     found_  text[];
+    heads   timestamptz[];
     this    control;
     its     record;
     its_name text;
@@ -3678,15 +3683,18 @@ declare
 begin
     tenants := '{}';
     parts := '{}';
-    found_ := next_tenants(queues, after_tenant, most);
+    select walk.tenants, walk.ranks into found_, heads from next_tenants(queues, after_tenant, most) as walk;
     if after_tenant <> '' then
-        found_ := found_ || array(
-            select name from unnest(next_tenants(queues, '', most - cardinality(found_))) with ordinality as again (name, place)
-             where name collate "C" <= after_tenant order by place);
+        select found_ || array_agg(again.tenant order by place), heads || array_agg(again.rank order by place) into found_, heads
+          from next_tenants(queues, '', most - cardinality(found_)) as walk,
+               unnest(walk.tenants, walk.ranks) with ordinality as again (tenant, rank, place)
+         where again.tenant collate "C" <= after_tenant;
     end if;
     if cardinality(found_) = most then
         last := found_[most];
     end if;
+    -- Whose jobs came last goes first in a round: it is the one that has few.
+    found_ := array(select each.tenant from unnest(found_, heads) as each (tenant, rank) order by each.rank desc);
     foreach its_name in array found_ loop
         select * into this from control where kind = 'tenant' and key = its_name;
         its := null;

@@ -18,6 +18,7 @@ as $$
 declare
     most    constant integer := 32;
     found_  text[];
+    heads   timestamptz[];
     this    control;
     its     record;
     its_name text;
@@ -33,15 +34,18 @@ declare
 begin
     tenants := '{}';
     parts := '{}';
-    found_ := next_tenants(queues, after_tenant, most);
+    select walk.tenants, walk.ranks into found_, heads from next_tenants(queues, after_tenant, most) as walk;
     if after_tenant <> '' then
-        found_ := found_ || array(
-            select name from unnest(next_tenants(queues, '', most - cardinality(found_))) with ordinality as again (name, place)
-             where name collate "C" <= after_tenant order by place);
+        select found_ || array_agg(again.tenant order by place), heads || array_agg(again.rank order by place) into found_, heads
+          from next_tenants(queues, '', most - cardinality(found_)) as walk,
+               unnest(walk.tenants, walk.ranks) with ordinality as again (tenant, rank, place)
+         where again.tenant collate "C" <= after_tenant;
     end if;
     if cardinality(found_) = most then
         last := found_[most];
     end if;
+    -- Whose jobs came last goes first in a round: it is the one that has few.
+    found_ := array(select each.tenant from unnest(found_, heads) as each (tenant, rank) order by each.rank desc);
     foreach its_name in array found_ loop
         select * into this from control where kind = 'tenant' and key = its_name;
         its := null;
