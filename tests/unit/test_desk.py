@@ -1,10 +1,15 @@
 """What operators are told when something is wrong: always an answer, never a lost connection."""
 
 import json
+import os
+import pwd
+import socket
+import struct
 from typing import Any
 
 import psycopg2
 import pytest
+from attrs import frozen
 from psycopg2 import errorcodes
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, succeed
@@ -43,9 +48,15 @@ class Line:
     Args:
         answer: What the database says.
         described: What the node says of itself.
+        family: What kind of socket it is.
     """
 
-    def __init__(self, answer: Any, described: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        answer: Any,
+        described: dict[str, Any] | None = None,
+        family: int = socket.AF_UNIX,
+    ) -> None:
         self.pool = Pool(answer)
         self.cancelled: list[tuple[int, int, int, str]] = []
         pool: Any = self.pool
@@ -62,7 +73,7 @@ class Line:
         ours: Any = FakeTransport(self.client, isServer=False)
         peer = IPv4Address("TCP", "127.0.0.1", 7)
         theirs: Any = FakeTransport(server, isServer=True, peerAddress=peer)
-        theirs.getHandle = _Handle
+        theirs.getHandle = lambda: _Handle(family)
         self.pump = connect(server, theirs, self.client, ours)
 
     def ask(self, command: type[amp.Command], **arguments: Any) -> Any:
@@ -82,10 +93,18 @@ class TooLong(psycopg2.errors.QueryCanceled):
     pgcode = errorcodes.QUERY_CANCELED
 
 
+@frozen
 class _Handle:
-    """Stands for a TCP socket."""
+    """Stands for a socket at whose other end our own account is."""
 
-    family = 2
+    family: int
+
+    def getsockopt(self, *_: int) -> bytes:
+        """Say who is there, as the kernel does."""
+        return struct.pack("3i", os.getpid(), os.getuid(), os.getgid())
+
+
+ME = pwd.getpwuid(os.getuid()).pw_name
 
 
 ACTS: list[tuple[type[amp.Command], dict[str, Any]]] = [
@@ -158,7 +177,7 @@ def test_who_acts_is_never_said_by_the_client() -> None:
     line = Line([(True,)])
     line.ask(wire.Pause, kind="queue", key="mail")
     (statement,) = line.pool.statements
-    assert "pause('queue', 'mail', 'tcp 127.0.0.1')" in statement
+    assert f"pause('queue', 'mail', {ME!r})" in statement
 
 
 def test_a_cancelled_job_s_holder_is_told() -> None:
@@ -167,7 +186,7 @@ def test_a_cancelled_job_s_holder_is_told() -> None:
     answer = line.ask(wire.Cancel, ids="1,2,3")
     assert answer == {"cancelled": "1", "requested": "2", "refused": "3"}
     ((*held, who),) = line.cancelled
-    assert (held, who) == ([5, 9, 2], "tcp 127.0.0.1")
+    assert (held, who) == ([5, 9, 2], ME)
 
 
 def test_a_node_without_its_database_tells_of_itself() -> None:
@@ -216,3 +235,14 @@ def test_a_limit_is_kept() -> None:
     )
     said = line.ask(wire.ListJobs, limit=2)
     assert (json.loads(said["jobs"]), said["next"]) == ([{"job_id": 9}, {"job_id": 8}], "8")
+
+
+@pytest.mark.parametrize(("command", "arguments"), [*ACTS, *LOOKS])
+def test_a_plain_port_gives_nothing_away(
+    command: type[amp.Command], arguments: dict[str, Any]
+) -> None:
+    """Anybody of the host can reach it, so it neither acts nor shows jobs."""
+    line = Line([], family=socket.AF_INET)
+    with pytest.raises(AdminRefused, match="it only tells how the node is; use the node's unix"):
+        line.ask(command, **arguments)
+    assert (line.pool.statements, line.lost) == ([], [])

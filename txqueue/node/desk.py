@@ -24,7 +24,7 @@ from txqueue.wire.pipe import Pipe, Responders
 __all__ = ["Desk"]
 
 # More jobs than this do not fit into a page anyway.
-MOST_LISTED = 500
+MOST_LISTED = 200
 Answer = Mapping[str, Any]
 
 

@@ -148,7 +148,7 @@ class Node(MultiService):
             accept=self._arrivals.accept,
             read=self._adoption.read,
             forward=self._cluster.forward,
-            wake=self._wake,
+            wake=self._wake_somebody,
             joined=self._adoption.alarm.ring,
         )
 
@@ -268,6 +268,12 @@ class Node(MultiService):
 
     def _wake(self) -> None:
         self._sweeper.alarm.ring()
+
+    def _wake_somebody(self) -> None:
+        """There is work: peers hear of it too if there is no room for it here."""
+        self._wake()
+        if not self._workers.room.free:
+            self._cluster.wake()
 
     def _replaced(self) -> None:
         if self.running:

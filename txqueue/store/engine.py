@@ -162,8 +162,8 @@ class Engine:
     ) -> Claim:
         """Promote what is due and take ready jobs in rank order; see the stored function."""
         rows = await self.pool.query(
-            "select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, reached, last_tenant from "
-            f"{self.schema}.next_job"
+            "select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, reached,"
+            f" last_tenant from {self.schema}.next_job"
             "(%s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             (
                 node_id,

@@ -22,17 +22,20 @@ def caller_of(transport: Any) -> str:
         transport: Of a connection over which something has been said.
 
     Returns:
-        The account's name over a unix socket, the operator's over TLS, else ``tcp ADDRESS``.
+        The account's name over a unix socket, the operator's over TLS.
 
     Raises:
-        AdminRefused: When it is TLS, and the certificate is not an operator's.
+        AdminRefused: When the certificate is not an operator's, or there is none.
     """
     if hasattr(transport, "getPeerCertificate"):
         return _certified(transport)
     handle = transport.getHandle()
     if handle.family == socket.AF_UNIX:
         return _account(handle)
-    return f"tcp {transport.getPeer().host}"
+    raise AdminRefused(
+        "anybody of this host can reach a plain TCP port: it only tells how the node is",
+        "use the node's unix socket, or give the node --tls-dir and yourself a certificate",
+    )
 
 
 def _certified(transport: Any) -> str:
