@@ -138,7 +138,7 @@ class Reader:
 
     def __init__(self, session: Session) -> None:
         session.ensure_version()
-        session.rows(f"set statement_timeout = {PATIENCE_MS}")
+        session.rows(f"set statement_timeout = {PATIENCE_MS}; set enable_sort = off")
         session.rows("set default_transaction_read_only = on")
         self._session = session
 
