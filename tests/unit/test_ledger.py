@@ -8,14 +8,27 @@ from twisted.internet.task import Clock
 
 from txqueue.node import ledger
 from txqueue.node.ledger import Ledger
-from txqueue.store.engine import Engine
+from txqueue.store.engine import Engine, Finished
 
 
 class Book:
     """The stored functions that a ledger calls, as far as these tests need them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, frees: bool = False) -> None:
         self.released: list[tuple[list[int], bool, list[int] | None]] = []
+        self.completed: list[list[int]] = []
+        self.settled: list[str] = []
+        self._frees = frees
+
+    async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
+        """Complete."""
+        self.completed.append([each.assignment for each in finished])
+        return self._frees
+
+    async def settle(self, incarnation: int, outcomes: str) -> bool:
+        """Settle."""
+        self.settled.append(outcomes)
+        return self._frees
 
     async def release(
         self, incarnation: int, assignments: Sequence[int], *, died: bool, ids: Sequence[int] | None
@@ -53,3 +66,47 @@ def test_a_statement_gives_back_only_so_much() -> None:
     """The rest follows."""
     many = [(number, False, [number]) for number in range(ledger.MOST_GIVEN_BACK + 1)]
     assert [len(numbers) for numbers, _, _ in written(*many).released] == [500, 1]
+
+
+def begun(book: Book) -> tuple[Clock, Ledger]:
+    """A ledger that runs."""
+    clock = Clock()
+    clock.advance(100)
+    under_test = Ledger(clock, cast("Engine", book), lambda: 1, lambda: None)
+    under_test.startService()
+    return clock, under_test
+
+
+def test_completions_that_follow_closely_are_one_statement() -> None:
+    """The first is written at once, those of the next few milliseconds together."""
+    book = Book()
+    clock, under_test = begun(book)
+    for assignment in (1, 2, 3):
+        under_test.finish(Finished(0, assignment, "1"))
+    assert book.completed == [[1]]
+    clock.advance(ledger.GATHERING)
+    assert book.completed == [[1], [2, 3]]
+    clock.advance(1)
+    under_test.finish(Finished(0, 4, "1"))
+    assert book.completed[2:] == [[4]]
+    under_test.stopService()
+
+
+def test_a_completion_that_lets_others_run_is_followed_at_once() -> None:
+    """The next of a group must not wait."""
+    book = Book(frees=True)
+    _, under_test = begun(book)
+    under_test.finish(Finished(0, 1, "1"))
+    under_test.finish(Finished(0, 2, "1"))
+    assert book.completed == [[1], [2]]
+    under_test.stopService()
+
+
+def test_a_result_is_written_at_once() -> None:
+    """Somebody may wait for it."""
+    book = Book()
+    _, under_test = begun(book)
+    under_test.finish(Finished(0, 1, "1"))
+    under_test.settle('[{"job_id": 2}]')
+    assert (book.completed, book.settled) == ([[1]], ['[{"job_id": 2}]'])
+    under_test.stopService()

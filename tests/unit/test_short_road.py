@@ -150,12 +150,12 @@ def test_own_credit_goes_first() -> None:
 
 
 def test_a_full_node_has_no_credit_left() -> None:
-    """It is withdrawn as it fills up, and given again as room is made."""
+    """It is withdrawn once a part of it is spent, and given again as room is made."""
     house = House(40)
     client = house.client()
     house.settled()
     house.held = 35
-    client.membership.deliver([put(1, 5)])
+    client.membership.deliver([put(1, 10)])
     client.flush()
     assert client.credit == {}
     house.held = 0

@@ -35,11 +35,13 @@ class _Guest:
         pipe: Its connection.
         has_joined: Whether it enqueues to our queue.
         stock: The credit that it has, by incarnation.
+        spent: The weight delivered since its credit was last looked at.
     """
 
     pipe: Pipe
     has_joined: bool = False
     stock: Counter[int] = field(factory=Counter)
+    spent: int = 0
 
 
 class Credits:
@@ -248,6 +250,7 @@ class Credits:
         others: dict[int, list[int]] = {}
         for (incarnation, lane, assignment, weight), text in zip(heads, texts, strict=True):
             guest.stock[incarnation] = max(0, guest.stock[incarnation] - weight)
+            guest.spent += weight
             if own is None or incarnation != own[1] or not text:
                 others.setdefault(incarnation, []).append(assignment)
             elif self._accept(assignment):
@@ -259,11 +262,12 @@ class Credits:
                 self._read(assignments)
             else:
                 self._forward(incarnation, assignments)
-        self._refill(guest)
+        if 3 * guest.spent >= guest.stock.total():
+            self._refill(guest)
 
     def _refill(self, guest: _Guest) -> None:
-        """Give anew what is spent, some at a time; a node that is full is noticed here as well."""
+        """Give anew what is spent; a node that is full is noticed here as well."""
+        guest.spent = 0
         nodes = self._nodes()
         self._trim(guest, nodes)
-        if 4 * guest.stock.total() <= 3 * credit_limit(nodes, len(self._guests)):
-            self._fill(guest, nodes)
+        self._fill(guest, nodes)
