@@ -157,7 +157,11 @@ def death(dsn: str) -> dict[str, Any]:
         os.killpg(nodes.processes[0].pid, signal.SIGKILL)
         seconds = nodes.done(WAITING)
         ((twice,),) = nodes.rows("select count(*) - count(distinct job_id) from txqueue.job")
-        return {"seconds": round(seconds, 2), "lost": 0, "twice_in_history": twice}
+        done = nodes.rows("select count(distinct job_id) from txqueue.job where state = 'done'")[0][
+            0
+        ]
+        lost = WAITING - done
+        return {"seconds": round(seconds, 2), "lost": lost, "twice_in_history": twice}
 
 
 def drain(dsn: str, *, has_links: bool) -> float:

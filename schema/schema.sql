@@ -1636,7 +1636,7 @@ begin
     end if;
     return job_id;
 end $$;
-comment on function txqueue.enqueue is 'Enqueue one job in the caller''s transaction.';
+comment on function txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text) is 'Enqueue one job in the caller''s transaction.';
 
 -- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that
 -- gave the caller credit: after the commit the caller tells that node, and nobody need claim the job.
@@ -1690,7 +1690,8 @@ begin
     end if;
     job_id := enqueue(work_type, payload, queue, priority, weight, not_before, not_after, "group", options, tenant);
 end $$;
-comment on function txqueue.enqueue_assigned is
+comment on function txqueue.enqueue_assigned(integer, integer, text, jsonb, text, integer, integer, timestamptz,
+    timestamptz, text, jsonb, text) is
     'Enqueue one job in the caller''s transaction, assigned to a node at once where that may be.';
 
 -- Enqueues an array of jobs, each an object with the arguments of enqueue() as its keys, in the

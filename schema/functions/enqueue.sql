@@ -35,4 +35,4 @@ begin
     end if;
     return job_id;
 end $$;
-comment on function @schema@.enqueue is 'Enqueue one job in the caller''s transaction.';
+comment on function @schema@.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text) is 'Enqueue one job in the caller''s transaction.';

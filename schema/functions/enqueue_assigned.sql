@@ -50,5 +50,6 @@ begin
     end if;
     job_id := enqueue(work_type, payload, queue, priority, weight, not_before, not_after, "group", options, tenant);
 end $$;
-comment on function @schema@.enqueue_assigned is
+comment on function @schema@.enqueue_assigned(integer, integer, text, jsonb, text, integer, integer, timestamptz,
+    timestamptz, text, jsonb, text) is
     'Enqueue one job in the caller''s transaction, assigned to a node at once where that may be.';

@@ -72,6 +72,16 @@ def test_a_second_migration_changes_nothing(migrated_database: str) -> None:
     assert before == catalog(migrated_database)
 
 
+def test_functions_of_another_signature_do_not_stand_in_the_way(migrated_database: str) -> None:
+    """A version that gives a function one more argument replaces the former one."""
+    before = catalog(migrated_database)
+    names = {name for kind, name, _ in before if kind == "function"}
+    for name in sorted(names):
+        run(migrated_database, f"create function txqueue.{name}(a point) returns int return 1")
+    migrate(migrated_database)
+    assert before == catalog(migrated_database)
+
+
 def test_a_migration_keeps_the_jobs(node: Master, dsn: str) -> None:
     """Functions are replaced under running nodes, rows stay."""
     ids = node.enqueue({}, {})
