@@ -8,6 +8,8 @@ DEMO_STAMP := $(VENV)/.installed-embedded
 DEV_STAMP := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
+PYTEST := $(BIN)/python -m pytest --cov --cov-report=
+SLOW := tests/cluster tests/docs
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint clean
@@ -22,8 +24,20 @@ help:
 demo: $(DEMO_STAMP)
 	$(BIN)/txqueue demo
 
+# The tests with many processes run beside the others: both halves wait much. With arguments of your
+# own all run one after the other.
+ifeq ($(strip $(PYTEST_ARGS)),)
 test: lint
-	$(BIN)/python -m pytest --cov --cov-report=term $(PYTEST_ARGS)
+	@rm -f .coverage.half-*; \
+	COVERAGE_FILE=.coverage.half-1 $(PYTEST) $(SLOW) > .half.log 2>&1 & half=$$!; \
+	COVERAGE_FILE=.coverage.half-2 $(PYTEST) tests $(SLOW:%=--ignore=%); other=$$?; \
+	wait $$half; half=$$?; cat .half.log; rm -f .half.log; \
+	$(BIN)/coverage combine --quiet .coverage.half-*; $(BIN)/coverage report; \
+	exit $$((half + other))
+else
+test: lint
+	$(PYTEST) --cov-report=term $(PYTEST_ARGS)
+endif
 
 lint: $(DEV_STAMP)
 	$(BIN)/ruff check .

@@ -127,8 +127,8 @@ def test_a_demo_that_is_ended_leaves_no_process(
     ) as demo:
         until(lambda: bool(list(tmp_path.glob("txqueue-bench-*/node.log"))))
         demo.send_signal(how)
-        demo.communicate(timeout=PATIENCE)
-    assert demo.returncode == (-how if how is signal.SIGKILL else 130)
+        _, said = demo.communicate(timeout=PATIENCE)
+    assert demo.returncode == (-how if how is signal.SIGKILL else 130), said
     until(lambda: not list(users(tmp_path)))
     if how is not signal.SIGKILL:
         assert list(tmp_path.iterdir()) == []
