@@ -116,9 +116,15 @@ def test_demo(txqueue: Callable[..., Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_demo_that_is_ended_leaves_no_process(
-    how: signal.Signals, environment: dict[str, str], tmp_path: Path
+    how: signal.Signals,
+    environment: dict[str, str],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     """However it ends: neither server nor node nor worker outlives it."""
+    # What a shell runs in the background ignores SIGINT, and hands that down.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     with subprocess.Popen(
         [*COMMAND, "demo", "--workers", "1"],
         env=environment,
