@@ -43,8 +43,8 @@ COMPLETE = (
 )
 OUT_OF_ORDER = (
     "select count(*) from (select job_id < lag(job_id) over (order by finished_at, job_id) as late,"
-    " assigned_at < lag(finished_at) over (order by assigned_at) as overlaps"
-    " from {0}.job where state = 'done' and \"group\" = 'busy') as run where late or overlaps"
+    " assigned_at < lag(finished_at) over (order by assigned_at) as is_early"
+    " from {0}.job where state = 'done' and \"group\" = 'busy') as run where late or is_early"
 )
 SPEED = (
     "select count(*) / extract(epoch from max(finished_at) - min(assigned_at))"
