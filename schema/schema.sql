@@ -1843,9 +1843,10 @@ end $$;
 
 -- Of rows locked in one ready lane, those that fit: in rank order up to free_weight and to a sum of
 -- payload bytes, none heavier than the largest room of one worker. A job heavier than capacity
--- counts as capacity. At least the first fits if it fits a worker, whatever its payload's size.
+-- counts as capacity. At least the first fits if it fits a worker, whatever its payload's size, and if
+-- it is heavier than the part of free_weight that is to be taken now.
 create or replace function txqueue.fitting(
-    its_lane smallint, locked tid[], free_weight integer, largest integer, capacity integer, octets_limit bigint)
+    its_lane smallint, locked tid[], free_weight integer, part integer, largest integer, capacity integer, octets_limit bigint)
 returns tid[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1862,8 +1863,8 @@ begin
                    sum(pg_column_size(payload)) over running as octets
               from job_ready_%s where ctid = any ($1)
             window running as (order by rank, job_id)) as numbered
-          where total <= $3 and heaviest <= $4 and (octets <= $5 or place = 1)', its_lane)
-       into taken using locked, capacity, free_weight, largest, octets_limit;
+          where total <= $3 and heaviest <= $4 and ((total <= $6 and octets <= $5) or place = 1)', its_lane)
+       into taken using locked, capacity, free_weight, largest, octets_limit, part;
     return taken;
 end $$;
 
@@ -2703,7 +2704,9 @@ declare
     opens_in   double precision;
     is_counted smallint;
     place      integer;
+    -- How many jobs may be taken, and what weight there is room for.
     most       bigint;
+    open_room  bigint;
     -- Whose turn it is: tenants, then nobody's jobs, then what may use the reserve.
     tenants    text[] := '{}';
     parts      integer[];
@@ -2772,10 +2775,12 @@ begin
                 exit when head.lane is null;
             end if;
             most := least(room, part);
+            open_room := room;
             is_counted := null;
             if is_held then
                 place := array_position(served, head.queue);
-                most := least(most, allowed[place], room - case when only_high then 0 else kept[place] end);
+                open_room := room - case when only_high then 0 else kept[place] end;
+                most := least(most, allowed[place], open_room);
                 if most <= 0 then
                     queues := array_remove(queues, head.queue);
                     is_all := false;
@@ -2800,8 +2805,8 @@ begin
                 execute format('select taken, parked from admit_groups_%s($1)', head.lane) into tids, parked using tids;
                 passed := case when parked > 0 then array_remove(passed, head.lane) else passed || head.lane end;
             end if;
-            if tids is not null and (claimed.weight > most or claimed.heaviest > largest or claimed.octets > octets_limit) then
-                tids := fitting(head.lane, tids, most::integer, largest, capacity, octets_limit);
+            if tids is not null and (claimed.weight > least(open_room, part) or claimed.heaviest > largest or claimed.octets > octets_limit) then
+                tids := fitting(head.lane, tids, open_room::integer, part::integer, largest, capacity, octets_limit);
                 is_all := false;
                 exit when tids is null;
             end if;

@@ -59,7 +59,9 @@ declare
     opens_in   double precision;
     is_counted smallint;
     place      integer;
+    -- How many jobs may be taken, and what weight there is room for.
     most       bigint;
+    open_room  bigint;
     -- Whose turn it is: tenants, then nobody's jobs, then what may use the reserve.
     tenants    text[] := '{}';
     parts      integer[];
@@ -128,10 +130,12 @@ begin
                 exit when head.lane is null;
             end if;
             most := least(room, part);
+            open_room := room;
             is_counted := null;
             if is_held then
                 place := array_position(served, head.queue);
-                most := least(most, allowed[place], room - case when only_high then 0 else kept[place] end);
+                open_room := room - case when only_high then 0 else kept[place] end;
+                most := least(most, allowed[place], open_room);
                 if most <= 0 then
                     queues := array_remove(queues, head.queue);
                     is_all := false;
@@ -156,8 +160,8 @@ begin
                 execute format('select taken, parked from admit_groups_%s($1)', head.lane) into tids, parked using tids;
                 passed := case when parked > 0 then array_remove(passed, head.lane) else passed || head.lane end;
             end if;
-            if tids is not null and (claimed.weight > most or claimed.heaviest > largest or claimed.octets > octets_limit) then
-                tids := fitting(head.lane, tids, most::integer, largest, capacity, octets_limit);
+            if tids is not null and (claimed.weight > least(open_room, part) or claimed.heaviest > largest or claimed.octets > octets_limit) then
+                tids := fitting(head.lane, tids, open_room::integer, part::integer, largest, capacity, octets_limit);
                 is_all := false;
                 exit when tids is null;
             end if;

@@ -207,3 +207,14 @@ def test_a_group_at_the_head_does_not_hide_the_others(node: Master) -> None:
     assert node.claimed_ids(4) == [busy[0], *others[:3]]
     assert node.ready() == others[3:]
     assert node.claimed_ids(4) == others[3:]
+
+
+@pytest.mark.parametrize(("kind", "what"), [("queue", "concurrency"), ("tenant", "concurrency")])
+def test_a_limit_counts_jobs_and_not_their_weight(kind: str, what: str, node: Master) -> None:
+    """A job heavier than the number that may run at a time runs all the same."""
+    limit(node, kind, "default", **{what: 2})
+    ids = node.enqueue(*[{"weight": 10, "tenant": "default"} for _ in range(4)])
+    taken: list[int] = []
+    for _ in range(4):
+        taken += node.take(100).ids
+    assert taken == ids[:2]

@@ -114,3 +114,13 @@ def test_a_claim_says_when_all_is_taken(node: Master) -> None:
     node.enqueue(*[{"tenant": "a"} for _ in range(3)])
     assert node.take(100).reached is None
     assert node.take(100).ids == []
+
+
+def test_a_job_heavier_than_a_turn_is_taken(node: Master) -> None:
+    """One a turn, as far as there is room: a short turn must not starve heavy work."""
+    node.enqueue(*[{"tenant": "light"} for _ in range(200)])
+    heavy = node.enqueue(*[{"tenant": "heavy", "weight": 60} for _ in range(2)])
+    taken = node.take(100).ids
+    assert heavy[0] in taken
+    assert heavy[1] not in taken
+    assert len(taken) == 1 + 40
