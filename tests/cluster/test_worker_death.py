@@ -77,6 +77,17 @@ async def test_poison(after: float, nodes: Nodes, db: Database, queue: WorkQueue
     await node.up(2)
 
 
+async def test_workers_end_with_their_master(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """No worker outlives a killed master, not even one that could not do anything about it."""
+    node = await nodes.start("--workers", "2").up(2)
+    running = await queue.enqueue(Noted(60.0))
+    await eventually(lambda: running in db.runs(), LIMIT)
+    for pid in node.workers:
+        os.kill(pid, signal.SIGSTOP)
+    node.kill()
+    await eventually(lambda: not node.processes(), LIMIT)
+
+
 async def test_all_workers_die_at_start(nodes: Nodes, queue: WorkQueue) -> None:
     """An application that no worker can import: the node says why, and starts none in a hurry."""
     node = nodes.start("--workers", "1", app="tests.cluster.app_for_masters")

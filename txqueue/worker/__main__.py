@@ -1,5 +1,6 @@
 """Entry of a worker process: ``python -m txqueue.worker``, started by a master."""
 
+import ctypes
 import os
 import select
 import signal
@@ -11,6 +12,7 @@ from typing import Any
 
 PIPE_FD = 3
 GRACE = 5.0
+PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
@@ -19,6 +21,7 @@ def main() -> None:
     # A handler that does nothing, as programs that a job starts would inherit SIG_IGN.
     signal.signal(signal.SIGINT, _heard)
     signal.signal(signal.SIGTERM, _heard)
+    _die_with_master()
     # Every runtime works on the asyncio reactor, asyncio's coroutines on no other.
     from twisted.internet import asyncioreactor
 
@@ -39,6 +42,15 @@ def main() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def _die_with_master() -> None:
+    """Have Linux kill this process as its master dies, even one that is stopped or stuck in C code.
+
+    A peer that sees that the master is gone gives its jobs to others at once.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end_with_master(pipe: int) -> None:
