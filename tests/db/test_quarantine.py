@@ -1,0 +1,110 @@
+"""What the death of a process does to the jobs it held: run again, found out, or left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.db.masters import Master
+
+DEATHS = 5
+
+
+def die(node: Master) -> list[int]:
+    """Claim all there is and have the process die with it; returns what it took."""
+    claimed = node.take()
+    for chunk in claimed.chunks:
+        node.release(chunk.assignment, died=True)
+    return claimed.ids
+
+
+def test_the_fifth_death_is_the_last(node: Master) -> None:
+    """Until then the job runs again each time; then it is failed, and the error says why."""
+    (job_id,) = node.enqueue({})
+    assert [die(node) for _ in range(DEATHS + 1)] == [[job_id]] * DEATHS + [[]]
+    job = node.job(job_id)
+    assert (job["state"], job["deaths"]) == ("failed", DEATHS)
+    assert job["error"] == "poison: 5 worker processes died while they held this job"
+
+
+def test_one_death_less_is_forgiven(node: Master) -> None:
+    """A job that comes through after four deaths is done."""
+    (job_id,) = node.enqueue({})
+    for _ in range(DEATHS - 1):
+        die(node)
+    (chunk,) = node.take().chunks
+    node.complete(chunk)
+    job = node.job(job_id)
+    assert (job["state"], job["deaths"]) == ("done", DEATHS - 1)
+
+
+def test_innocents_are_in_its_company_twice(node: Master) -> None:
+    """However many are taken with the one that kills, none of the others is failed or burned."""
+    poison, *innocents = node.enqueue(*[{} for _ in range(40)])
+    while node.job(poison)["state"] != "failed":
+        for chunk in node.take().chunks:
+            if poison in chunk.ids:
+                node.release(chunk.assignment, died=True)
+            else:
+                node.complete(chunk)
+    while chunks := node.take().chunks:
+        for chunk in chunks:
+            node.complete(chunk)
+    rows = [node.job(job_id) for job_id in innocents]
+    assert {row["state"] for row in rows} == {"done"}
+    assert {row["attempt"] for row in rows} == {1}
+    assert max(row["deaths"] for row in rows) <= 2
+
+
+@pytest.mark.parametrize(("seconds", "burned"), [(None, 0), (2.0, 1)])
+def test_only_what_ran_spends_an_attempt(node: Master, seconds: float | None, burned: int) -> None:
+    """A job that was noted as running when its process died has used an attempt; no other has."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.take().chunks
+    if seconds is not None:
+        node.value(
+            "select txqueue.started(%s, %s::bigint[], %s::bigint[], %s::double precision[])",
+            *(node.incarnation, [chunk.assignment], [job_id], [seconds]),
+        )
+    node.release(chunk.assignment, died=True)
+    job = node.job(job_id)
+    assert (job["attempt"], job["deaths"], job["started_at"]) == (burned, 1, None)
+
+
+def test_what_is_given_back_has_not_died(node: Master) -> None:
+    """A node that drains or stops leaves no mark on its jobs, however often."""
+    (job_id,) = node.enqueue({})
+    for _ in range(2 * DEATHS):
+        (chunk,) = node.take().chunks
+        node.release(chunk.assignment)
+    assert (node.job(job_id)["attempt"], node.job(job_id)["deaths"]) == (0, 0)
+
+
+def test_a_poison_job_run_again_by_hand(node: Master) -> None:
+    """It starts anew: the operator may have mended what killed its processes."""
+    (job_id,) = node.enqueue({})
+    for _ in range(DEATHS):
+        die(node)
+    node.value("select retried from txqueue.retry(%s::bigint[], 'me')", [job_id])
+    assert node.job(job_id)["deaths"] == 0
+    assert node.take().ids == [job_id]
+
+
+def test_a_group_goes_on_after_its_poison(node: Master) -> None:
+    """The next of the group runs once the one that kills has failed."""
+    first, second = node.enqueue({"group": "g"}, {"group": "g"})
+    assert [die(node) for _ in range(DEATHS)] == [[first]] * DEATHS
+    assert node.take().ids == [second]
+
+
+def test_a_claim_that_commits_after_its_node_was_found_dead(node: Master, other: Master) -> None:
+    """Its jobs are given to those that live: nobody is told of them, and no lease protects them."""
+    (job_id,) = node.enqueue({})
+    node.connection.autocommit = False
+    assert node.take().ids == [job_id]
+    other.cursor.execute(
+        "update txqueue.node_info set state = 'dead' where incarnation = %s", (node.incarnation,)
+    )
+    node.connection.commit()
+    other.value("select owned from txqueue.heartbeat(%s, 0)", other.incarnation)
+    assert other.take().ids == [job_id]
+    assert other.job(job_id)["deaths"] == 0
