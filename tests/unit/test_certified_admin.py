@@ -15,7 +15,7 @@ from txqueue.certificates import issue, make_authority
 from txqueue.client.asking import inspect_node
 from txqueue.errors import NodeUnavailable
 from txqueue.node.admin import Admin
-from txqueue.wire import certified
+from txqueue.wire import guard
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.tls import OPERATOR, Credentials
 
@@ -61,7 +61,7 @@ async def test_nobody_else_is(
     endpoint: Endpoint, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without TLS, by another authority, or when the certificate has ended."""
-    monkeypatch.setattr(certified, "INTRODUCTION", 0.5)
+    monkeypatch.setattr(guard, "INTRODUCTION", 0.5)
     for credentials in (None, wrong_authority(folder), issued_with(folder, OPERATOR, -1)):
         with pytest.raises(NodeUnavailable):
             await reached(endpoint, credentials)

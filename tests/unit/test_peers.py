@@ -13,7 +13,7 @@ from tests.unit.mesh import LIMIT, Caller, Member, met, stopped, wired
 from tests.waiting import eventually, pause, within
 from txqueue import certificates
 from txqueue.certificates import issue, make_authority
-from txqueue.wire import guard, peering
+from txqueue.wire import admission, guard
 from txqueue.wire.peer_commands import Hello, NotAPeer, Report, Steal, Take, Wake
 from txqueue.wire.tls import Credentials
 
@@ -245,25 +245,28 @@ async def test_a_stranger_that_says_nothing_is_hung_up_on(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a few seconds; so do those that only begin a handshake."""
-    monkeypatch.setattr(peering, "INTRODUCTION", 0.2)
+    monkeypatch.setattr(guard, "INTRODUCTION", 0.2)
     a = start("a", 1)
     wire = await wired(a)
     await within(LIMIT, wire.gone)
     assert wire.received == b""
 
 
-async def test_strangers_beyond_a_number_are_turned_away(
+async def test_a_stranger_too_many_crowds_out_the_oldest(
     start: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those who only hold connections do not keep the others from meeting for long."""
-    monkeypatch.setattr(peering, "MOST_STRANGERS", 2)
-    monkeypatch.setattr(peering, "INTRODUCTION", 1)
+    """Those who only hold connections do not keep the others from meeting."""
+    monkeypatch.setattr(admission, "MOST_STRANGERS", 2)
+    monkeypatch.setattr(guard, "INTRODUCTION", 1)
     a, b = start("a", 1, folder), start("b", 2, folder)
+    monkeypatch.setattr(guard, "INTRODUCTION", 600)
     wires = [await wired(a) for _ in range(4)]
-    await within(LIMIT, wires[3].gone)
-    await met(a, b)
-    for wire in wires:
+    for wire in wires[:2]:
         await within(LIMIT, wire.gone)
+    await met(a, b)
+    await within(LIMIT, wires[2].gone)
+    wires[3].hang_up()
+    await within(LIMIT, wires[3].gone)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.wire.certified import CertifiedPipe
+from txqueue.wire.admission import GuardedServer
+from txqueue.wire.certified import CertifiedPipe, UncertifiedPipe
 from txqueue.wire.commands import Inspect
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.pipe import Greet, Pipe, PipeServer, Responders
@@ -55,8 +56,7 @@ class Admin(Service):
         self._listening: Deferred[Any] | None = None
         self._responders = responders
         self._greet = greet
-        make = Pipe if endpoint.credentials is None else partial(CertifiedPipe, reactor)
-        self._server = PipeServer({Inspect: self._inspect}, MOST_CONNECTED, self._greeted, make)
+        self._server = self._made_server()
 
     def startService(self) -> None:
         """Begin to listen."""
@@ -69,6 +69,15 @@ class Admin(Service):
         super().stopService()
         self._server.hang_up()
         return self._listening.addCallback(_closed) if self._listening is not None else None
+
+    def _made_server(self) -> PipeServer:
+        answers: Responders = {Inspect: self._inspect}
+        if self._endpoint.path is not None:
+            # Whoever reaches it has our own account, and could do anything to this process.
+            return PipeServer(answers, MOST_CONNECTED, self._greeted)
+        kind = UncertifiedPipe if self._endpoint.credentials is None else CertifiedPipe
+        make = partial(kind, self._reactor)
+        return GuardedServer(answers, MOST_CONNECTED, self._greeted, make)
 
     def _greeted(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
         more, left = self._greet(pipe) if self._greet is not None else ({}, _nothing)

@@ -1,51 +1,32 @@
-"""A pipe to whoever shows a certificate of our authority: an operator, or a node."""
+"""Pipes to the admin port of a node: with a certificate of our authority, or only to look."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.interfaces import IHandshakeListener
-from twisted.internet.protocol import connectionDone
-from twisted.python.failure import Failure
+from twisted.protocols.amp import AmpBox
 from zope.interface import classImplements
 
-from txqueue.clock import Clock, Timer
 from txqueue.wire.guard import GuardedPipe
-from txqueue.wire.pipe import Responders
 from txqueue.wire.tls import peer_name
 
-__all__ = ["CertifiedPipe"]
+__all__ = ["CertifiedPipe", "UncertifiedPipe"]
 
-# Seconds for the handshake.
-INTRODUCTION = 5
+# Seconds that an uncertified connection stays open after it has said something.
+IDLE = 60
 
 
 class CertifiedPipe(GuardedPipe):
-    """One end of a TLS connection; nothing is carried out before the handshake is over.
-
-    Args:
-        clock: Limits how long the handshake takes.
-        responders: For each command the function that carries it out.
-        lost: Called once when the connection is gone.
-    """
-
-    def __init__(self, clock: Clock, responders: Responders, lost: Callable[[], None]) -> None:
-        self._clock = clock
-        self._deadline: Timer | None = None
-        super().__init__(responders, lost)
-
-    def connectionMade(self) -> None:
-        """Give the other end some seconds to show who it is."""
-        self._deadline = self._clock.callLater(INTRODUCTION, self.drop, "showed no certificate")
+    """One end of a TLS connection; nothing is carried out before the handshake is over."""
 
     def handshakeCompleted(self) -> None:
         """The other end has proved its certificate; see that it is of ours."""
         if peer_name(self.transport) is None:
             self.drop("its certificate names nobody")
             return
-        self.is_known = True
-        self._stop_waiting()
+        self.watch_reading()
+        self.introduce()
 
     def locateResponder(self, name: bytes) -> Any:
         """Find what carries out a command; nothing does for a stranger."""
@@ -54,14 +35,20 @@ class CertifiedPipe(GuardedPipe):
             return None
         return super().locateResponder(name)
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Wait no more."""
-        self._stop_waiting()
-        super().connectionLost(reason)
 
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None and self._deadline.active():
-            self._deadline.cancel()
+class UncertifiedPipe(GuardedPipe):
+    """One end of a connection of this host without TLS: whoever it is, it remains a stranger."""
+
+    def connectionMade(self) -> None:
+        """Give the other end some seconds to say something."""
+        super().connectionMade()
+        if not self.is_closed:
+            self.watch_reading()
+
+    def dispatchCommand(self, box: AmpBox) -> Any:
+        """Carry a command out, and wait for another for longer."""
+        self._wait(IDLE)
+        return super().dispatchCommand(box)
 
 
 classImplements(CertifiedPipe, IHandshakeListener)

@@ -3,45 +3,92 @@
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
-from twisted.protocols.amp import UNKNOWN_ERROR_CODE, AmpBox, RemoteAmpError
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import connectionDone
+from twisted.protocols.amp import COMMAND, UNKNOWN_ERROR_CODE, AmpBox, RemoteAmpError
 from twisted.python.failure import Failure
+from zope.interface import classImplements
 
-from txqueue.wire.pipe import Pipe
+from txqueue.clock import Clock, Timer
+from txqueue.wire.pipe import Pipe, Responders
 
 __all__ = ["GuardedPipe"]
 
-# Bytes of a box, of a stranger's and of somebody known; AMP itself has no limit.
+# Seconds that a stranger has to show who it is.
+INTRODUCTION = 5
+# Bytes and keys of a box, of a stranger's and of somebody known; AMP itself has no limit.
 STRANGER_BOX, LARGEST_BOX = 2_048, 1_048_576
+STRANGER_KEYS, MOST_KEYS = 16, 64
 # Boxes a second on average, and how many may come at once.
 BOX_RATE, BOX_BURST = 2_000.0, 4_000.0
+# Commands being carried out at a time: more are not read before one of them is answered.
+MOST_CALLS = 32
+# Seconds that what is sent may wait until the other end reads it.
+UNREAD = 10
 
 
 class GuardedPipe(Pipe):
     """One end that hangs up on whoever breaks a rule.
 
+    Args:
+        clock: Limits how long the other end may take.
+        responders: For each command the function that carries it out.
+        lost: Called once when the connection is gone.
+
     Attributes:
         is_known: Whether the other end has shown who it is.
+        is_closed: Whether we have hung up.
         why_dropped: The rule that was broken; None if none was.
     """
 
     is_known = False
+    is_closed = False
     why_dropped: str | None = None
-    _is_closed = False
-    _unfinished = 0
+    _bytes = _strings = 0
     _allowance = BOX_BURST
     _counted_at = float("-inf")
+    _calls = 0
+    _is_paused = False
+    _deadline: Timer | None = None
+    _unread: Timer | None = None
+
+    def __init__(self, clock: Clock, responders: Responders, lost: Callable[[], None]) -> None:
+        self._clock = clock
+        self._held: deque[AmpBox] = deque()
+        super().__init__(responders, lost)
+
+    def connectionMade(self) -> None:
+        """Give the other end some seconds to show who it is."""
+        if self.is_closed:
+            self.close()
+        else:
+            self._wait(INTRODUCTION)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Wait no more."""
+        self.is_closed = True
+        self._stop_waiting()
+        super().connectionLost(reason)
+
+    def introduce(self) -> None:
+        """From now on the other end is known and may say anything."""
+        self.is_known = True
+        _cancel(self._deadline)
 
     def drop(self, why: str) -> None:
         """Hang up at once, and read nothing more, because of a rule that was broken."""
-        if self.why_dropped is None:
+        if self.why_dropped is None and not self.is_closed:
             self.why_dropped = why
         self.close()
 
     def close(self) -> None:
         """Hang up at once, and read nothing more."""
-        self._is_closed = True
+        self.is_closed = True
+        self._stop_waiting()
         transport: Any = self.transport
         if transport is not None:
             transport.abortConnection()
@@ -50,31 +97,98 @@ class GuardedPipe(Pipe):
         """Find what carries out a command; of AMP's own there is none, such as to start TLS."""
         return super().locateResponder(name) if name in self._answers else None
 
+    def lengthLimitExceeded(self, length: int) -> None:  # noqa: ARG002 - Twisted's
+        """Hang up on whoever sends what is no box."""
+        self.drop("sent a key that is none")
+
     def stringReceived(self, string: bytes) -> None:
         """Take a key or a value of a box, if the box does not grow too large."""
-        if self._is_closed:
+        if self.is_closed:
             return
-        self._unfinished += len(string) + 2
-        if self._unfinished > (LARGEST_BOX if self.is_known else STRANGER_BOX):
+        self._bytes += len(string) + 2
+        self._strings += 1
+        most, keys = (LARGEST_BOX, MOST_KEYS) if self.is_known else (STRANGER_BOX, STRANGER_KEYS)
+        if self._bytes > most or self._strings > 2 * keys + 1:
             self.drop("sent too large a box")
             return
         super().stringReceived(string)
 
     def ampBoxReceived(self, box: AmpBox) -> None:
-        """Take a box, if not too many come."""
-        self._unfinished = 0
+        """Take a box, if not too many come; a command waits while enough are carried out."""
+        self._bytes = self._strings = 0
         if not self._may_come():
             self.drop("sent too many boxes")
-            return
+        elif COMMAND in box and (self._held or self._is_busy):
+            self._held.append(box)
+            self._read_on(False)
+        else:
+            self._take(box)
+
+    def dispatchCommand(self, box: AmpBox) -> Any:
+        """Carry a command out; one that cannot be is the other end's fault, and needs no log."""
+        self._calls += 1
+        carrying_out = super().dispatchCommand(box)
+        carrying_out.addErrback(self._not_carried_out)
+        return carrying_out.addBoth(self._carried_out)
+
+    def unhandledError(self, failure: Failure) -> None:
+        """Hang up on whoever sent what a command does not expect, without a traceback."""
+        self.drop(f"{type(failure.value).__name__} in what it sent")
+
+    # What the transport says: whether the other end reads what it is sent.
+
+    def watch_reading(self) -> None:
+        """Have the transport say so. Over TLS only once the handshake is over: it reads as well."""
+        transport: Any = self.transport
+        transport.registerProducer(self, True)
+
+    def pauseProducing(self) -> None:
+        """The other end does not read: read no more from it, and give it some seconds."""
+        if self._unread is None and not self.is_closed:
+            self._unread = self._clock.callLater(UNREAD, self.drop, "does not read what it is sent")
+            self._read_on(False)
+
+    def resumeProducing(self) -> None:
+        """It has read all."""
+        _cancel(self._unread)
+        self._unread = None
+        self._go_on()
+
+    def stopProducing(self) -> None:
+        """The connection is gone; that is said otherwise as well."""
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._calls >= MOST_CALLS or self._unread is not None
+
+    def _take(self, box: AmpBox) -> None:
         try:
             super().ampBoxReceived(box)
         except Exception:
             # Neither a command nor an answer to anything that was asked.
             self.drop("sent a box that means nothing")
 
-    def dispatchCommand(self, box: AmpBox) -> Any:
-        """Carry a command out; one that cannot be is the other end's fault, and needs no log."""
-        return super().dispatchCommand(box).addErrback(self._not_carried_out)
+    def _carried_out(self, result: Any) -> Any:
+        self._calls -= 1
+        if self._is_paused and not self._is_busy:
+            # The answer goes first.
+            self._clock.callLater(0, self._go_on)
+        return result
+
+    def _go_on(self) -> None:
+        """Carry out what was held, and read on when that is done."""
+        while self._held and not self._is_busy and not self.is_closed:
+            self._take(self._held.popleft())
+        if not self._is_busy and not self.is_closed:
+            self._read_on(True)
+
+    def _read_on(self, is_reading: bool) -> None:
+        self._is_paused = not is_reading
+        transport: Any = self.transport
+        if is_reading:
+            transport.resumeProducing()
+        else:
+            transport.pauseProducing()
 
     def _not_carried_out(self, failure: Failure) -> Failure:
         if failure.check(RemoteAmpError):
@@ -82,12 +196,26 @@ class GuardedPipe(Pipe):
         self.drop(f"{type(failure.value).__name__} in a command")
         return Failure(RemoteAmpError(UNKNOWN_ERROR_CODE, "not carried out"))
 
-    def unhandledError(self, failure: Failure) -> None:
-        """Hang up on whoever sent what a command does not expect, without a traceback."""
-        self.drop(f"{type(failure.value).__name__} in what it sent")
-
     def _may_come(self) -> bool:
         now = time.monotonic()
         self._allowance = min(BOX_BURST, self._allowance + (now - self._counted_at) * BOX_RATE) - 1
         self._counted_at = now
         return self._allowance >= 0
+
+    def _wait(self, seconds: float) -> None:
+        """Give the other end so many seconds from now."""
+        _cancel(self._deadline)
+        self._deadline = self._clock.callLater(seconds, self.drop, "did not say in time who it is")
+
+    def _stop_waiting(self) -> None:
+        self._held.clear()
+        _cancel(self._deadline)
+        _cancel(self._unread)
+
+
+def _cancel(timer: Timer | None) -> None:
+    if timer is not None and timer.active():
+        timer.cancel()
+
+
+classImplements(GuardedPipe, IPushProducer)

@@ -12,19 +12,17 @@ from twisted.internet.protocol import Factory, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import classImplements
 
-from txqueue.clock import Clock, Timer
+from txqueue.clock import Clock
+from txqueue.wire.admission import Admission
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.guard import GuardedPipe
-from txqueue.wire.peer_commands import Hello, Report, Steal, Take, Wake
+from txqueue.wire.guard import INTRODUCTION, GuardedPipe
+from txqueue.wire.peer_commands import Hello, Kept, Lives, Report, Steal, Take, Wake
 from txqueue.wire.pipe import PipeFactory, closed
 from txqueue.wire.tls import NODE, peer_name
 
 __all__ = ["Host", "PeerPipe", "PeerServer", "dialled"]
 
-# Seconds for the handshake and the first command.
-INTRODUCTION = 5
-# Who comes beyond these is not answered: strangers, and all together.
-MOST_STRANGERS, MOST_PEERS = 32, 1_024
+MOST_PEERS = 1_024
 
 
 class Host(Protocol):
@@ -46,6 +44,12 @@ class Host(Protocol):
 
     def woken(self, pipe: PeerPipe) -> dict[str, object]:
         """A peer says that there may be work."""
+
+    def sounded(self, pipe: PeerPipe) -> dict[str, object]:
+        """A peer asks whether this node lives."""
+
+    def kept_for(self, pipe: PeerPipe) -> dict[str, object]:
+        """A peer has renewed this node's lease, because it answered."""
 
     def left(self, pipe: PeerPipe) -> None:
         """The connection is gone."""
@@ -72,28 +76,27 @@ class PeerPipe(GuardedPipe):
         is_secure: bool,
         stands: Deferred[None] | None = None,
     ) -> None:
-        self._clock = clock
         self._host = host
         self._is_secure = is_secure
         self._stands = stands
-        self._deadline: Timer | None = None
         self.certified: str | None = None
         super().__init__(
+            clock,
             {
                 Hello: partial(host.greeted, self),
                 Report: partial(host.reported, self),
                 Take: partial(host.handed, self),
                 Steal: partial(host.asked, self),
                 Wake: partial(host.woken, self),
+                Lives: partial(host.sounded, self),
+                Kept: partial(host.kept_for, self),
             },
             lost=self._gone,
         )
 
     def connectionMade(self) -> None:
         """Give the other end some seconds to say who it is."""
-        self._deadline = self._clock.callLater(
-            INTRODUCTION, self.drop, "did not say in time who it is"
-        )
+        super().connectionMade()
         if not self._is_secure:
             self._ready()
 
@@ -106,11 +109,6 @@ class PeerPipe(GuardedPipe):
         self.certified = named[1]
         self._ready()
 
-    def introduce(self) -> None:
-        """From now on the other end is known and may say anything."""
-        self.is_known = True
-        self._stop_waiting()
-
     def locateResponder(self, name: bytes) -> Any:
         """Find what carries out a command: of a stranger only the first."""
         if not self.is_known and name != Hello.commandName:
@@ -120,20 +118,18 @@ class PeerPipe(GuardedPipe):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Tell who waits."""
-        self._stop_waiting()
         stands, self._stands = self._stands, None
         super().connectionLost(reason)
         if stands is not None:
             stands.errback(closed(reason))
 
     def _ready(self) -> None:
+        if self.is_closed:
+            return
+        self.watch_reading()
         stands, self._stands = self._stands, None
         if stands is not None:
             stands.callback(None)
-
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None and self._deadline.active():
-            self._deadline.cancel()
 
     def _gone(self) -> None:
         self._host.left(self)
@@ -155,25 +151,23 @@ class PeerServer(Factory):
 
     def __init__(self, clock: Clock, host: Host, *, is_secure: bool) -> None:
         self._make: Callable[[], PeerPipe] = partial(PeerPipe, clock, host, is_secure=is_secure)
-        self._pipes: set[PeerPipe] = set()
+        self._admission = Admission(MOST_PEERS)
 
-    def buildProtocol(self, addr: IAddress | None) -> PeerPipe | None:  # noqa: ARG002 - Twisted's
+    def buildProtocol(self, addr: IAddress | None) -> PeerPipe | None:
         """Return a new pipe, or None when there are enough."""
-        strangers = sum(not pipe.is_known for pipe in self._pipes)
-        if strangers >= MOST_STRANGERS or len(self._pipes) >= MOST_PEERS:
+        if self._admission.is_full:
             return None
         pipe = self._make()
-        self._pipes.add(pipe)
+        self._admission.admit(pipe, addr)
         return pipe
 
     def forget(self, pipe: PeerPipe) -> None:
         """A connection is gone."""
-        self._pipes.discard(pipe)
+        self._admission.forget(pipe)
 
     def hang_up(self) -> None:
         """Close all connections."""
-        for pipe in list(self._pipes):
-            pipe.close()
+        self._admission.hang_up()
 
 
 async def dialled(reactor: Any, endpoint: Endpoint, host: Host) -> PeerPipe:

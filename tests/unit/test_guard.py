@@ -1,0 +1,236 @@
+"""What a guarded end of a connection takes from somebody who hangs, lies or floods."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.protocols import amp
+from twisted.python.failure import Failure
+
+from txqueue.wire import guard
+from txqueue.wire.admission import crowded_out
+from txqueue.wire.certified import IDLE, CertifiedPipe, UncertifiedPipe
+from txqueue.wire.guard import GuardedPipe
+from txqueue.wire.text import LongText
+
+
+class Say(amp.Command):
+    """Something with an answer."""
+
+    arguments = [(b"text", LongText())]
+    response = [(b"text", LongText())]
+
+
+class Transport(StringTransport):
+    """A connection whose other end reads only when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_aborted = False
+        self.is_reading = True
+
+    def abortConnection(self) -> None:
+        """Remember that it was hung up."""
+        self.is_aborted = True
+
+    def pauseProducing(self) -> None:
+        """Read no more."""
+        self.is_reading = False
+
+    def resumeProducing(self) -> None:
+        """Read again."""
+        self.is_reading = True
+
+
+class End:
+    """A guarded end, and what it was asked to do."""
+
+    def __init__(self, kind: type[GuardedPipe] = GuardedPipe) -> None:
+        self.clock = Clock()
+        self.said: list[str] = []
+        self.answer: Any = {"text": "yes"}
+        self.pipe = kind(self.clock, {Say: self._say}, lost=lambda: None)
+        self.transport = Transport()
+        wire: Any = self.transport
+        self.pipe.makeConnection(wire)
+
+    def _say(self, text: str) -> Any:
+        self.said.append(text)
+        return self.answer
+
+    def known(self) -> "End":
+        """Let the other end have shown who it is."""
+        self.pipe.introduce()
+        self.pipe.watch_reading()
+        return self
+
+    def gets(self, data: bytes) -> "End":
+        """Receive bytes."""
+        self.pipe.dataReceived(data)
+        return self
+
+    @property
+    def fate(self) -> str | None:
+        """Why it hung up; None if it did not."""
+        assert self.transport.is_aborted == (self.pipe.why_dropped is not None)
+        return self.pipe.why_dropped
+
+    def lost(self) -> None:
+        """Lose the connection; nothing is left of it."""
+        self.pipe.connectionLost(Failure(ConnectionDone()))
+        assert self.clock.getDelayedCalls() == []
+
+
+def box(**values: bytes) -> bytes:
+    """A box as it goes over the wire."""
+    serialised: bytes = amp.AmpBox({k.encode(): v for k, v in values.items()}).serialize()
+    return serialised
+
+
+def ask(number: int, text: bytes = b"?") -> bytes:
+    """A command that wants an answer."""
+    return box(_ask=b"%d" % number, _command=Say.commandName, text=text)
+
+
+def test_a_stranger_has_some_seconds() -> None:
+    """To show who it is; whoever has shown it may be silent."""
+    silent, known = End(), End().known()
+    for end in (silent, known):
+        end.clock.advance(guard.INTRODUCTION)
+    assert (silent.fate, known.fate) == ("did not say in time who it is", None)
+    silent.lost()
+    known.lost()
+
+
+def test_a_stranger_s_box_is_small() -> None:
+    """Where somebody known may say more; its end need not be read to know."""
+    text = b"x" * guard.STRANGER_BOX
+    assert End().gets(ask(1, text)[:-2]).fate == "sent too large a box"
+    known = End().known().gets(ask(1, text))
+    assert (known.fate, known.said) == (None, [text.decode()])
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_box_has_few_keys(is_known: bool) -> None:
+    """Each costs memory, however short it is."""
+    end = End().known() if is_known else End()
+    most = guard.MOST_KEYS if is_known else guard.STRANGER_KEYS
+    keys = {f"k{number}": b"" for number in range(most - 3)}
+    fits = box(_ask=b"1", _command=Say.commandName, text=b"", **keys)
+    assert end.gets(fits).fate is None
+    more = {f"k{number}": b"" for number in range(most + 1)}
+    assert end.gets(box(**more)).fate == "sent too large a box"
+    assert end.said == [""]
+
+
+def test_more_boxes_than_anybody_needs_end_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those before are carried out."""
+    monkeypatch.setattr(GuardedPipe, "_allowance", 5.0)
+    monkeypatch.setattr(guard, "BOX_BURST", 5.0)
+    monkeypatch.setattr(guard, "BOX_RATE", 0.0)
+    end = End().known()
+    end.pipe._counted_at = 0.0
+    end.gets(b"".join(ask(number) for number in range(9)))
+    assert (end.fate, len(end.said)) == ("sent too many boxes", 5)
+
+
+def test_calls_beyond_a_number_wait_until_others_are_answered() -> None:
+    """All are answered, and nothing is read meanwhile."""
+    end = End().known()
+    answers: list[Deferred[dict[str, str]]] = []
+
+    def say(text: str) -> Deferred[dict[str, str]]:
+        end.said.append(text)
+        answers.append(Deferred())
+        return answers[-1]
+
+    end.pipe.learn({Say: say})
+    end.gets(b"".join(ask(number) for number in range(guard.MOST_CALLS + 3)))
+    assert (len(end.said), end.transport.is_reading) == (guard.MOST_CALLS, False)
+    while answers:
+        answers.pop().callback({"text": "yes"})
+        end.clock.advance(0)
+    assert (len(end.said), end.transport.is_reading) == (guard.MOST_CALLS + 3, True)
+    assert end.transport.value().count(b"_answer") == guard.MOST_CALLS + 3
+    end.lost()
+
+
+def test_who_does_not_read_gets_no_more() -> None:
+    """What it asks waits, unread; once it reads, all is answered."""
+    end = End().known()
+    end.pipe.pauseProducing()
+    end.gets(b"".join(ask(number) for number in range(9)))
+    assert (end.said, end.transport.is_reading) == ([], False)
+    end.pipe.resumeProducing()
+    assert (len(end.said), end.transport.is_reading) == (9, True)
+    end.clock.advance(2 * guard.UNREAD)
+    assert end.fate is None
+    end.lost()
+
+
+def test_who_never_reads_is_hung_up_on() -> None:
+    """After some seconds."""
+    end = End().known()
+    end.pipe.pauseProducing()
+    end.clock.advance(guard.UNREAD)
+    assert end.fate == "does not read what it is sent"
+    end.lost()
+
+
+def test_a_port_without_tls_closes_idle_connections() -> None:
+    """Of whoever says nothing soon, of whoever has said something later."""
+    silent, other = End(UncertifiedPipe), End(UncertifiedPipe)
+    other.gets(ask(1))
+    for end in (silent, other):
+        end.clock.advance(guard.INTRODUCTION)
+    assert (silent.fate is None, other.fate) == (False, None)
+    other.clock.advance(IDLE)
+    assert other.fate == "did not say in time who it is"
+
+
+def test_nothing_is_carried_out_before_a_certificate_is_shown() -> None:
+    """Neither a command nor one of AMP's own."""
+    for data in (ask(1), box(_ask=b"1", _command=b"StartTLS")):
+        end = End(CertifiedPipe).gets(data)
+        assert (end.fate, end.said) == ("spoke before it showed a certificate", [])
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1))
+def test_who_crowds_is_crowded_out(addresses: list[str]) -> None:
+    """The oldest connection of an address that has the most of them."""
+    place = crowded_out(addresses)
+    crowd = addresses[place]
+    assert addresses.index(crowd) == place
+    assert addresses.count(crowd) == max(addresses.count(each) for each in addresses)
+
+
+KEYS = st.sampled_from([b"_ask", b"_command", b"_answer", b"_error", b"text", b"text.1", b"k"])
+VALUES = st.one_of(st.binary(max_size=40), st.sampled_from([b"1", Say.commandName, b"\xff"]))
+BOXES = st.dictionaries(KEYS, VALUES, min_size=1).map(lambda box: amp.AmpBox(box).serialize())
+
+
+@given(data=st.lists(st.one_of(st.binary(), BOXES)).map(b"".join), is_known=st.booleans())
+def test_whatever_comes_is_answered_or_ends_the_connection(data: bytes, is_known: bool) -> None:
+    """No exception, no traceback in the log, nothing kept but one box."""
+    end = End().known() if is_known else End()
+    end.gets(data)
+    kept = len(end.pipe.recvd) + sum(map(len, end.pipe._currentBox or {}))
+    assert kept <= len(data)
+    assert end.fate is None or end.pipe.is_closed
+    end.lost()
+
+
+@given(data=st.data())
+def test_a_command_that_was_tampered_with(data: Any) -> None:
+    """One byte is another: it is carried out, refused, or the connection ends."""
+    whole = bytearray(ask(1, b"text") + ask(2, b"more"))
+    place = data.draw(st.integers(0, len(whole) - 1))
+    whole[place] = data.draw(st.integers(0, 255))
+    end = End().known().gets(bytes(whole))
+    assert len(end.said) <= 2
+    end.lost()
