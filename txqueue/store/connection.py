@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.internet.defer import CancelledError, Deferred
 from txpostgres import txpostgres
 
 from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.store.failures import translated, translation
+from txqueue.store.hosts import Attempt, attempts
 
 __all__ = ["Connection"]
-
-CONNECT_TIMEOUT = 10.0
 
 
 class Connection:
@@ -40,22 +40,56 @@ class Connection:
         return self._is_broken or driver is None or bool(driver.closed)
 
     async def open(self, dsn: str) -> Connection:
-        """Connect.
+        """Connect, to the first of the DSN's hosts that is as the DSN wants it.
 
         Raises:
-            DatabaseUnavailable: When the server refuses or does not answer in time.
+            DatabaseUnavailable: When no server is, or none answers in time.
         """
+        with translated():
+            *others, last = attempts(dsn)
+        for attempt in others:
+            with suppress(DatabaseUnavailable):
+                return await self._open(attempt)
+        return await self._open(last)
+
+    async def _open(self, attempt: Attempt) -> Connection:
+        self._driver = txpostgres.Connection(self._reactor)
+        is_late = False
+
+        def late() -> None:
+            nonlocal is_late
+            is_late = True
+            self.close()
+
+        timer = self._reactor.callLater(attempt.patience, late)
         try:
             with translated():
-                opening = self._driver.connect(dsn, application_name=self._application_name)
-                await opening.addTimeout(CONNECT_TIMEOUT, self._reactor)
-        except (TimeoutError, CancelledError):
-            self.close()
+                await self._connecting(attempt)
+        except DatabaseUnavailable:
+            if not is_late:
+                raise
             raise DatabaseUnavailable(
-                f"the database did not answer within {CONNECT_TIMEOUT:g} s",
+                f"the database did not answer within {attempt.patience:g} s",
                 "check the DSN and the network",
             ) from None
+        finally:
+            if timer.active():
+                timer.cancel()
         return self
+
+    def _connecting(self, attempt: Attempt) -> Deferred[Any]:
+        """Connect; the driver itself can cancel no attempt that is under way."""
+        parameters = {**attempt.parameters, "application_name": self._application_name}
+
+        def cancel(connecting: Deferred[Any]) -> None:
+            connecting.errback(CancelledError())
+            self.close()
+
+        connecting = Deferred[Any](cancel)
+        self._driver.connect(**parameters).addBoth(
+            lambda result: None if connecting.called else connecting.callback(result)
+        )
+        return connecting
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows, an empty list if it has none.

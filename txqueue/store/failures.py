@@ -56,6 +56,12 @@ def _of_the_server(error: psycopg2.Error) -> BaseException:
         return ConfigurationError(
             "the DSN is not valid", "give a libpq URI or keyword string (--dsn, TXQUEUE_DSN)"
         )
+    if code == errorcodes.READ_ONLY_SQL_TRANSACTION:
+        # Once the primary, now a standby: the connection is given up, the next may find another.
+        return DatabaseUnavailable(
+            f"the server takes no writes: {_primary(error)}",
+            "is it a standby? name all hosts in the DSN, with target_session_attrs=read-write",
+        )
     return _unavailable(error) if _is_lost(error) else error
 
 
@@ -76,9 +82,8 @@ def is_passing(error: BaseException) -> bool:
         return True
     if not isinstance(error, psycopg2.Error):
         return False
-    is_read_only = error.pgcode == errorcodes.READ_ONLY_SQL_TRANSACTION
     is_too_large = (error.pgcode or "").startswith(errorcodes.CLASS_PROGRAM_LIMIT_EXCEEDED)
-    return is_read_only or (isinstance(error, psycopg2.OperationalError) and not is_too_large)
+    return isinstance(error, psycopg2.OperationalError) and not is_too_large
 
 
 def _primary(error: psycopg2.Error) -> str:

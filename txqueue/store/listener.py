@@ -9,6 +9,9 @@ from txqueue.store.connection import Connection
 
 __all__ = ["Listener"]
 
+# Seconds after which a statement without an answer is held for lost.
+PATIENCE = 10.0
+
 
 class Listener:
     """A connection that listens on one channel.
@@ -36,7 +39,7 @@ class Listener:
         if self._connection is not None and not self._connection.is_dead:
             return False
         self.close()
-        connection = await Connection(self._reactor, "txqueue listener").open(self._dsn)
+        connection = await Connection(self._reactor, "txqueue listener", PATIENCE).open(self._dsn)
         self._connection = connection
         await connection.query(f'listen "{self._channel}"')
         connection.on_notify(self._receive)

@@ -29,10 +29,12 @@ def main() -> None:
     from twisted.internet import reactor as running
     from twisted.logger import globalLogBeginner, textFileLogObserver
 
+    from txqueue.clock import keep_steady
     from txqueue.worker.service import WorkerProcess
 
     # zope's interfaces cannot be checked by mypy
     reactor: Any = running
+    keep_steady(reactor)
     observer: Any = textFileLogObserver(sys.stderr)
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
     Thread(target=_end_with_master, args=(os.dup(PIPE_FD),), daemon=True).start()
