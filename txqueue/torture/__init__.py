@@ -1,0 +1,1 @@
+"""Faults on purpose, and whether the queue keeps its promises under them."""

@@ -1,0 +1,307 @@
+"""Decides from a history whether the queue has kept its promises: one function an invariant."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from attrs import frozen
+
+from txqueue.torture.figures import duplicates
+from txqueue.torture.history import Fault, FinalJob, History, Run
+
+__all__ = ["INVARIANTS", "Violation", "check"]
+
+DRAINED_WITHIN = 60.0
+# A worker looks at the expiry and then begins; a start later than this was not looked at.
+EXPIRY_MARGIN = 0.5
+# A process that is stopped just as it begins a job begins it when it goes on, whatever has changed.
+WAKING = 0.25
+FINAL = ("done", "failed", "cancelled")
+MOST_SHOWN = 20
+
+
+@frozen
+class Violation:
+    """One promise that was not kept.
+
+    Attributes:
+        invariant: Which: I1 to I10, fault, expected or run.
+        text: What happened.
+    """
+
+    invariant: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.text}"
+
+
+def check(history: History) -> list[Violation]:
+    """Return all that a history shows not to be as promised; nothing if it is in order."""
+    return [
+        Violation(name, text)
+        for name, invariant in INVARIANTS
+        for text in _first(list(invariant(history)))
+    ]
+
+
+def _first(texts: list[str]) -> list[str]:
+    """Keep a list readable: one cause may show in thousands of jobs."""
+    more = len(texts) - MOST_SHOWN
+    return texts if more <= 0 else [*texts[:MOST_SHOWN], f"and {more} more like these"]
+
+
+def nothing_lost(history: History) -> Iterator[str]:
+    """I1: every acknowledged enqueue ends done at least once, or visibly failed or cancelled."""
+    by_job = history.runs_by_job()
+    for enqueue in history.enqueues.values():
+        if enqueue.outcome == "acknowledged" and enqueue.job_id is not None:
+            job = history.jobs.get(enqueue.job_id)
+            if job is None:
+                yield f"job {enqueue.job_id} ({enqueue.intent}) was acknowledged and is gone"
+            elif job.intent != enqueue.intent:
+                yield f"job {job.job_id} is {job.intent}, acknowledged as {enqueue.intent}"
+    for job in history.jobs.values():
+        if job.state == "done" and not _has_ended(job, by_job.get(job.job_id, []), history):
+            yield f"job {job.job_id} ({job.intent}) is done, but no run of it came to its end"
+        if job.state in ("failed", "cancelled") and not job.error:
+            yield f"job {job.job_id} ({job.intent}) is {job.state} and does not say why"
+
+
+def _has_ended(job: FinalJob, runs: Sequence[Run], history: History) -> bool:
+    """Whether a run was done: it noted so, or its process died after its commit and before that."""
+    ends = {"returned", "committed"}
+    return any(run.how in ends for run in runs) or bool(runs and history.effects.get(job.job_id))
+
+
+def nothing_unasked(history: History) -> Iterator[str]:
+    """I2: nothing that was rolled back, refused or never attempted runs, nor is there to run."""
+    seen = {run.intent for run in history.runs}
+    seen |= {job.intent for job in history.jobs.values() if job.intent is not None}
+    for intent in sorted(seen):
+        enqueue = history.enqueues.get(intent)
+        if enqueue is None:
+            yield f"{intent} was never attempted and is there"
+        elif enqueue.outcome in ("rolled back", "refused"):
+            yield f"{intent} was {enqueue.outcome} and is there"
+    intents = Counter(job.intent for job in history.jobs.values() if job.intent is not None)
+    for intent, jobs in intents.items():
+        if jobs > 1:
+            yield f"{intent} was enqueued once and is there as {jobs} jobs"
+
+
+def nothing_early(history: History) -> Iterator[str]:
+    """I3: nothing starts before its ``not_before``, by the database's clock."""
+    for run in history.runs:
+        enqueue = history.enqueues.get(run.intent)
+        if enqueue is None or enqueue.not_before is None or run.began_at is None:
+            continue
+        if run.began_at < enqueue.not_before:
+            early = enqueue.not_before - run.began_at
+            yield f"job {run.job_id} ({run.intent}) started {early:.3f} s before its time"
+
+
+def nothing_expired(history: History) -> Iterator[str]:
+    """I4: nothing starts after a ``not_after`` that was declared as its expiry."""
+    for run in history.runs:
+        enqueue = history.enqueues.get(run.intent)
+        if enqueue is None or not enqueue.expires or enqueue.not_after is None:
+            continue
+        late = (run.began_at or 0.0) - enqueue.not_after
+        if late > EXPIRY_MARGIN and not _woke_up_starting(run, history):
+            yield f"job {run.job_id} ({run.intent}) started {late:.3f} s after its expiry"
+
+
+def groups_apart(history: History) -> Iterator[str]:
+    """I5: no two of a group run at a time, unless one was frozen past its lease."""
+    by_group: dict[str, list[tuple[float, float, Run]]] = defaultdict(list)
+    last_words = _last_words(history)
+    for run in history.runs:
+        if run.group is not None:
+            over = run.ended if run.ended is not None else _death(run, history, last_words)
+            by_group[run.group].append((run.began, over, run))
+    for group, spans in by_group.items():
+        longest: tuple[float, float, Run] | None = None
+        for span in sorted(spans, key=lambda span: span[0]):
+            if (
+                longest is not None
+                and span[0] < longest[1]
+                and not _was_frozen(longest[2], history)
+            ):
+                yield (
+                    f"jobs {longest[2].job_id} and {span[2].job_id} of group {group} overlap by"
+                    f" {longest[1] - span[0]:.3f} s ({longest[2].node}, {span[2].node})"
+                )
+            longest = span if longest is None or span[1] >= longest[1] else longest
+
+
+def _last_words(history: History) -> dict[int, float]:
+    """Return when each process noted something for the last time: then it was alive."""
+    said: dict[int, float] = {}
+    for run in history.runs:
+        said[run.pid] = max(said.get(run.pid, 0.0), run.began, run.ended or 0.0)
+    return said
+
+
+def _death(run: Run, history: History, last_words: dict[int, float]) -> float:
+    """Return until when a run that noted no end went on for certain."""
+    kills = [
+        fault.began
+        for fault in history.faults
+        if fault.is_killing and run.pid in fault.pids and fault.began >= run.began
+    ]
+    return min(kills, default=last_words[run.pid])
+
+
+def _was_frozen(run: Run, history: History) -> bool:
+    """Whether its process was stopped past its lease before the run was over."""
+    return any(
+        fault.frozen
+        and run.pid in fault.pids
+        and fault.ended - fault.began >= history.lease
+        and fault.ended >= run.began
+        and (run.ended is None or run.ended >= fault.began)
+        for fault in history.faults
+    )
+
+
+def no_stale_commit(history: History) -> Iterator[str]:
+    """I5: no run commits anything once its job was assigned anew."""
+    for job_id, runs in history.runs_by_job().items():
+        job = history.jobs.get(job_id)
+        if job is not None and job.state == "done" and job.assignment is not None:
+            newer = max(run.assignment for run in runs)
+            if job.assignment < newer and not _is_after_completion(job, runs):
+                yield f"job {job_id} was completed under {job.assignment}, {newer} had it"
+        for run in runs:
+            if run.how == "committed" and run.ended is not None:
+                before = [it for it in runs if it.began < run.ended]
+                newest = max(it.assignment for it in before)
+                if run.assignment < newest:
+                    yield f"job {job_id} committed under {run.assignment}, {newest} had it"
+
+
+def _is_after_completion(job: FinalJob, runs: Sequence[Run]) -> bool:
+    """Whether all newer runs began after the job was completed: that is another promise broken."""
+    newer = [run for run in runs if run.assignment > (job.assignment or 0)]
+    return all(_follows(run, job, runs) for run in newer)
+
+
+def nothing_after_completion(history: History) -> Iterator[str]:
+    """I6: nothing starts after its completion was acknowledged."""
+    for job_id, runs in history.runs_by_job().items():
+        job = history.jobs.get(job_id)
+        for run in runs:
+            if job and _follows(run, job, runs) and not _woke_up_starting(run, history):
+                yield f"job {job_id} ({run.intent}) started on {run.node} after it was completed"
+
+
+def _follows(run: Run, job: FinalJob, runs: Sequence[Run]) -> bool:
+    """Whether a run began after its job was completed, by the row or by a commit noted before."""
+    if job.state == "done" and job.finished_at is not None and run.began_at is not None:
+        if run.began_at > job.finished_at:
+            return True
+    ends = [it.ended for it in runs if it.how == "committed" and it.ended is not None]
+    return any(run.began > end for end in ends)
+
+
+def duplicates_have_cause(history: History) -> Iterator[str]:
+    """I7: only what the hurt process held at a fault runs twice."""
+    for before, again in duplicates(history):
+        if not any(_explains(fault, before, again) for fault in history.faults):
+            yield (
+                f"job {again.job_id} ({again.intent}) ran again on {again.node}: its run on"
+                f" {before.node} {before.how or 'did not end'}, and no fault had hurt that"
+            )
+
+
+def _explains(fault: Fault, before: Run, again: Run) -> bool:
+    """Whether a fault may have cost a run its acknowledgement."""
+    if fault.began > again.began or not fault.hurts(before.node):
+        return False
+    if fault.assigned is not None:
+        return (before.job_id, before.assignment) in fault.assigned
+    return before.began <= fault.ended
+
+
+def one_owner(history: History) -> Iterator[str]:
+    """I8: a job starts once under each token, and its tokens grow."""
+    for job_id, runs in history.runs_by_job().items():
+        owners: dict[int, Run] = {}
+        newest: Run | None = None
+        for run in runs:
+            if (first := owners.setdefault(run.assignment, run)) is not run:
+                yield (
+                    f"job {job_id} started twice under token {run.assignment}:"
+                    f" in {first.node} {first.pid} and {run.node} {run.pid}"
+                )
+            stale = newest is not None and run.assignment < newest.assignment
+            if stale and not _woke_up_starting(run, history):
+                yield f"job {job_id} started on {run.node} under a token that was out"
+            newest = run if newest is None or not stale else newest
+
+
+def _woke_up_starting(run: Run, history: History) -> bool:
+    """Whether this is the one start that a stopped process may have been in the middle of."""
+    for fault in history.faults:
+        if fault.frozen and run.pid in fault.pids:
+            woken = [
+                it
+                for it in history.runs
+                if it.pid == run.pid and fault.ended <= it.began <= fault.ended + WAKING
+            ]
+            if run in woken[:1]:
+                return True
+    return False
+
+
+def effects_once(history: History) -> Iterator[str]:
+    """I9: a job completed inside its own transaction has exactly one effect, any other none."""
+    committing = {run.job_id for run in history.runs if run.how == "committed"}
+    kinds = {each.intent for each in history.enqueues.values() if each.kind.startswith("effect")}
+    for job in history.jobs.values():
+        effects = history.effects.get(job.job_id, 0)
+        is_own = job.intent in kinds or job.job_id in committing
+        wanted = 1 if is_own and job.state == "done" else 0
+        if effects != wanted:
+            yield f"job {job.job_id} ({job.intent}) is {job.state} with {effects} effects"
+    for job_id in history.effects.keys() - history.jobs.keys():
+        yield f"job {job_id} is not there and has effects"
+
+
+def backlog_drains(history: History) -> Iterator[str]:
+    """I10: once all faults are over, nothing is left to do within a minute."""
+    if (drain := history.drain) is None:
+        yield "the run did not come to its end"
+        return
+    if drain.left:
+        yield f"{drain.left} jobs were left {drain.ended - drain.healed:.1f} s after the faults"
+    elif drain.ended - drain.healed > DRAINED_WITHIN:
+        yield f"the backlog took {drain.ended - drain.healed:.1f} s to drain"
+    left = Counter(job.state for job in history.jobs.values() if job.state not in FINAL)
+    if left and not drain.left:
+        yield f"jobs came back after the end: {dict(left)}"
+
+
+def faults_happened(history: History) -> Iterator[str]:
+    """A run in which a fault did not really happen shows nothing."""
+    for fault in history.faults:
+        if not fault.evidence:
+            yield f"nothing shows that this happened: {fault.kind}"
+
+
+INVARIANTS = (
+    ("I1", nothing_lost),
+    ("I2", nothing_unasked),
+    ("I3", nothing_early),
+    ("I4", nothing_expired),
+    ("I5", groups_apart),
+    ("I5", no_stale_commit),
+    ("I6", nothing_after_completion),
+    ("I7", duplicates_have_cause),
+    ("I8", one_owner),
+    ("I9", effects_once),
+    ("I10", backlog_drains),
+    ("fault", faults_happened),
+)

@@ -1,0 +1,208 @@
+"""``python -m txqueue.torture.client``: an application that enqueues, and writes down what came."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field, frozen
+from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.task import deferLater, react
+
+from txqueue.client.queue import WorkQueue
+from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused, TxqueueError
+from txqueue.torture.recorder import Recorder, recorder
+from txqueue.torture.work import KINDS, Draw, Order
+
+__all__ = ["main"]
+
+# So many may be under way; at the end they are given so long, seconds, and each at most so long.
+MOST_UNDER_WAY = 50
+GRACE = 10.0
+PATIENCE = 20.0
+ASK_EVERY = 0.25
+SURE = (Refused, InvalidWork)
+
+
+class RolledBack(Exception):
+    """Rolls a transaction back."""
+
+
+@frozen
+class Plan:
+    """What a client does: what standard input said.
+
+    Attributes:
+        name: The beginning of its intents.
+        kinds: What it enqueues, in turn; a number after a colon goes to the kind.
+        rate: Enqueues a second.
+        count: How many in all; None until it is stopped.
+        node: The node to join; empty for none.
+        app: Modules that register more kinds.
+    """
+
+    name: str
+    kinds: list[str]
+    rate: float
+    count: int | None = None
+    node: str = ""
+    app: list[str] = field(factory=list)
+
+
+@define
+class Client:
+    """Enqueues by a plan.
+
+    Args:
+        reactor: The running one.
+        plan: What to do.
+        diary: Where it is written down.
+        queue: Where to enqueue.
+        offset: The database's clock less the host's monotonic one.
+    """
+
+    reactor: Any
+    plan: Plan
+    diary: Recorder
+    queue: WorkQueue
+    offset: float
+    is_stopping: bool = False
+    under_way: set[Deferred[None]] = field(factory=set)
+
+    async def run(self) -> None:
+        """Enqueue until all is done or it is told to stop; then wait for what is under way."""
+        began, number = time.monotonic(), 0
+        while not self.is_stopping and number != self.plan.count:
+            due = began + number / self.plan.rate
+            await deferLater(self.reactor, max(0.0, due - time.monotonic()))
+            if len(self.under_way) >= MOST_UNDER_WAY:
+                began += 1 / self.plan.rate
+                continue
+            self._begin(number)
+            number += 1
+        await self._finish()
+
+    def stop(self) -> None:
+        """Enqueue no more."""
+        self.is_stopping = True
+
+    def _begin(self, number: int) -> None:
+        name, _, value = self.plan.kinds[number % len(self.plan.kinds)].partition(":")
+        intent = f"{self.plan.name}-{number}"
+        now = time.monotonic() + self.offset
+        draw = Draw(intent, number, now, float(value) if value else None)
+        running = Deferred.fromCoroutine(self._enqueue(name, draw))
+        self.under_way.add(running)
+        running.addBoth(lambda _: self.under_way.discard(running))
+
+    async def _finish(self) -> None:
+        pending = list(self.under_way)
+        if pending:
+            ended = gatherResults(pending, consumeErrors=True)
+            ended.addTimeout(GRACE, self.reactor)
+            ended.addErrback(lambda _: None)
+            await ended
+
+    async def _enqueue(self, name: str, draw: Draw) -> None:
+        order = KINDS[name](draw)
+        self.diary.write("enqueue", outcome="attempted", kind=name, **_asked(draw.intent, order))
+        trying = Deferred.fromCoroutine(self._carry_out(order)).addTimeout(PATIENCE, self.reactor)
+        outcome, job_id, said = "unknown", None, None
+        try:
+            job_id = await trying
+            outcome = "acknowledged"
+        except RolledBack:
+            outcome = "rolled back"
+        except SURE:
+            outcome = "refused"
+        except (DatabaseUnavailable, CancelledError, Exception) as error:
+            # Whatever broke may have broken after the commit.
+            said = f"{type(error).__name__}: {error}"[:300]
+        told = {"intent": draw.intent, "outcome": outcome, "job_id": job_id}
+        self.diary.write("enqueue", **told, said=said)
+
+    async def _carry_out(self, order: Order) -> int:
+        options: Any = order.options
+        if order.way == "plain" or order.way == "refuse":
+            return await self.queue.enqueue(order.work, **options)
+        async with self.queue.transaction() as txn:
+            job_id = await txn.enqueue(order.work, **options)
+            if order.way == "roll back":
+                raise RolledBack
+        return job_id
+
+
+def _asked(intent: str, order: Order) -> dict[str, Any]:
+    """Return what is written down of an order before it is tried."""
+    moments = {name: order.options.get(name) for name in ("not_before", "not_after")}
+    stamps = {name: moment and moment.timestamp() for name, moment in moments.items()}
+    expires = order.options.get("expires", getattr(order.work, "expires", False))
+    group = order.options.get("group") or order.work.group
+    return {"intent": intent, "group": group, "expires": bool(expires), **stamps}
+
+
+async def _connected(reactor: Any, plan: Plan, is_over: Callable[[], bool]) -> WorkQueue | None:
+    """Connect, however long the database is away."""
+    while not is_over():
+        try:
+            return await WorkQueue.connect(node=plan.node)
+        except TxqueueError:
+            await deferLater(reactor, ASK_EVERY)
+    return None
+
+
+async def _clock_offset(reactor: Any, diary: Recorder, is_over: Callable[[], bool]) -> float:
+    while (at := diary.at()) is None and not is_over():
+        await deferLater(reactor, ASK_EVERY)
+    return (at or time.time()) - time.monotonic()
+
+
+async def run(reactor: Any, plan: Plan) -> None:
+    """Do what a plan says until SIGTERM.
+
+    Args:
+        reactor: The running one.
+        plan: What to do.
+    """
+    diary, ended = recorder("client"), Deferred[None]()
+    stops: list[Callable[[], None]] = []
+
+    def stop(*_: object) -> None:
+        if not ended.called:
+            ended.callback(None)
+        for each in stops:
+            each()
+
+    # The reactor sets its own handlers as it starts.
+    await deferLater(reactor, 0)
+    signal.signal(signal.SIGTERM, lambda *_: reactor.callFromThread(stop))
+    offset = await _clock_offset(reactor, diary, lambda: ended.called)
+    queue = await _connected(reactor, plan, lambda: ended.called)
+    if queue is None:
+        return
+    client = Client(reactor, plan, diary, queue, offset)
+    stops.append(client.stop)
+    if not ended.called:
+        diary.write("up", client=plan.name, pid=os.getpid())
+        await client.run()
+    await queue.close()
+    diary.close()
+
+
+def main() -> None:
+    """Do what standard input says."""
+    plan = Plan(**json.load(sys.stdin))
+    sys.path.insert(0, "")
+    for module in plan.app:
+        importlib.import_module(module)
+    react(lambda reactor: Deferred.fromCoroutine(run(reactor, plan)))
+
+
+if __name__ == "__main__":
+    main()

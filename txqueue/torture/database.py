@@ -1,0 +1,101 @@
+"""The database of a run as the run itself sees it: past all that stands between it and the nodes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from txqueue.errors import DatabaseUnavailable
+from txqueue.store.migrations import migrate
+from txqueue.store.reading import Session
+
+__all__ = ["Database"]
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+ASK_EVERY = 0.2
+
+_LIVE = "select count(*) from {schema}.job where state in ('waiting', 'ready', 'assigned')"
+_EFFECTS = "create table if not exists {schema}.torture_effect (job_id bigint, intent text)"
+_HELD = """select job.job_id, job.assignment from {schema}.job_assigned as job
+    join {schema}.node_info as node on node.incarnation = job.incarnation where node.name = any (%s)"""
+_FINAL = """select job_id, payload ->> 'intent' as intent, state::text as state, attempt, deaths, error,
+    incarnation, assignment, extract(epoch from finished_at)::float8 as finished_at from {schema}.job"""
+_COUNTS = "select job_id, count(*) from {schema}.torture_effect group by job_id"
+
+
+class Database:
+    """Asks, and asks again over a new connection when the old one was lost.
+
+    Args:
+        dsn: A libpq URI or keyword string.
+        schema: The name of txqueue's schema.
+    """
+
+    def __init__(self, dsn: str, schema: str) -> None:
+        self.dsn = dsn
+        self.schema = schema
+        self._session: Session | None = None
+
+    def prepare(self) -> None:
+        """Make the schema, and the table that handlers write their effects to."""
+        migrate(self.dsn, self.schema)
+        self.rows(_EFFECTS.format(schema=self.schema))
+
+    def session(self) -> Session:
+        """Open a connection of the caller's own."""
+        return Session(self.dsn, self.schema, "txqueue torture")
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows; it may be run twice.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer for long.
+        """
+        return self._asked("rows", sql, parameters)
+
+    def dicts(self, sql: str, parameters: Sequence[object] = ()) -> list[dict[str, Any]]:
+        """Run a statement and return its rows as dictionaries by column name."""
+        return self._asked("dicts", sql, parameters)
+
+    def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:
+        """Run a statement and return the first column of its first row."""
+        return self.rows(sql, parameters)[0][0]
+
+    def live_jobs(self) -> int:
+        """Return how many jobs wait, are ready or run."""
+        return int(self.value(_LIVE.format(schema=self.schema)))
+
+    def held_by(self, nodes: Sequence[str]) -> set[tuple[int, int]]:
+        """Return ``(job_id, assignment)`` of all that some nodes hold."""
+        rows = self.rows(_HELD.format(schema=self.schema), (list(nodes),))
+        return {(job_id, assignment) for job_id, assignment in rows}
+
+    def final_jobs(self) -> list[dict[str, Any]]:
+        """Return every job as it is now."""
+        return self.dicts(_FINAL.format(schema=self.schema))
+
+    def effects(self) -> dict[int, int]:
+        """Return how many effects each job has."""
+        return dict(self.rows(_COUNTS.format(schema=self.schema)))
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _asked(self, how: str, sql: str, parameters: Sequence[object]) -> Any:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                if self._session is None:
+                    self._session = self.session()
+                return getattr(self._session, how)(sql, parameters)
+            except DatabaseUnavailable:
+                self.close()
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(ASK_EVERY)

@@ -1,0 +1,53 @@
+"""What a history says in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from txqueue.torture.history import History, Run
+
+__all__ = ["DECLARED", "duplicates", "figures_of", "restarts"]
+
+DECLARED = frozenset({"raised", "snoozed", "cancelled", "token lost"})
+"""Ends of a run after which the job may run again by its own word."""
+
+
+def figures_of(history: History) -> dict[str, Any]:
+    """Return what every outcome tells."""
+    slowest = max(restarts(history), default=None)
+    return {
+        "enqueued": sum(each.outcome == "acknowledged" for each in history.enqueues.values()),
+        "done": sum(job.state == "done" for job in history.jobs.values()),
+        "duplicates": len(duplicates(history)),
+        "restart_seconds": None if slowest is None else round(slowest, 3),
+    }
+
+
+def duplicates(history: History) -> list[tuple[Run, Run]]:
+    """Return each run that is not its job's first and no declared retry, after the one before it."""
+    return [
+        (before, again)
+        for runs in history.runs_by_job().values()
+        for before, again in _in_token_order(runs)
+        if before.how not in DECLARED
+    ]
+
+
+def restarts(history: History) -> Iterator[float]:
+    """Return the seconds from each kill to the next start of every job that it cut short."""
+    by_job = history.runs_by_job()
+    for fault in history.faults:
+        if fault.is_killing:
+            for run in history.runs:
+                if run.pid in fault.pids and run.ended is None:
+                    yield from _next_start(by_job[run.job_id], fault.began)
+
+
+def _next_start(runs: list[Run], since: float) -> list[float]:
+    return sorted(run.began - since for run in runs if run.began > since)[:1]
+
+
+def _in_token_order(runs: list[Run]) -> Iterator[tuple[Run, Run]]:
+    ordered = sorted(runs, key=lambda run: (run.assignment, run.began))
+    return zip(ordered, ordered[1:], strict=False)

@@ -1,0 +1,250 @@
+"""What was recorded of a run: enqueues, starts and ends, faults, and how the jobs ended."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from attrs import field, fields, frozen
+
+__all__ = ["Drain", "Enqueue", "Fault", "FinalJob", "History", "Run", "lines_of", "read_history"]
+
+T = TypeVar("T")
+
+SUFFIX = ".jsonl"
+
+
+@frozen(kw_only=True)
+class Enqueue:
+    """What a client meant to enqueue, and what came of it.
+
+    Attributes:
+        intent: The client's own name for it, which the payload carries.
+        kind: Which kind of work.
+        outcome: attempted (nobody knows more), acknowledged, refused, unknown or rolled back.
+        job_id: The job's number, if the client was told.
+        not_before: Seconds since 1970 by the database's clock; None for at once.
+        not_after: The same; None for never.
+        expires: Whether ``not_after`` is an expiry.
+        group: Its group.
+        mono: When it was tried, by the host's monotonic clock.
+    """
+
+    intent: str
+    kind: str = ""
+    outcome: str = "attempted"
+    job_id: int | None = None
+    not_before: float | None = None
+    not_after: float | None = None
+    expires: bool = False
+    group: str | None = None
+    mono: float = 0.0
+
+
+@frozen(kw_only=True)
+class Run:
+    """One run of a job, from the start that its handler noted to the end, if it came to one.
+
+    Attributes:
+        began: When it began, by the host's monotonic clock.
+        began_at: The same by the database's clock; None if that did not answer.
+        ended: When it ended; None if its process did not live to note it.
+        how: returned, raised, committed, token lost, cancelled or snoozed; None without an end.
+    """
+
+    intent: str
+    job_id: int
+    attempt: int
+    incarnation: int
+    assignment: int
+    node: str
+    pid: int
+    group: str | None = None
+    began: float
+    began_at: float | None = None
+    ended: float | None = None
+    how: str | None = None
+
+
+@frozen(kw_only=True)
+class Fault:
+    """One fault that was done on purpose.
+
+    Attributes:
+        nodes: The nodes that it hurt; None for all.
+        pids: The processes that it hurt.
+        frozen: Whether it stopped processes that went on later.
+        began: When, by the host's monotonic clock.
+        ended: When it was over.
+        evidence: What shows that it really happened; empty if nothing does.
+        assigned: ``(job_id, assignment)`` of all that the nodes held at that very moment; None if
+            nobody looked, or they went on meanwhile.
+    """
+
+    kind: str
+    nodes: tuple[str, ...] | None = None
+    pids: frozenset[int] = frozenset()
+    frozen: bool = False
+    began: float
+    ended: float
+    evidence: str = ""
+    assigned: frozenset[tuple[int, int]] | None = None
+
+    @property
+    def is_killing(self) -> bool:
+        """Whether its processes died at it."""
+        return "kill" in self.kind
+
+    def hurts(self, node: str) -> bool:
+        """Whether it hurt a node."""
+        return self.nodes is None or node in self.nodes
+
+
+@frozen(kw_only=True)
+class FinalJob:
+    """A job's row at the end. ``finished_at`` is in seconds since 1970 by the database's clock."""
+
+    job_id: int
+    intent: str | None
+    state: str
+    finished_at: float | None = None
+    attempt: int = 0
+    deaths: int = 0
+    error: str | None = None
+    incarnation: int | None = None
+    assignment: int | None = None
+
+
+@frozen(kw_only=True)
+class Drain:
+    """How the run came to its end.
+
+    Attributes:
+        healed: When the last fault was over and no client enqueued any more.
+        ended: When nothing was left, or nobody waited any longer.
+        left: How many jobs were still waiting, ready or assigned.
+    """
+
+    healed: float
+    ended: float
+    left: int
+
+
+@frozen(kw_only=True)
+class History:
+    """All that is known of a run.
+
+    Attributes:
+        enqueues: By intent.
+        runs: In the order in which they began.
+        faults: In the order in which they began.
+        jobs: The rows at the end, by number.
+        effects: How many rows each job has written in the transaction that completed it.
+        drain: How it ended; None if it never came to it.
+        lease: Seconds after which a silent node is held for dead.
+    """
+
+    enqueues: Mapping[str, Enqueue] = field(factory=dict)
+    runs: tuple[Run, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    jobs: Mapping[int, FinalJob] = field(factory=dict)
+    effects: Mapping[int, int] = field(factory=dict)
+    drain: Drain | None = None
+    lease: float = 10.0
+
+    def runs_by_job(self) -> dict[int, list[Run]]:
+        """The runs of each job, in the order in which they began."""
+        found: dict[int, list[Run]] = defaultdict(list)
+        for run in self.runs:
+            found[run.job_id].append(run)
+        return found
+
+
+def lines_of(folder: Path) -> Iterator[dict[str, Any]]:
+    """Return every line that was recorded in a folder; what a killed process half wrote is none."""
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        for text in path.read_text("utf-8", "replace").splitlines():
+            try:
+                yield json.loads(text)
+            except ValueError:
+                continue
+
+
+def read_history(
+    lines: Iterable[Mapping[str, Any]],
+    jobs: Iterable[Mapping[str, Any]],
+    effects: Mapping[int, int],
+    lease: float,
+) -> History:
+    """Put a history together.
+
+    Args:
+        lines: What was recorded.
+        jobs: The rows of the jobs at the end.
+        effects: How many effects each job has.
+        lease: The nodes' lease, seconds.
+    """
+    by_kind: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for line in lines:
+        by_kind[line["what"]].append(line)
+    drains = [_made(Drain, line) for line in by_kind["drain"]]
+    return History(
+        enqueues=_enqueues(by_kind["enqueue"]),
+        runs=tuple(sorted(_runs(by_kind["start"], by_kind["end"]), key=lambda run: run.began)),
+        faults=tuple(sorted(map(_fault, by_kind["fault"]), key=lambda fault: fault.began)),
+        jobs={row["job_id"]: _made(FinalJob, row) for row in jobs},
+        effects=effects,
+        drain=drains[-1] if drains else None,
+        lease=lease,
+    )
+
+
+def _enqueues(lines: Iterable[Mapping[str, Any]]) -> dict[str, Enqueue]:
+    """Keep what is known last of each: it is tried, then comes what came of it."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        known = found.setdefault(line["intent"], {})
+        if line["outcome"] == "attempted":
+            found[line["intent"]] = {**line, **known}
+        else:
+            known |= {"intent": line["intent"], "outcome": line["outcome"]}
+            known["job_id"] = line.get("job_id")
+    return {intent: _made(Enqueue, known) for intent, known in found.items()}
+
+
+def _runs(starts: Iterable[Mapping[str, Any]], ends: Iterable[Mapping[str, Any]]) -> Iterator[Run]:
+    ended: dict[tuple[int, int, int], list[Mapping[str, Any]]] = defaultdict(list)
+    for end in sorted(ends, key=lambda line: float(line["mono"])):
+        ended[_key(end)].append(end)
+    for start in sorted(starts, key=lambda line: float(line["mono"])):
+        its = ended[_key(start)]
+        over = its.pop(0) if its else {}
+        told = {"began": start["mono"], "began_at": start.get("at")}
+        told |= {"ended": over.get("mono"), "how": over.get("how")}
+        yield _made(Run, {**start, **told})
+
+
+def _key(line: Mapping[str, Any]) -> tuple[int, int, int]:
+    return line["job_id"], line["assignment"], line["pid"]
+
+
+def _fault(line: Mapping[str, Any]) -> Fault:
+    nodes, assigned = line.get("nodes"), line.get("assigned")
+    return Fault(
+        kind=line["kind"],
+        nodes=None if nodes is None else tuple(nodes),
+        pids=frozenset(line.get("pids") or ()),
+        frozen=bool(line.get("frozen")),
+        began=line["from"],
+        ended=line["to"],
+        evidence=line.get("evidence") or "",
+        assigned=None if assigned is None else frozenset((job, token) for job, token in assigned),
+    )
+
+
+def _made(cls: type[T], values: Mapping[str, Any]) -> T:
+    names = {each.name for each in fields(cls)}  # type: ignore[arg-type] # all are attrs classes
+    return cls(**{name: value for name, value in values.items() if name in names})

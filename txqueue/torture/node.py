@@ -1,0 +1,261 @@
+"""Nodes and clients of a run, as real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from txqueue.errors import TxqueueError
+from txqueue.store.reading import Session
+from txqueue.torture.history import lines_of
+from txqueue.torture.processes import Leash, children_of, command_of, descendants_of
+
+__all__ = ["ProcessFailed", "TortureClient", "TortureNode", "free_port", "until"]
+
+START_LIMIT = 60.0
+STOP_LIMIT = 60.0
+ASK_EVERY = 0.05
+TAIL_LINES = 15
+
+_REGISTERED = "select count(*) from {schema}.node_info where pid = %s and state = 'alive'"
+
+
+class ProcessFailed(TxqueueError):
+    """A node or a client did not start, ended by itself, or did not stop."""
+
+
+class TortureNode:
+    """``twistd -n txqueue``.
+
+    Args:
+        leash: Holds its process.
+        name: Its name.
+        folder: Its own folder.
+        workers: How many worker processes it is to have.
+        options: What follows ``txqueue`` on its command line.
+        environment: Its environment.
+        session: Opens a connection to its database past all that stands between.
+    """
+
+    def __init__(
+        self,
+        leash: Leash,
+        name: str,
+        folder: Path,
+        workers: int,
+        options: Sequence[str],
+        environment: Mapping[str, str],
+        session: Callable[[], Session],
+    ) -> None:
+        self.name = name
+        self.folder = folder
+        self.workers = workers
+        self._leash = leash
+        self._session = session
+        self._log = folder / "log"
+        self._is_stopped = False
+        command = [*_twistd(), "-n", "--pidfile=", "txqueue", *options]
+        self._process = leash.start(command, environment, folder, self._log)
+
+    @property
+    def pid(self) -> int:
+        """The master's process, and the process group of the whole node."""
+        return self._process.pid
+
+    @property
+    def endpoint(self) -> str:
+        """Where clients of this host join it."""
+        return f"unix:{self.folder / quote(self.name, safe='')}.sock"
+
+    @property
+    def log(self) -> str:
+        """What the master and its workers have printed."""
+        return self._log.read_text("utf-8", "replace")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its master lives."""
+        return self._process.poll() is None
+
+    def worker_pids(self) -> list[int]:
+        """The master's worker processes, oldest first."""
+        return sorted(pid for pid in children_of(self.pid) if "txqueue.worker" in command_of(pid))
+
+    def pids(self) -> list[int]:
+        """All processes of it whose master lives."""
+        return [self.pid, *descendants_of(self.pid)]
+
+    def wait_up(self, workers: int | None = None, within: float = START_LIMIT) -> TortureNode:
+        """Wait until it is registered and its workers have imported the application.
+
+        Args:
+            workers: How many of them; all by default.
+            within: Seconds after which that is an error.
+
+        Raises:
+            ProcessFailed: When it ends or takes too long.
+        """
+        wanted = self.workers if workers is None else workers
+
+        def is_up() -> bool:
+            if not self.is_running:
+                raise self._failure(f"ended with status {self._process.returncode}")
+            return len(self._ready()) >= wanted and bool(session.value(question, (self.pid,)))
+
+        with self._session() as session:
+            question = _REGISTERED.format(schema=session.schema)
+            if not until(is_up, within):
+                raise self._failure(f"is not up within {within:g} s")
+        return self
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the master a signal."""
+        os.kill(self.pid, number)
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """Send all its processes a signal."""
+        os.killpg(self.pid, number)
+
+    def kill_master(self) -> int:
+        """Kill the master, and not its workers; returns its number."""
+        self._is_stopped = True
+        self._process.kill()
+        self._process.wait()
+        return self.pid
+
+    def kill_worker(self, which: int = 0) -> int:
+        """Kill a worker, the oldest unless told otherwise; returns its number.
+
+        Raises:
+            ProcessFailed: When it has no such worker.
+        """
+        pids = self.worker_pids()
+        if which >= len(pids):
+            raise self._failure(f"has only the workers {pids}")
+        os.kill(pids[which], signal.SIGKILL)
+        return pids[which]
+
+    def stop(self, within: float = STOP_LIMIT) -> None:
+        """Drain it by SIGTERM, and hold it to a clean end.
+
+        Raises:
+            ProcessFailed: When it does not end in time, or not by that signal.
+        """
+        if not self._is_stopped and self.is_running:
+            self.signal(signal.SIGTERM)
+            self._is_stopped = True
+            try:
+                status = self._process.wait(within)
+            except subprocess.TimeoutExpired:
+                raise self._failure(f"did not stop within {within:g} s") from None
+            # twistd ends itself by the signal that it has obeyed.
+            if status not in (0, -signal.SIGTERM):
+                raise self._failure(f"ended with status {status}")
+        self._leash.kill(self._process)
+
+    def ensure_unharmed(self) -> None:
+        """Make sure that it runs, unless it was killed or stopped on purpose.
+
+        Raises:
+            ProcessFailed: When it has ended by itself.
+        """
+        if not self._is_stopped and not self.is_running:
+            raise self._failure(f"ended with status {self._process.returncode}")
+
+    def _ready(self) -> set[int]:
+        lines = lines_of(self.folder.parent)
+        up = {line["pid"] for line in lines if line["what"] == "up" and line.get("node")}
+        return up & set(self.worker_pids())
+
+    def _failure(self, what: str) -> ProcessFailed:
+        tail = "\n".join(f"  {self.name}: {line}" for line in self.log.splitlines()[-TAIL_LINES:])
+        return ProcessFailed(f"node {self.name} {what}", f"its last words:\n{tail}")
+
+
+class TortureClient:
+    """``python -m txqueue.torture.client``.
+
+    Args:
+        leash: Holds its process.
+        folder: Where the records of the run are.
+        environment: Its environment.
+        plan: What it is to do.
+    """
+
+    def __init__(
+        self, leash: Leash, folder: Path, environment: Mapping[str, str], plan: Mapping[str, Any]
+    ) -> None:
+        self.name = str(plan["name"])
+        self._leash = leash
+        self._log = folder / f"{self.name}.log"
+        command = [sys.executable, "-m", "txqueue.torture.client"]
+        self._process = leash.start(command, environment, folder, self._log, talks=True)
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(dict(plan)).encode())
+        self._process.stdin.close()
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What it has printed."""
+        return self._log.read_text("utf-8", "replace")
+
+    def wait(self, within: float = STOP_LIMIT) -> None:
+        """Wait until it has enqueued all it was to enqueue.
+
+        Raises:
+            ProcessFailed: When it takes too long or ends with an error.
+        """
+        try:
+            status = self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            raise ProcessFailed(f"client {self.name} goes on after {within:g} s") from None
+        if status not in (0, -signal.SIGTERM, -signal.SIGKILL):
+            tail = "\n".join(self.log.splitlines()[-TAIL_LINES:])
+            raise ProcessFailed(f"client {self.name} ended with status {status}", tail)
+
+    def stop(self, within: float = STOP_LIMIT) -> None:
+        """Have it enqueue no more, and wait for what is under way."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        self.wait(within)
+        self._leash.kill(self._process)
+
+
+def until(predicate: Callable[[], object], within: float, every: float = ASK_EVERY) -> bool:
+    """Ask again and again until the answer is true; returns whether it came in time."""
+    deadline = time.monotonic() + within
+    while not predicate():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every)
+    return True
+
+
+def free_port() -> int:
+    """Return a port of this host that nobody uses."""
+    with closing(socket.socket()) as trial:
+        trial.bind(("127.0.0.1", 0))
+        port: int = trial.getsockname()[1]
+        return port
+
+
+def _twistd() -> list[str]:
+    program = Path(sys.executable).with_name("twistd")
+    if program.exists():
+        return [sys.executable, str(program)]
+    return [sys.executable, "-m", "twisted.scripts.twistd"]

@@ -1,0 +1,28 @@
+"""No fault at all: what must hold under faults holds without them, and nothing runs twice."""
+
+from __future__ import annotations
+
+from txqueue.torture.ground import Ground
+from txqueue.torture.scenario import scenario
+
+__all__ = ["MIXED", "calm"]
+
+MIXED = ("noop", "slow", "grouped", "effect", "failing", "delayed", "heavy", "noop", "grouped")
+"""Some of everything."""
+
+
+@scenario("calm", "no fault: two nodes, clients on both roads")
+def calm(ground: Ground) -> None:
+    """Enqueue some of everything on both roads, and let it be done."""
+    first, second = ground.start_node("n1"), ground.start_node("n2")
+    first.wait_up()
+    second.wait_up()
+    ground.start_client(rate=20, kinds=(*MIXED, "rolled_back", "refused"))
+    ground.start_client(rate=20, kinds=(*MIXED, "rolled_back", "refused"), node=first)
+    ground.rest(5 * ground.scale)
+    ground.drain()
+    history = ground.history()
+    enqueues = history.enqueues.values()
+    ground.expect(len(history.runs) > 50, "some jobs run")
+    outcomes = {each.outcome for each in enqueues}
+    ground.expect(outcomes == {"acknowledged", "refused", "rolled back"}, f"outcomes {outcomes}")

@@ -1,0 +1,291 @@
+"""The application under torture: work that notes its starts and ends, and what clients make of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from attrs import define, field, frozen
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
+
+from txqueue.errors import TokenLost
+from txqueue.outcome import Snooze
+from txqueue.retry import Retry
+from txqueue.torture.recorder import FOLDER_VARIABLE, NODE_VARIABLE, Recorder, recorder
+from txqueue.work import WorkItem
+
+__all__ = ["KINDS", "Draw", "Note", "Order", "diary", "kind", "noted", "pause"]
+
+SOON: Final = Retry(attempts=1000, first=0.05, factor=1.5, longest=1.0)
+GROUPS: Final = 4
+SCHEMA: Final = os.environ.get("TXQUEUE_SCHEMA", "txqueue")
+
+_diary: Recorder | None = None
+
+
+def diary() -> Recorder:
+    """Return this process's recorder."""
+    global _diary  # noqa: PLW0603 - opened at the first note, in the process that notes
+    if _diary is None:
+        _diary = recorder()
+    return _diary
+
+
+@define
+class Note:
+    """How a run ends.
+
+    Attributes:
+        how: What is noted if it ends without an exception.
+    """
+
+    how: str = "returned"
+
+
+@contextmanager
+def noted(job: Any, intent: str, group: str | None = None) -> Iterator[Note]:
+    """Note that a job starts, and how it ends."""
+    diary().note("start", job, intent, group=group)
+    note = Note()
+    try:
+        yield note
+    except BaseException as error:
+        note.how = _how(error)
+        raise
+    finally:
+        diary().note("end", job, intent, group=group, how=note.how)
+
+
+def _how(error: BaseException) -> str:
+    known = {TokenLost: "token lost", CancelledError: "cancelled", Snooze: "snoozed"}
+    return known.get(type(error), "raised")
+
+
+def pause(seconds: float) -> Deferred[None]:
+    """Wait without blocking; ends by the reactor's clock."""
+    from twisted.internet import reactor
+
+    running: Any = reactor
+    return deferLater(running, seconds, lambda: None)
+
+
+@define
+class Noop(WorkItem):
+    """Does nothing."""
+
+    intent: str
+
+    work_type = "txqueue.torture.noop"
+    retry = SOON
+
+    async def perform(self, job: Any) -> None:
+        """Note it."""
+        with noted(job, self.intent):
+            pass
+
+
+@define
+class Slow(WorkItem):
+    """Takes its time."""
+
+    intent: str
+    seconds: float
+
+    work_type = "txqueue.torture.slow"
+    retry = SOON
+
+    async def perform(self, job: Any) -> None:
+        """Wait."""
+        with noted(job, self.intent):
+            await pause(self.seconds)
+
+
+@define
+class Heavy(Slow):
+    """Takes its time and three times the room."""
+
+    work_type = "txqueue.torture.heavy"
+    weight = 3
+
+
+@define
+class Grouped(WorkItem):
+    """One of a group."""
+
+    intent: str
+    key: str
+    seconds: float
+
+    work_type = "txqueue.torture.grouped"
+    retry = SOON
+
+    @property
+    def group(self) -> str:
+        """Its group."""
+        return self.key
+
+    async def perform(self, job: Any) -> None:
+        """Wait."""
+        with noted(job, self.intent, self.key):
+            await pause(self.seconds)
+
+
+@define
+class Effect(WorkItem):
+    """Writes a row in the transaction that completes it."""
+
+    intent: str
+    seconds: float
+
+    work_type = "txqueue.torture.effect"
+    retry = SOON
+
+    async def perform(self, job: Any) -> None:
+        """Write, be slow, commit."""
+        with noted(job, self.intent) as note:
+            async with job.transaction() as txn:
+                await txn.execute(
+                    f"insert into {SCHEMA}.torture_effect values (%s, %s)", (job.id, self.intent)
+                )
+                await pause(self.seconds)
+            note.how = "committed"
+
+
+@define
+class Failing(WorkItem):
+    """Fails some times before it succeeds."""
+
+    intent: str
+    times: int
+
+    work_type = "txqueue.torture.failing"
+    retry = SOON
+
+    async def perform(self, job: Any) -> None:
+        """Fail or succeed."""
+        with noted(job, self.intent):
+            if job.attempt <= self.times:
+                raise ValueError("not yet")
+
+
+@define
+class Expiring(Slow):
+    """Is not worth doing after its ``not_after``."""
+
+    work_type = "txqueue.torture.expiring"
+    expires = True
+
+
+@frozen
+class Draw:
+    """What a client knows when it makes an order.
+
+    Attributes:
+        intent: The name of what it means to enqueue.
+        number: The how manieth it is.
+        now: Seconds since 1970 by the database's clock.
+        value: What was given after the kind's name, as in ``slow:2``; None for nothing.
+    """
+
+    intent: str
+    number: int
+    now: float
+    value: float | None = None
+
+    def seconds(self, most: float) -> float:
+        """Return the given seconds, or some up to a bound."""
+        return random.uniform(0, most) if self.value is None else self.value
+
+    def later(self, seconds: float) -> datetime:
+        """Return a moment by the database's clock."""
+        return datetime.fromtimestamp(self.now + seconds, UTC)
+
+
+@frozen
+class Order:
+    """What a client enqueues.
+
+    Attributes:
+        work: The work.
+        options: Those of ``enqueue()``.
+        way: plain, transaction, roll back (a transaction that is) or refuse (the database does).
+    """
+
+    work: WorkItem
+    options: dict[str, Any] = field(factory=dict)
+    way: str = "plain"
+
+
+KINDS: Final[dict[str, Callable[[Draw], Order]]] = {}
+"""How clients make an order of each kind."""
+
+
+def kind(name: str) -> Callable[[Callable[[Draw], Order]], Callable[[Draw], Order]]:
+    """Register how an order of a kind is made; what follows a colon in a kind is its value."""
+
+    def register(make: Callable[[Draw], Order]) -> Callable[[Draw], Order]:
+        KINDS[name] = make
+        return make
+
+    return register
+
+
+@kind("noop")
+def _noop(draw: Draw) -> Order:
+    return Order(Noop(draw.intent))
+
+
+@kind("slow")
+def _slow(draw: Draw) -> Order:
+    return Order(Slow(draw.intent, draw.seconds(0.3)))
+
+
+@kind("heavy")
+def _heavy(draw: Draw) -> Order:
+    return Order(Heavy(draw.intent, draw.seconds(0.2)))
+
+
+@kind("grouped")
+def _grouped(draw: Draw) -> Order:
+    return Order(Grouped(draw.intent, f"g{draw.number % GROUPS}", draw.seconds(0.05)))
+
+
+@kind("effect")
+def _effect(draw: Draw) -> Order:
+    return Order(Effect(draw.intent, draw.seconds(0.1)), way="transaction")
+
+
+@kind("failing")
+def _failing(draw: Draw) -> Order:
+    return Order(Failing(draw.intent, int(draw.seconds(3))))
+
+
+@kind("delayed")
+def _delayed(draw: Draw) -> Order:
+    return Order(Noop(draw.intent), {"not_before": draw.later(draw.seconds(2))})
+
+
+@kind("expiring")
+def _expiring(draw: Draw) -> Order:
+    return Order(Expiring(draw.intent, 0.05), {"not_after": draw.later(draw.seconds(1))})
+
+
+@kind("rolled_back")
+def _rolled_back(draw: Draw) -> Order:
+    return Order(Noop(draw.intent), way="roll back")
+
+
+@kind("refused")
+def _refused(draw: Draw) -> Order:
+    return Order(Noop(draw.intent), {"priority": 99}, way="refuse")
+
+
+# Tells that this process of a node has imported the application.
+if FOLDER_VARIABLE in os.environ and NODE_VARIABLE in os.environ:
+    diary().write("up", node=os.environ[NODE_VARIABLE], pid=os.getpid(), began=time.monotonic())
