@@ -124,14 +124,11 @@ def groups_apart(history: History) -> Iterator[str]:
     for group, spans in by_group.items():
         longest: tuple[float, float, Run] | None = None
         for span in sorted(spans, key=lambda span: span[0]):
-            if (
-                longest is not None
-                and span[0] < longest[1]
-                and not _was_frozen(longest[2], history)
-            ):
+            overlap = longest[1] - span[0] if longest is not None else 0.0
+            if longest is not None and overlap > 0 and not _was_frozen(longest[2], history):
                 yield (
                     f"jobs {longest[2].job_id} and {span[2].job_id} of group {group} overlap by"
-                    f" {longest[1] - span[0]:.3f} s ({longest[2].node}, {span[2].node})"
+                    f" {overlap:.3f} s ({longest[2].node}, {span[2].node})"
                 )
             longest = span if longest is None or span[1] >= longest[1] else longest
 
@@ -199,9 +196,9 @@ def nothing_after_completion(history: History) -> Iterator[str]:
 
 def _follows(run: Run, job: FinalJob, runs: Sequence[Run]) -> bool:
     """Whether a run began after its job was completed, by the row or by a commit noted before."""
-    if job.state == "done" and job.finished_at is not None and run.began_at is not None:
-        if run.began_at > job.finished_at:
-            return True
+    finished = job.finished_at if job.state == "done" else None
+    if finished is not None and run.began_at is not None and run.began_at > finished:
+        return True
     ends = [it.ended for it in runs if it.how == "committed" and it.ended is not None]
     return any(run.began > end for end in ends)
 

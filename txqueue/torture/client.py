@@ -129,7 +129,7 @@ class Client:
 
     async def _carry_out(self, order: Order) -> int:
         options: Any = order.options
-        if order.way == "plain" or order.way == "refuse":
+        if order.way in {"plain", "refuse"}:
             return await self.queue.enqueue(order.work, **options)
         async with self.queue.transaction() as txn:
             job_id = await txn.enqueue(order.work, **options)

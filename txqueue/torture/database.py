@@ -1,9 +1,9 @@
-"""The database of a run as the run itself sees it: past all that stands between it and the nodes."""
+"""The database of a run as the run itself sees it, past all that stands before the nodes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from txqueue.errors import DatabaseUnavailable
@@ -20,9 +20,11 @@ ASK_EVERY = 0.2
 _LIVE = "select count(*) from {schema}.job where state in ('waiting', 'ready', 'assigned')"
 _EFFECTS = "create table if not exists {schema}.torture_effect (job_id bigint, intent text)"
 _HELD = """select job.job_id, job.assignment from {schema}.job_assigned as job
-    join {schema}.node_info as node on node.incarnation = job.incarnation where node.name = any (%s)"""
-_FINAL = """select job_id, payload ->> 'intent' as intent, state::text as state, attempt, deaths, error,
-    incarnation, assignment, extract(epoch from finished_at)::float8 as finished_at from {schema}.job"""
+    join {schema}.node_info as node on node.incarnation = job.incarnation
+    where node.name = any (%s)"""
+_FINAL = """select job_id, payload ->> 'intent' as intent, state::text as state, attempt, deaths,
+    error, incarnation, assignment, extract(epoch from finished_at)::float8 as finished_at
+    from {schema}.job"""
 _COUNTS = "select job_id, count(*) from {schema}.torture_effect group by job_id"
 
 
@@ -54,11 +56,11 @@ class Database:
         Raises:
             DatabaseUnavailable: When the database does not answer for long.
         """
-        return self._asked("rows", sql, parameters)
+        return self._asked(lambda session: session.rows(sql, parameters))
 
     def dicts(self, sql: str, parameters: Sequence[object] = ()) -> list[dict[str, Any]]:
         """Run a statement and return its rows as dictionaries by column name."""
-        return self._asked("dicts", sql, parameters)
+        return self._asked(lambda session: session.dicts(sql, parameters))
 
     def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:
         """Run a statement and return the first column of its first row."""
@@ -87,13 +89,13 @@ class Database:
             self._session.close()
             self._session = None
 
-    def _asked(self, how: str, sql: str, parameters: Sequence[object]) -> Any:
+    def _asked(self, question: Callable[[Session], T]) -> T:
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 if self._session is None:
                     self._session = self.session()
-                return getattr(self._session, how)(sql, parameters)
+                return question(self._session)
             except DatabaseUnavailable:
                 self.close()
                 if time.monotonic() > deadline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from txqueue.torture.history import History, Run
@@ -25,7 +26,7 @@ def figures_of(history: History) -> dict[str, Any]:
 
 
 def duplicates(history: History) -> list[tuple[Run, Run]]:
-    """Return each run that is not its job's first and no declared retry, after the one before it."""
+    """Return each run that is no first and no declared retry, after the one before it."""
     return [
         (before, again)
         for runs in history.runs_by_job().values()
@@ -50,4 +51,4 @@ def _next_start(runs: list[Run], since: float) -> list[float]:
 
 def _in_token_order(runs: list[Run]) -> Iterator[tuple[Run, Run]]:
     ordered = sorted(runs, key=lambda run: (run.assignment, run.began))
-    return zip(ordered, ordered[1:], strict=False)
+    return pairwise(ordered)

@@ -1,4 +1,4 @@
-"""What a scenario works with: a database, nodes and clients on it, and the faults it does to them."""
+"""What a scenario works with: a database, nodes and clients on it, and faults done to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from typing import Any, TypeVar
 
-from attrs import define
+from attrs import define, field
 
 from txqueue.torture.database import Database
 from txqueue.torture.history import History, lines_of, read_history
@@ -42,7 +42,7 @@ class FaultInProgress:
     """
 
     evidence: str = ""
-    pids: set[int] = None  # type: ignore[assignment] # given at once
+    pids: set[int] = field(factory=set)
 
 
 class Ground:
@@ -142,9 +142,14 @@ class Ground:
             **(env or {}),
         }
         environment = self._environment(dsn, told)
-        session = self.database.session
         node = TortureNode(
-            self._leash, name, folder, workers, [*words, *options], environment, session
+            self._leash,
+            name,
+            folder,
+            workers=workers,
+            options=[*words, *options],
+            environment=environment,
+            session=self.database.session,
         )
         self.nodes.append(node)
         return node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import signal as signals
 import socket
 import subprocess
 import sys
@@ -52,6 +52,7 @@ class TortureNode:
         leash: Leash,
         name: str,
         folder: Path,
+        *,
         workers: int,
         options: Sequence[str],
         environment: Mapping[str, str],
@@ -118,11 +119,11 @@ class TortureNode:
                 raise self._failure(f"is not up within {within:g} s")
         return self
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signals.Signals) -> None:
         """Send the master a signal."""
         os.kill(self.pid, number)
 
-    def signal_all(self, number: signal.Signals) -> None:
+    def signal_all(self, number: signals.Signals) -> None:
         """Send all its processes a signal."""
         os.killpg(self.pid, number)
 
@@ -142,7 +143,7 @@ class TortureNode:
         pids = self.worker_pids()
         if which >= len(pids):
             raise self._failure(f"has only the workers {pids}")
-        os.kill(pids[which], signal.SIGKILL)
+        os.kill(pids[which], signals.SIGKILL)
         return pids[which]
 
     def stop(self, within: float = STOP_LIMIT) -> None:
@@ -152,14 +153,14 @@ class TortureNode:
             ProcessFailed: When it does not end in time, or not by that signal.
         """
         if not self._is_stopped and self.is_running:
-            self.signal(signal.SIGTERM)
+            self.signal(signals.SIGTERM)
             self._is_stopped = True
             try:
                 status = self._process.wait(within)
             except subprocess.TimeoutExpired:
                 raise self._failure(f"did not stop within {within:g} s") from None
             # twistd ends itself by the signal that it has obeyed.
-            if status not in (0, -signal.SIGTERM):
+            if status not in (0, -signals.SIGTERM):
                 raise self._failure(f"ended with status {status}")
         self._leash.kill(self._process)
 
@@ -224,7 +225,7 @@ class TortureClient:
             status = self._process.wait(within)
         except subprocess.TimeoutExpired:
             raise ProcessFailed(f"client {self.name} goes on after {within:g} s") from None
-        if status not in (0, -signal.SIGTERM, -signal.SIGKILL):
+        if status not in (0, -signals.SIGTERM, -signals.SIGKILL):
             tail = "\n".join(self.log.splitlines()[-TAIL_LINES:])
             raise ProcessFailed(f"client {self.name} ended with status {status}", tail)
 

@@ -1,4 +1,4 @@
-"""The processes of a run: started apart from our terminal, and gone at its end, whatever happens."""
+"""The processes of a run: started apart from our terminal, and gone at its end in any case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application under torture: work that notes its starts and ends, and what clients make of it."""
+"""The application under torture: work that notes its starts and ends, and how it is enqueued."""
 
 from __future__ import annotations
 
