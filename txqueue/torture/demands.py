@@ -1,0 +1,26 @@
+"""What scenarios demand of a run beyond the invariants."""
+
+from __future__ import annotations
+
+from txqueue.torture.figures import duplicates
+from txqueue.torture.ground import Ground
+
+__all__ = ["ended_jobs", "no_duplicates", "nothing_spent"]
+
+
+def no_duplicates(ground: Ground) -> None:
+    """Hold a run that is over to this: no job ran twice but by its own word."""
+    twice = sorted({again.job_id for _, again in duplicates(ground.history())})
+    ground.expect(not twice, f"no job runs twice: {twice[:20]}")
+
+
+def nothing_spent(ground: Ground) -> None:
+    """Hold a run that is over to this: no job was thought to have killed a process."""
+    blamed = sorted(job.job_id for job in ground.history().jobs.values() if job.deaths)
+    ground.expect(not blamed, f"no job is blamed for a death: {blamed[:20]}")
+
+
+def ended_jobs(ground: Ground) -> int:
+    """Return how many jobs are done now."""
+    table = f"{ground.schema}.job"
+    return int(ground.database.value(f"select count(*) from {table} where state = 'done'"))
