@@ -1,0 +1,45 @@
+"""Stops processes in the middle of what they do, and has them go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from txqueue.torture.node import until
+
+__all__ = ["frozen", "is_stopped"]
+
+PATIENCE = 5.0
+
+
+@contextmanager
+def frozen(pids: Iterable[int]) -> Iterator[list[int]]:
+    """Stop processes, and have them go on at the end.
+
+    Yields:
+        Those that really stand still.
+    """
+    chosen = list(pids)
+    try:
+        _signal(chosen, signal.SIGSTOP)
+        until(lambda: all(map(is_stopped, chosen)), PATIENCE)
+        yield [pid for pid in chosen if is_stopped(pid)]
+    finally:
+        _signal(chosen, signal.SIGCONT)
+
+
+def is_stopped(pid: int) -> bool:
+    """Tell whether a process stands still by a signal."""
+    with suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state in ("T", "t")
+    return False
+
+
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)

@@ -1,0 +1,124 @@
+"""Masters killed: at any moment, and at the two at which a job is in nobody's hands."""
+
+from __future__ import annotations
+
+import time
+
+from txqueue.torture import sabotage
+from txqueue.torture.figures import restarts
+from txqueue.torture.ground import FaultInProgress, Ground
+from txqueue.torture.node import TortureNode, until
+from txqueue.torture.processes import is_alive
+from txqueue.torture.scenario import scenario
+from txqueue.torture.scenarios.calm import MIXED
+
+__all__ = ["master_kill", "master_kill_after_claim", "master_kill_before_delivery"]
+
+# What the restart may take on top of the lease, seconds.
+MARGIN = 2.0
+# So quickly have the workers of a killed master ended.
+ORPHANED = 1.0
+SABOTAGE = "txqueue.torture.sabotage"
+_HANDED = """select job.job_id from {schema}.job_assigned as job
+    join {schema}.node_info as node on node.incarnation = job.incarnation
+    where node.name = %s and job.handed is not null"""
+
+
+@scenario("master_kill", "kill -9 of one master of three; a supervisor starts it anew later")
+def master_kill(ground: Ground) -> None:
+    """Its workers end at once, its jobs start elsewhere within the lease and two seconds."""
+    names = ["n1", "n2", "n3"]
+    nodes = {name: ground.start_node(name, listen=True) for name in names}
+    for node in nodes.values():
+        node.wait_up()
+    ground.start_client(rate=30, kinds=(*MIXED, "slow:1", "slow:1"))
+    for number in range(int(ground.scale)):
+        ground.rest(2.0)
+        name = names[number % len(names)]
+        _kill_master(ground, nodes[name])
+        ground.rest(ground.lease + MARGIN)
+        nodes[name] = ground.start_node(name, listen=True).wait_up()
+    ground.drain()
+    _expect_restarts(ground)
+
+
+def _kill_master(ground: Ground, node: TortureNode) -> None:
+    with ground.fault("kill master", nodes=[node], still=True) as fault:
+        workers = node.worker_pids()
+        fault.pids = {node.kill_master(), *workers}
+        began = time.monotonic()
+        is_over = until(lambda: not any(map(is_alive, workers)), 10.0, 0.005)
+        took = time.monotonic() - began
+        fault.evidence = f"{node.pid} is gone, and its workers {workers}"
+    ground.figure("orphans_ended_seconds", round(took, 3))
+    ground.expect(is_over and took < ORPHANED, f"its workers end at once, not in {took:.1f} s")
+
+
+def _expect_restarts(ground: Ground) -> None:
+    taken = list(restarts(ground.history()))
+    ground.figure("runs_cut_short", len(taken))
+    ground.expect(taken, "some job was running as the master was killed")
+    limit = ground.lease + MARGIN
+    ground.expect(max(taken, default=0.0) < limit, f"all start again in {limit:g} s, not {taken}")
+
+
+@scenario("master_kill_after_claim", "a master dies between a claim and the hand-off to a worker")
+def master_kill_after_claim(ground: Ground) -> None:
+    """What it had claimed and given to nobody runs elsewhere, once."""
+    told = {sabotage.VARIABLE: sabotage.AFTER_CLAIM}
+    doomed = ground.start_node("n1", app=[SABOTAGE], env=told)
+    other = ground.start_node("n2")
+    doomed.wait_up()
+    other.wait_up()
+    # In bursts both nodes claim; one that has little to do sleeps.
+    ground.start_client(rate=60, kinds=("noop", "slow:0.1", "effect:0.05", "noop"))
+    with ground.fault("kill master after claim", nodes=[doomed], snapshot=False) as fault:
+        ground.wait(lambda: not doomed.is_running, "it dies at its claim", 60.0)
+        doomed.kill_master()
+        held = {job_id for job_id, _ in ground.database.held_by([doomed.name])}
+        _note_unstarted(ground, doomed, held, fault)
+    _expect_elsewhere(ground, doomed, held)
+
+
+@scenario("master_kill_before_delivery", "a master dies between a client's commit and the delivery")
+def master_kill_before_delivery(ground: Ground) -> None:
+    """A job that a client has assigned to it runs elsewhere, once; the client goes on."""
+    told = {sabotage.VARIABLE: sabotage.BEFORE_DELIVERY}
+    doomed = ground.start_node("n1", app=[SABOTAGE], env=told)
+    other = ground.start_node("n2")
+    doomed.wait_up()
+    other.wait_up()
+    ground.start_client(rate=30, kinds=("noop", "slow:0.1", "effect:0.05", "noop"), node=doomed)
+    with ground.fault("kill master before delivery", nodes=[doomed], snapshot=False) as fault:
+        ground.wait(lambda: not doomed.is_running, "it dies at a delivery", 60.0)
+        doomed.kill_master()
+        rows = ground.database.rows(_HANDED.format(schema=ground.schema), (doomed.name,))
+        held = {job_id for (job_id,) in rows}
+        _note_unstarted(ground, doomed, held, fault)
+    ground.rest(1.0)
+    _expect_elsewhere(ground, doomed, held)
+
+
+def _note_unstarted(
+    ground: Ground, node: TortureNode, held: set[int], fault: FaultInProgress
+) -> None:
+    """Say which of the jobs that a dead master held no worker of it had started."""
+    started = {run.job_id for run in ground.history().runs if run.node == node.name}
+    held -= started
+    if held:
+        fault.evidence = f"{node.name} died with {sorted(held)} assigned to it and not started"
+
+
+def _expect_elsewhere(ground: Ground, node: TortureNode, held: set[int]) -> None:
+    began = time.monotonic()
+    limit = ground.lease + MARGIN
+    by_job = ground.history().runs_by_job
+    ground.wait(lambda: held <= by_job().keys(), "they start elsewhere", 10 * limit)
+    took = time.monotonic() - began
+    ground.figure("unstarted", len(held))
+    ground.figure("started_elsewhere_seconds", round(took, 3))
+    ground.expect(took < limit, f"they start within {limit:g} s, not in {took:.1f} s")
+    ground.drain()
+    runs = {job_id: by_job()[job_id] for job_id in held}
+    once = all(len(its) == 1 and its[0].node != node.name for its in runs.values())
+    ground.expect(once, f"each ran once, on another node: {runs}")
