@@ -212,6 +212,22 @@ drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueu
     txqueue.complete_in_6(integer, bigint, bigint[]), txqueue.complete_in_7(integer, bigint, bigint[]);
 drop function if exists txqueue.settle(integer, jsonb);
 
+-- What rescue by asking, expiry and back-pressure need.
+
+alter table txqueue.node_info add column leased_at timestamptz not null default now();
+alter table txqueue.node_info add column vouched_at timestamptz;
+comment on column txqueue.node_info.leased_at is 'Since when it has kept its lease without a break.';
+comment on column txqueue.node_info.vouched_at is 'Since when only peers that hear it keep its lease for it; null if it does so itself.';
+
+alter table txqueue.control add column backlog bigint check (backlog > 0);
+alter table txqueue.control add column is_full boolean not null default false;
+comment on column txqueue.control.backlog is 'How many jobs may wait in this queue before more are refused.';
+comment on column txqueue.control.is_full is 'Whether so many waited when somebody last looked.';
+
+-- These take or return more than they did.
+drop function if exists txqueue.rescue();
+drop function if exists txqueue.heartbeat(integer, double precision, jsonb);
+
 set check_function_bodies = off;
 
 -- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
@@ -825,7 +841,7 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
       into assignment, jobs, weight, chunk
       from gone;
 end $$;
@@ -858,7 +874,7 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
       into assignment, jobs, weight, chunk
       from gone;
 end $$;
@@ -891,7 +907,7 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
       into assignment, jobs, weight, chunk
       from gone;
 end $$;
@@ -924,7 +940,7 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
       into assignment, jobs, weight, chunk
       from gone;
 end $$;
@@ -957,7 +973,7 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
       into assignment, jobs, weight, chunk
       from gone;
 end $$;
@@ -990,7 +1006,7 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
       into assignment, jobs, weight, chunk
       from gone;
 end $$;
@@ -1023,7 +1039,7 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
       into assignment, jobs, weight, chunk
       from gone;
 end $$;
@@ -1056,7 +1072,7 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
       into assignment, jobs, weight, chunk
       from gone;
 end $$;
@@ -1265,6 +1281,8 @@ begin
         -- A job that ran long may have been moved to another lane by rotation.
         foreach lane in array array[lanes[each]] || array_remove('{0,1,2,3,4,5,6,7}'::smallint[], lanes[each]) loop
             exit when remaining = 0;
+            -- What is no lane becomes no part of a statement.
+            continue when (lane between 0 and 7) is not true;
             execute format('select jobs, groups, limited from complete_in_%s($1, $2, $3)', lane)
                into moved, keys, limited using its_incarnation, assignments[each], ids[each]::bigint[];
             remaining := remaining - moved;
@@ -1522,6 +1540,29 @@ create or replace function txqueue.current_lane() returns smallint
 language sql volatile
 as $$ select last_value from txqueue.lane $$;
 
+-- Gives the jobs of nodes back whose masters are known to have ended, before their leases are out. Only a
+-- live node of the same host can know that. Returns how many jobs.
+create or replace function txqueue.declare_dead(its_incarnation integer, ended integer[]) returns integer
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    orphaned integer;
+    rescued  integer := 0;
+begin
+    for orphaned in
+        update node_info as node set state = 'dead'
+         where node.incarnation = any (ended) and node.state in ('alive', 'draining')
+           and exists (select from node_info as me
+                        where me.incarnation = its_incarnation and me.state in ('alive', 'draining')
+                          and me.report ->> 'host' = node.report ->> 'host')
+        returning node.incarnation
+    loop
+        rescued := rescued + release(orphaned, '{}', true, true);
+    end loop;
+    return rescued;
+end $$;
+
 -- Has a live node take nothing more: it passes on what it has not started and goes on with what runs, until
 -- it is undrained or starts anew. Returns whether that changed anything.
 create or replace function txqueue.drain_node(its_name text, who text) returns boolean
@@ -1641,7 +1682,7 @@ comment on function txqueue.enqueue(text, jsonb, text, integer, integer, timesta
 -- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that
 -- gave the caller credit: after the commit the caller tells that node, and nobody need claim the job.
 -- Returns its number, and its assignment, lane and weight; without an assignment it took the ordinary
--- way, because it needs a decision (group, tenant, a later time, a limit or pause of its queue) or
+-- way, because it needs a decision (group, tenant, a later time, a not_after, a limit or pause of its queue) or
 -- because that run of the node lives no more, does not serve the queue or does not know the type.
 --
 -- No row of the node is locked: what commits after its node has died is found by rescue().
@@ -1658,7 +1699,7 @@ declare
     facts   record;
     refused text;
 begin
-    if "group" is null and tenant is null and (not_before is null or not_before <= now()) then
+    if "group" is null and tenant is null and not_after is null and (not_before is null or not_before <= now()) then
         select settings.payload_limit, settings.aging, known.priority, known.weight,
                coalesce(enqueue_assigned.queue, known.queue) as queue, current.last_value as lane
           into facts
@@ -1958,7 +1999,7 @@ as $$
 declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
-        'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'register_node', 'publish', 'heartbeat', 'leave',
+        'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'vouch', 'declare_dead', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
         'undrain_node'];
     reading   constant text[] := array['explain_facts', 'backlog'];
@@ -2029,14 +2070,14 @@ end $$;
 create or replace function txqueue.handed(
     its_incarnation integer, its_assignment bigint default null, known bigint[] default '{}')
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text)
-language sql stable security definer
+language sql volatile security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$
     select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),
            '[' || string_agg('[' || job.job_id || ',"' || job.work_type || '",' || job.attempt || ',' || job.weight || ','
-               || job.payload::text || ',' || coalesce(job.options::text, 'null') || ']', ','
+               || job.payload::text || ',' || terms_of(job.options, job."group", job.not_after) || ']', ','
                order by job.rank, job.job_id) || ']'
       from job_assigned as job
      where job.incarnation = its_incarnation and job.handed is not null
@@ -2050,27 +2091,36 @@ $$;
 -- were enqueued before it was published, and committed after, are readied here.
 --
 -- Returns whether this incarnation still owns its name (one that does not must drop its work), the
--- state that it is to be in, the live nodes that it can reach, and the running jobs that it is to
--- cancel, as [[assignment, job_id, who], ...].
+-- state that it is to be in, the live nodes that it can reach, the running jobs that it is to
+-- cancel, as [[assignment, job_id, who], ...], the other nodes of its own host, as [[incarnation, pid],
+-- ...], and in how many seconds the first lease of another node is out.
 create or replace function txqueue.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
-    out owned boolean, out its_state text, out peers jsonb, out cancels jsonb)
+    out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 begin
-    update node_info set heartbeat_at = clock_timestamp(), load = its_load, report = its_report
+    update node_info set heartbeat_at = clock_timestamp(), load = its_load, report = its_report, vouched_at = null,
+           leased_at = case when heartbeat_at < clock_timestamp() - lease then clock_timestamp() else leased_at end
      where incarnation = its_incarnation and state in ('alive', 'draining')
     returning state into its_state;
     owned := found;
-    perform rescue();
+    if owned then
+        perform rescue(its_incarnation);
+    end if;
     perform ready_known();
     select coalesce(jsonb_agg(jsonb_build_object(
                'node_id', node_id, 'name', name, 'incarnation', incarnation, 'address', address, 'port', port,
-               'state', state, 'capacity', capacity, 'queues', queues, 'work_types', work_types) order by node_id), '[]')
-      into peers
+               'state', state, 'capacity', capacity, 'queues', queues, 'work_types', work_types,
+               'silence', extract(epoch from clock_timestamp() - heartbeat_at) / extract(epoch from lease)) order by node_id)
+               filter (where address is not null), '[]'),
+           coalesce(jsonb_agg(jsonb_build_array(incarnation, pid))
+               filter (where report ->> 'host' = its_report ->> 'host'), '[]'),
+           extract(epoch from min(heartbeat_at + lease + lease_margin()) - clock_timestamp())
+      into peers, neighbours, next_end
       from node_info
-     where state in ('alive', 'draining') and address is not null and incarnation <> its_incarnation;
+     where state in ('alive', 'draining') and incarnation <> its_incarnation;
     cancels := cancels_for(its_incarnation);
 end $$;
 
@@ -2127,6 +2177,12 @@ as $$
     select format('job_%s_%s', kind, lane), kind, lane::smallint, pg_relation_size(format('job_%s_%s', kind, lane)::regclass)
       from unnest(array['ready', 'assigned']) as kind, generate_series(0, 7) as lane
 $$;
+
+-- How long after a lease its jobs are left alone: so long has a node that cannot reach the database to
+-- end what must not run twice. Without settings of its own, so that it is inlined.
+create or replace function txqueue.lease_margin() returns interval
+language sql immutable parallel safe
+as $$ select interval '1 second' $$;
 
 -- Marks a node as draining or stopped; a stopped one gives back whatever it still
 -- holds. While no node is alive nobody sleeps, so no enqueue sends a NOTIFY in vain.
@@ -3250,7 +3306,7 @@ begin
         incarnation = excluded.incarnation, started_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
         lease = excluded.lease, state = 'alive', load = 0, capacity = excluded.capacity,
         queues = excluded.queues, work_types = excluded.work_types, version = excluded.version,
-        address = excluded.address, report = '{}'
+        address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null
     returning info.node_id into node_id;
     if former is not null then
         perform release(former, '{}', true, true);
@@ -3330,19 +3386,24 @@ end $$;
 
 -- Declares nodes dead whose lease is out and gives their jobs back, and what was handed since to
 -- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
-create or replace function txqueue.rescue() returns integer
+--
+-- A node rescues others only if it has itself kept its lease for as long as theirs lasts: after an
+-- outage of the database all are late, and whoever comes back first must not take from the others.
+create or replace function txqueue.rescue(its_incarnation integer default null) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 declare
+    since    timestamptz := coalesce((select leased_at from node_info where incarnation = its_incarnation), '-infinity');
     orphaned integer;
     rescued  integer := 0;
 begin
     for orphaned in
         update node_info set state = 'dead'
          where node_id in (select node_id from node_info
-                            where state in ('alive', 'draining') and heartbeat_at < clock_timestamp() - lease
+                            where state in ('alive', 'draining') and greatest(heartbeat_at, since) < clock_timestamp() - lease - lease_margin()
                               for update skip locked)
         returning incarnation
     loop
@@ -3353,6 +3414,11 @@ begin
          where job.handed is not null and not exists (
             select from node_info as node
              where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
+        union
+        -- A claim that was under way may have committed after its node was declared dead.
+        select node.incarnation from node_info as node
+         where node.state = 'dead' and node.heartbeat_at > clock_timestamp() - node.lease - interval '1 minute'
+           and exists (select from job_assigned as job where job.incarnation = node.incarnation)
     loop
         rescued := rescued + release(orphaned, '{}', false, true);
     end loop;
@@ -3735,6 +3801,19 @@ begin
     end loop;
 end $$;
 
+-- What a worker must know of a job besides its payload, as JSON text: the options it was enqueued with,
+-- whether it is one of a group, and how many seconds are left until its not_after. Without settings of
+-- its own, so that it is inlined.
+create or replace function txqueue.terms_of(options jsonb, "group" text, not_after timestamptz) returns text
+language sql volatile
+as $$
+    select case
+        when ("group" is null and not_after is null) or jsonb_typeof(options) <> 'object' then coalesce(options::text, 'null')
+        else (coalesce(options, '{}') || jsonb_strip_nulls(jsonb_build_object(
+            'grouped', case when "group" is not null then true end,
+            'left', case when isfinite(not_after) then extract(epoch from not_after - clock_timestamp()) end)))::text end
+$$;
+
 -- Truncates one lane if it is empty under a lock for which it waits no longer than an instant.
 create or replace function txqueue.truncate_if_empty(leaf text) returns boolean
 language plpgsql volatile
@@ -3769,6 +3848,30 @@ begin
     return former = 'draining';
 end $$;
 
+-- Keeps the leases of nodes that cannot reach the database, for a node that hears them: it has just asked
+-- them over connections of their own. For at most six leases on end, then they are as good as dead. Returns
+-- those that are to be told.
+create or replace function txqueue.vouch(its_incarnation integer, heard integer[]) returns integer[]
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    kept integer[];
+begin
+    with renewed as (
+        update node_info as node
+           set heartbeat_at = clock_timestamp(), vouched_at = coalesce(node.vouched_at, clock_timestamp())
+         where node.incarnation = any (heard) and node.state in ('alive', 'draining')
+           and coalesce(node.vouched_at, 'infinity') > clock_timestamp() - 6 * node.lease
+           and exists (select from node_info as me
+                        where me.incarnation = its_incarnation and me.state in ('alive', 'draining')
+                          and me.heartbeat_at > clock_timestamp() - me.lease)
+        returning node.incarnation
+    )
+    select coalesce(array_agg(incarnation), '{}') into kept from renewed;
+    return kept;
+end $$;
+
 -- Tells sleeping masters that there is work; silent while every master is awake, because NOTIFY
 -- takes a lock of the whole database at commit. Without settings of its own: they would cost
 -- more than what it does.
@@ -3779,6 +3882,8 @@ as $$ select pg_notify('txqueue', '') from txqueue.asleep where last_value = 1 $
 insert into txqueue.migration (number, name) values (1, 'tables');
 
 insert into txqueue.migration (number, name) values (2, 'dispatch');
+
+insert into txqueue.migration (number, name) values (3, 'faults');
 
 select ensure_history();
 

@@ -13,7 +13,9 @@ from typing import Any
 
 from twisted.python import usage
 
+from txqueue.clock import keep_steady
 from txqueue.errors import ConfigurationError, TxqueueError
+from txqueue.node.host import host_identity
 from txqueue.node.service import Node, NodeSettings
 from txqueue.settings import Settings
 from txqueue.store.migrations import check_version
@@ -87,6 +89,8 @@ class Options(usage.Options):
                 self.node.admin.ensure_free()
             if self.node.listen is not None:
                 self.node.listen.ensure_free("choose another --listen")
+            # Before an application can have timed anything.
+            keep_steady(_reactor())
             _import(self.node.app)
             check_version(self.node.dsn, self.node.schema)
         except TxqueueError as error:
@@ -96,13 +100,18 @@ class Options(usage.Options):
 
 def makeService(options: Options) -> Node:
     """Make the service of a node."""
-    from twisted.internet import reactor as running
-
-    reactor: Any = running
+    reactor = _reactor()
     assert options.node is not None
     node = Node(reactor, options.node)
     reactor.callWhenRunning(_stop_at_once_on_second_signal, reactor, node)
     return node
+
+
+def _reactor() -> Any:
+    """The reactor that `twistd` has chosen: by the time that its options are read."""
+    from twisted.internet import reactor as running
+
+    return running
 
 
 def _node_settings(options: Options) -> NodeSettings:
@@ -119,6 +128,7 @@ def _node_settings(options: Options) -> NodeSettings:
         name=name,
         lease=settings.seconds("lease", 10.0, least=1.0),
         schema=checked_name(str(settings.get("schema", "txqueue"))),
+        host=str(settings.get("host", host_identity())),
         admin=parsed_endpoint(str(settings.get("admin", settings.node_socket(name))), credentials),
         listen=_peer_endpoint(settings.get("listen"), credentials),
     )

@@ -11,7 +11,7 @@ from txqueue.errors import InvalidWork, UnknownWorkType
 from txqueue.outcome import Discard, Fail, Snooze
 from txqueue.retry import Retry
 
-__all__ = ["Verdict", "judge", "judge_cancelled"]
+__all__ = ["EXPIRED", "LEASE_OUT", "Verdict", "judge", "judge_cancelled"]
 
 # AMP and people both want short ones; the end of a traceback says most.
 LONGEST_ERROR = 8000
@@ -40,6 +40,13 @@ class Verdict:
             "outcome": self.outcome,
             **{key: value for key, value in told.items() if value is not None},
         }
+
+
+EXPIRED = Verdict("cancelled", error="expired: its not_after passed before it could start")
+"""Of a job that must not start any more."""
+
+LEASE_OUT = Verdict("snooze", delay=0.0)
+"""Of a job that was ended because its node's lease is out: it runs again, no attempt is spent."""
 
 
 def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> Verdict:

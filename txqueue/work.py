@@ -33,7 +33,17 @@ class Runtime(Enum):
 
 
 _POLICY = frozenset(
-    {"queue", "priority", "weight", "retry", "timeout", "runtime", "work_type", "group_limit"}
+    {
+        "queue",
+        "priority",
+        "weight",
+        "retry",
+        "timeout",
+        "runtime",
+        "work_type",
+        "group_limit",
+        "expires",
+    }
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
 _registry: dict[str, type[WorkItem]] = {}
@@ -55,6 +65,8 @@ class WorkItem:
         timeout: Seconds one attempt may take, or None.
         runtime: How ``perform`` runs.
         group_limit: How many jobs of a group may run at a time; an operator may set another.
+        expires: Whether a job must not start after its ``not_after``: it ends as cancelled. If not,
+            ``not_after`` only has it go before others.
 
     Raises:
         InvalidWork: At class definition, when the policy is not valid.
@@ -70,6 +82,7 @@ class WorkItem:
     timeout: ClassVar[float | None] = None
     runtime: ClassVar[Runtime] = Runtime.TWISTED
     group_limit: ClassVar[int] = 1
+    expires: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -131,6 +144,11 @@ def _complaints(cls: type[WorkItem]) -> list[tuple[str, str]]:
             _is_whole(cls.group_limit) and cls.group_limit >= 1,
             f"group_limit {cls.group_limit!r} is below 1 or not whole",
             "use 1 to run the jobs of a group one at a time",
+        ),
+        (
+            isinstance(cls.expires, bool),
+            f"expires {cls.expires!r} is neither True nor False",
+            "use True to have not_after end a job that has not started",
         ),
         (isinstance(cls.retry, Retry), f"retry {cls.retry!r} is not a Retry", "use Retry(...)"),
         (

@@ -27,7 +27,7 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || coalesce(options::text, 'null') || ']', ',' order by rank, job_id) || ']'
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
       into assignment, jobs, weight, chunk
       from gone;
 end $$;

@@ -1,7 +1,7 @@
 -- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that
 -- gave the caller credit: after the commit the caller tells that node, and nobody need claim the job.
 -- Returns its number, and its assignment, lane and weight; without an assignment it took the ordinary
--- way, because it needs a decision (group, tenant, a later time, a limit or pause of its queue) or
+-- way, because it needs a decision (group, tenant, a later time, a not_after, a limit or pause of its queue) or
 -- because that run of the node lives no more, does not serve the queue or does not know the type.
 --
 -- No row of the node is locked: what commits after its node has died is found by rescue().
@@ -18,7 +18,7 @@ declare
     facts   record;
     refused text;
 begin
-    if "group" is null and tenant is null and (not_before is null or not_before <= now()) then
+    if "group" is null and tenant is null and not_after is null and (not_before is null or not_before <= now()) then
         select settings.payload_limit, settings.aging, known.priority, known.weight,
                coalesce(enqueue_assigned.queue, known.queue) as queue, current.last_value as lane
           into facts

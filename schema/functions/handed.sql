@@ -4,14 +4,14 @@
 create or replace function @schema@.handed(
     its_incarnation integer, its_assignment bigint default null, known bigint[] default '{}')
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text)
-language sql stable security definer
+language sql volatile security definer
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$
     select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),
            '[' || string_agg('[' || job.job_id || ',"' || job.work_type || '",' || job.attempt || ',' || job.weight || ','
-               || job.payload::text || ',' || coalesce(job.options::text, 'null') || ']', ','
+               || job.payload::text || ',' || terms_of(job.options, job."group", job.not_after) || ']', ','
                order by job.rank, job.job_id) || ']'
       from job_assigned as job
      where job.incarnation = its_incarnation and job.handed is not null

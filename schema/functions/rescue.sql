@@ -1,18 +1,23 @@
 -- Declares nodes dead whose lease is out and gives their jobs back, and what was handed since to
 -- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
-create or replace function @schema@.rescue() returns integer
+--
+-- A node rescues others only if it has itself kept its lease for as long as theirs lasts: after an
+-- outage of the database all are late, and whoever comes back first must not take from the others.
+create or replace function @schema@.rescue(its_incarnation integer default null) returns integer
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 declare
+    since    timestamptz := coalesce((select leased_at from node_info where incarnation = its_incarnation), '-infinity');
     orphaned integer;
     rescued  integer := 0;
 begin
     for orphaned in
         update node_info set state = 'dead'
          where node_id in (select node_id from node_info
-                            where state in ('alive', 'draining') and heartbeat_at < clock_timestamp() - lease
+                            where state in ('alive', 'draining') and greatest(heartbeat_at, since) < clock_timestamp() - lease - lease_margin()
                               for update skip locked)
         returning incarnation
     loop
@@ -23,6 +28,11 @@ begin
          where job.handed is not null and not exists (
             select from node_info as node
              where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
+        union
+        -- A claim that was under way may have committed after its node was declared dead.
+        select node.incarnation from node_info as node
+         where node.state = 'dead' and node.heartbeat_at > clock_timestamp() - node.lease - interval '1 minute'
+           and exists (select from job_assigned as job where job.incarnation = node.incarnation)
     loop
         rescued := rescued + release(orphaned, '{}', false, true);
     end loop;

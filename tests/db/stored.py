@@ -110,6 +110,18 @@ class Stored:
         )
         return settled
 
+    def falls_silent(self, seconds: float = 3600) -> None:
+        """Let its last heartbeat be so long ago, while the others have kept theirs up for ages."""
+        self.cursor.execute(
+            "update txqueue.node_info set leased_at = 'epoch', heartbeat_at = case incarnation"
+            " when %s then now() - make_interval(secs => %s) else heartbeat_at end",
+            (self.incarnation, seconds),
+        )
+
+    def beats(self) -> bool:
+        """Renew the lease; returns whether there was one to renew."""
+        return bool(self.value("select owned from txqueue.heartbeat(%s, 0)", self.incarnation))
+
     def job(self, job_id: int) -> dict[str, Any]:
         """Return the one row of a job."""
         with self.connection.cursor(cursor_factory=psycopg2.extras.RealDictCursor) as cursor:

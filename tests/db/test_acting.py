@@ -122,10 +122,7 @@ def test_a_job_of_a_dead_node_is_cancelled_when_it_is_rescued(node: Master, othe
     (job_id,) = node.enqueue({})
     node.claim()
     cancel(other, job_id)
-    node.cursor.execute(
-        "update txqueue.node_info set heartbeat_at = '-infinity' where node_id = %s",
-        (node.node_id,),
-    )
+    node.falls_silent()
     assert heard(other) == []
     assert node.job(job_id)["state"] == "cancelled"
 

@@ -180,7 +180,15 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "select proname from pg_proc where pronamespace = 'txqueue'::regnamespace"
         " and not 'search_path=txqueue, pg_temp' = any (coalesce(proconfig, '{}')) order by 1"
     )
-    assert loose == ["check_job", "current_lane", "note_tenants", "rank_of", "wake"]
+    assert loose == [
+        "check_job",
+        "current_lane",
+        "lease_margin",
+        "note_tenants",
+        "rank_of",
+        "terms_of",
+        "wake",
+    ]
 
 
 def test_history_lies_ready_from_the_first_moment(node: Master) -> None:

@@ -181,11 +181,8 @@ def test_a_dead_nodes_jobs_are_rescued(queue: Stored, migrated_database: str) ->
     queue.claim()
     with stored(migrated_database, "other") as other:
         assert [] == other.claim()
-        queue.cursor.execute(
-            "update txqueue.node_info set heartbeat_at = now() - interval '11 s'"
-            " where name = 'node'"
-        )
-        assert other.value("select owned from txqueue.heartbeat(%s, 0)", other.incarnation)
+        queue.falls_silent(11.5)
+        assert other.beats()
         assert [job_id] == other.claimed_ids()
 
 

@@ -43,6 +43,7 @@ class Member:
         self.report = NodeReport(incarnation, incarnation, 10, 0, 10)
         self.taken: list[int] = []
         self.woken = self.looked_again = 0
+        self.kept: list[float] = []
         self.surrendered: list[tuple[int, int]] = []
         self.surrender: Deferred[tuple[list[int], int]] | None = None
         self.peers = Peers(
@@ -54,6 +55,7 @@ class Member:
             surrender=self._surrender,
             woken=self._wake,
             look_again=self._look_again,
+            kept=self.kept.append,
             failed=lambda: None,
         )
 
@@ -70,6 +72,7 @@ class Member:
             "capacity": 10,
             "queues": ["default"],
             "work_types": [],
+            "silence": 0.0,
         }
 
     @property

@@ -36,6 +36,7 @@ class Around:
             woken=lambda: None,
             turned=self.turns.append,
             look_again=lambda: None,
+            kept=lambda answered_at: None,  # noqa: ARG005
             failed=lambda: None,
         )
 

@@ -67,11 +67,13 @@ ASSEMBLERS: Final = frozenset({"__init__", "__main__", "cluster", "service"})
 
 PARTS: Final = {
     "txqueue.node.alarm": "what the services are made of: a wait, and a step done again",
+    "txqueue.node.host": "facts: whether a process of this host has ended",
     "txqueue.node.peer": "one other master as this one sees it; the mesh is the service",
     "txqueue.node.settings": "values: how a node runs",
     "txqueue.node.worker": "one worker process as its master sees it; the pool is the service",
     "txqueue.worker.chunk": "how a chunk's text is read; it knows no service",
     "txqueue.worker.running": "what the services hand on: a job as its handler sees it",
+    "txqueue.worker.terms": "values: what is told of one job; it knows no service",
     "txqueue.worker.runtimes": "how one handler is run; it knows no service",
 }
 """Modules of those packages that are no service, and why: their neighbours may import them."""

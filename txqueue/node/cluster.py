@@ -15,6 +15,7 @@ from txqueue.balance import NodeReport, ahead_of
 from txqueue.node.handoff import Handoff
 from txqueue.node.peers import Peers
 from txqueue.node.pulse import Pulse, memory
+from txqueue.node.vouching import Voucher
 from txqueue.node.workers import WorkerPool
 from txqueue.policy import NodeLoad
 from txqueue.store.engine import Beat, Engine
@@ -39,6 +40,7 @@ class Cluster(MultiService):
         woken: Called when there may be jobs to claim.
         turned: Told whether the node is to take jobs, when an operator changes that.
         look_again: Called when a heartbeat would tell more.
+        kept: Told from which moment of the monotonic clock on a peer has renewed the lease.
         failed: Called when it cannot listen.
 
     Attributes:
@@ -62,6 +64,7 @@ class Cluster(MultiService):
         woken: Callable[[], None],
         turned: Callable[[bool], None],
         look_again: Callable[[], None],
+        kept: Callable[[float], None],
         failed: Callable[[], None],
     ) -> None:
         super().__init__()
@@ -96,9 +99,14 @@ class Cluster(MultiService):
                 surrender=self._handoff.surrender,
                 woken=woken,
                 look_again=look_again,
+                kept=kept,
                 failed=failed,
             )
             self._peers.setServiceParent(self)
+        self._voucher = Voucher(
+            reactor, engine, lambda: self._numbers[1], peers=lambda: self._peers
+        )
+        self._voucher.setServiceParent(self)
         self._pulse.setServiceParent(self)
         self._handoff.setServiceParent(self)
 
@@ -138,6 +146,7 @@ class Cluster(MultiService):
         """Hear from a heartbeat who the peers are, and whether to take jobs."""
         if self._peers is not None:
             self._peers.heard(incarnation, beat.peers)
+            self._voucher.heard(beat.peers)
         was_draining = self.is_draining
         self.is_draining = self._is_ending or beat.state == "draining"
         if self.is_draining != was_draining:

@@ -11,13 +11,15 @@ from twisted.internet.defer import Deferred
 
 from txqueue.balance import NodeReport
 from txqueue.clock import Timer
-from txqueue.wire.peer_commands import Report, Steal, Take, Wake
+from txqueue.wire.peer_commands import Kept, Lives, Report, Steal, Take, Wake
 from txqueue.wire.peering import PeerPipe
 
 __all__ = ["PATIENCE", "Peer", "joined", "numbers_in"]
 
 # Patience with an answer; seconds.
 PATIENCE = 5.0
+# And with that of a suspect: its lease is about to be out.
+SOON = 1.0
 # Assignments in one message.
 MOST_NUMBERS = 1_000
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
@@ -38,6 +40,7 @@ class Peer:
         dialling: The attempt to reach it; None while there is none.
         retry: The next attempt.
         is_asked: Whether it is being asked for work.
+        answered_at: When it was last told that this node lives, by the monotonic clock.
     """
 
     row: dict[str, Any]
@@ -48,6 +51,7 @@ class Peer:
     dialling: Deferred[None] | None = None
     retry: Timer | None = None
     is_asked: bool = False
+    answered_at: float = float("-inf")
     _pause: float = FIRST_PAUSE
 
     @property
@@ -70,6 +74,17 @@ class Peer:
     def is_lasting_trouble(self) -> bool:
         """Whether failures have come for a while: true once in a series."""
         return self._pause == LOUD_PAUSE
+
+    def describe(self) -> dict[str, Any]:
+        """Say whether it is connected, and how loaded it says it is."""
+        said = self.report
+        return {
+            "name": self.name,
+            "is_connected": self.pipe is not None,
+            "outstanding": said.outstanding if said else None,
+            "lag": said.lag if said else None,
+            "version": said.version if said else None,
+        }
 
     def next_pause(self) -> float:
         """Return how long to wait before it is tried again: longer each time, never in step."""
@@ -129,6 +144,18 @@ class Peer:
             return [], 0
         answer = await self.pipe.say(Steal, weight=weight).addTimeout(PATIENCE, clock)
         return numbers_in(answer["assignments"]), answer["weight"]
+
+    async def lives(self, clock: Any) -> bool:
+        """Ask it whether it lives, if it is connected."""
+        if self.pipe is None:
+            return False
+        answer = await self.pipe.say(Lives).addTimeout(SOON, clock)
+        return bool(answer["lives"])
+
+    def kept(self) -> None:
+        """Say that its lease is renewed for it."""
+        if self.pipe is not None:
+            self.pipe.say(Kept)
 
     def close(self) -> None:
         """Neither be connected nor try to be."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -41,6 +42,7 @@ class Peers(Periodic):
             and their weight.
         woken: Called when there may be jobs to claim.
         look_again: Called when somebody says to be a node that the last heartbeat did not name.
+        kept: Told from which moment of the monotonic clock on a peer has renewed the lease.
         failed: Called when it cannot listen.
     """
 
@@ -58,6 +60,7 @@ class Peers(Periodic):
         surrender: Callable[[int, int], Coroutine[Any, Any, tuple[list[int], int]]],
         woken: Callable[[], None],
         look_again: Callable[[], None],
+        kept: Callable[[float], None],
         failed: Callable[[], None],
     ) -> None:
         super().__init__(reactor)
@@ -69,6 +72,7 @@ class Peers(Periodic):
         self._surrender = surrender
         self._woken = woken
         self._look_again = look_again
+        self._kept = kept
         self._failed = failed
         self._server = PeerServer(reactor, self, is_secure=endpoint.credentials is not None)
         self._listening: Deferred[Any] | None = None
@@ -141,6 +145,10 @@ class Peers(Periodic):
             self.log.debug("{peer} gave no work: {error!r}", peer=peer.name, error=error)
             return [], 0
 
+    def peer(self, incarnation: int) -> Peer | None:
+        """Return one of them, if it is known."""
+        return self._peers.get(incarnation)
+
     def wake(self) -> None:
         """Tell the peers with room that there may be work."""
         for peer in self._peers.values():
@@ -148,16 +156,7 @@ class Peers(Periodic):
 
     def describe(self) -> list[dict[str, Any]]:
         """Say of each peer whether it is connected, and how loaded it says it is."""
-        return [
-            {
-                "name": peer.name,
-                "is_connected": peer.pipe is not None,
-                "outstanding": peer.report.outstanding if peer.report else None,
-                "lag": peer.report.lag if peer.report else None,
-                "version": peer.report.version if peer.report else None,
-            }
-            for peer in self._peers.values()
-        ]
+        return [peer.describe() for peer in self._peers.values()]
 
     async def step(self) -> float | None:
         """Tell the peers the load if it is time, and hang up on those that are silent."""
@@ -214,6 +213,20 @@ class Peers(Periodic):
         """A peer says that there may be work."""
         if self._at(pipe) is not None:
             self._woken()
+        return {}
+
+    def sounded(self, pipe: PeerPipe) -> dict[str, object]:
+        """A peer asks whether this node lives."""
+        peer = self._at(pipe)
+        if peer is not None:
+            peer.answered_at = time.monotonic()
+        return {"lives": peer is not None and bool(self.running)}
+
+    def kept_for(self, pipe: PeerPipe) -> dict[str, object]:
+        """A peer has renewed this node's lease, because it answered."""
+        peer = self._at(pipe)
+        if peer is not None and self.running:
+            self._kept(peer.answered_at)
         return {}
 
     def left(self, pipe: PeerPipe) -> None:

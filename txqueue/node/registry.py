@@ -10,11 +10,13 @@ from twisted.internet.defer import Deferred
 
 from txqueue.clock import Clock, Timer
 from txqueue.node.alarm import Periodic
+from txqueue.node.host import has_ended
 from txqueue.store.engine import Beat, Engine
 
 __all__ = ["Registry"]
 
 BEATS_A_LEASE = 4
+LEAST_PAUSE = 0.05
 
 
 class Registry(Periodic):
@@ -26,6 +28,7 @@ class Registry(Periodic):
         node: The columns of its row: name, hostname, pid, address, port, lease, capacity, queues,
             version.
         work_types: The types it knows, with their policies.
+        host: Tells the nodes of one host from others; `NO_HOST` if it is not to be told.
         load: Returns the node's load.
         report: Returns what else is to be said of the node: plain data.
         heard: Told what each heartbeat brought.
@@ -44,6 +47,7 @@ class Registry(Periodic):
         *,
         node: Mapping[str, Any],
         work_types: Sequence[Mapping[str, Any]],
+        host: str,
         load: Callable[[], float],
         report: Callable[[], Mapping[str, Any]],
         heard: Callable[[Beat], None],
@@ -58,6 +62,8 @@ class Registry(Periodic):
         self._work_types = work_types
         self._load = load
         self._report = report
+        self._host = host
+        self._next_end: float | None = None
         self._heard = heard
         self._is_renewed = renewed
         self._lost = lost
@@ -108,17 +114,22 @@ class Registry(Periodic):
             # The first heartbeat tells who the peers are.
             return 0.0
         await self._renew()
-        return self.lease / BEATS_A_LEASE
+        beat = self.lease / BEATS_A_LEASE
+        # Whoever's lease is out next is rescued then, and not a beat later.
+        return beat if self._next_end is None else min(beat, max(self._next_end, LEAST_PAUSE))
 
     async def _renew(self) -> None:
         began = time.monotonic()
-        beat = await self._engine.heartbeat(self.incarnation, self._load(), self._report())
+        report = {**self._report(), "host": self._host or None}
+        beat = await self._engine.heartbeat(self.incarnation, self._load(), report)
+        self._next_end = beat.next_end
         if beat.owned:
             had_lease = self.identity is not None
             self._renewed(began)
             if not had_lease:
                 self._gained()
             self._heard(beat)
+            await self._bury(beat)
             return
         self._lost()
         if await self._engine.incarnation_of(self._node["name"]) > self.incarnation:
@@ -131,9 +142,30 @@ class Registry(Periodic):
         self.log.error("the lease was out and others have taken the jobs: registering anew")
         await self.register()
 
+    async def _bury(self, beat: Beat) -> None:
+        """Rescue the jobs of neighbours whose processes have ended: no lease need be waited for."""
+        ended = [incarnation for incarnation, pid in beat.neighbours if has_ended(pid)]
+        if ended:
+            rescued = await self._engine.declare_dead(self.incarnation, ended)
+            self.log.warn(
+                "{nodes} of this host ended without a word; {jobs} of their jobs run again",
+                nodes=len(ended),
+                jobs=rescued,
+            )
+
+    def kept(self, answered_at: float) -> None:
+        """A peer renewed the lease; it counts from when it was told that this node lives."""
+        if self._identity is None or answered_at <= self._renewed_at:
+            return
+        had_lease = self.identity is not None
+        self.log.warn("the database is not reached; a peer has kept this node's lease")
+        self._renewed(answered_at)
+        if not had_lease:
+            self._gained()
+
     def _renewed(self, began: float) -> None:
-        until = began + self.lease
-        self._renewed_at = began
+        self._renewed_at = max(began, self._renewed_at)
+        until = self._renewed_at + self.lease
         self._is_renewed(until)
         self._stop_watching()
         if self.running:

@@ -102,6 +102,7 @@ class Node(MultiService):
             self._engine,
             node=row_of(self._settings),
             work_types=[policy_row(cls) for cls in self._types],
+            host=self._settings.host,
             load=lambda: self._workers.load,
             report=self._report,
             heard=self._heard,
@@ -166,6 +167,7 @@ class Node(MultiService):
             woken=self._wake,
             turned=self._turned,
             look_again=self._registry.alarm.ring,
+            kept=self._registry.kept,
             failed=self._stop,
         )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from txqueue.node.host import host_identity
 from txqueue.wire.endpoints import Endpoint
 from txqueue.work import WorkItem
 
@@ -30,6 +31,7 @@ class NodeSettings:
         schema: The name of the schema.
         admin: Where it answers questions about itself; None for nowhere.
         listen: Where it listens for peers; None for no peers.
+        host: Tells the nodes of one host from others: they know at once when one's process ends.
     """
 
     dsn: str = field(repr=False)
@@ -42,6 +44,7 @@ class NodeSettings:
     schema: str = "txqueue"
     admin: Endpoint | None = None
     listen: Endpoint | None = None
+    host: str = field(factory=host_identity)
 
 
 def row_of(chosen: NodeSettings) -> dict[str, Any]:
@@ -72,5 +75,6 @@ def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
             "attempts": cls.retry.attempts,
             "runtime": cls.runtime.value,
             "group_limit": cls.group_limit,
+            "expires": cls.expires,
         },
     }

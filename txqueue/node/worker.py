@@ -140,6 +140,7 @@ class Worker:
             incarnation=chunk.incarnation,
             lane=chunk.lane,
             assignment=chunk.assignment,
+            asked_at=chunk.asked_at,
             jobs=chunk.text,
         )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from txqueue.store.pool import Pool
 from txqueue.store.schema import checked_name
@@ -25,19 +26,24 @@ class Beat:
         peers: The other live nodes that listen for peers: ``node_id, name, incarnation, address,
             port, state, capacity, queues, work_types`` each.
         cancels: Jobs it holds that are to be cancelled: assignment, number, and by whom each.
+        neighbours: The other live nodes of its host: incarnation and process number each.
+        next_end: Seconds until the first lease of another node is out; None if no other lives.
     """
 
     owned: bool
     state: str | None
     peers: list[dict[str, Any]]
     cancels: list[tuple[int, int, str]]
+    neighbours: list[tuple[int, int]] = field(factory=list)
+    next_end: float | None = None
 
 
 @frozen
 class Chunk:
     """Jobs assigned together: what a master needs to know, and the text it does not read.
 
-    One that is alone must run in a process that runs nothing else.
+    One that is alone must run in a process that runs nothing else. It was asked for at a moment of
+    the monotonic clock, and what its text says of time was true later.
     """
 
     incarnation: int
@@ -47,6 +53,7 @@ class Chunk:
     weight: int
     text: str
     is_alone: bool = False
+    asked_at: float = float("-inf")
 
 
 @frozen
@@ -126,11 +133,27 @@ class Engine:
     async def heartbeat(self, incarnation: int, load: float, report: Mapping[str, Any]) -> Beat:
         """Renew the lease, rescue dead nodes' jobs, and hear what is new."""
         rows = await self.pool.query(
-            f"select owned, its_state, peers, cancels from {self.schema}.heartbeat(%s, %s, %s)",
+            "select owned, its_state, peers, cancels, neighbours, next_end"
+            f" from {self.schema}.heartbeat(%s, %s, %s)",
             (incarnation, load, json.dumps(report)),
         )
-        owned, state, peers, cancels = rows[0]
-        return Beat(owned, state, peers, [(number, job_id, who) for number, job_id, who in cancels])
+        owned, state, peers, cancels, neighbours, next_end = rows[0]
+        return Beat(
+            owned,
+            state,
+            peers,
+            [(number, job_id, who) for number, job_id, who in cancels],
+            [(number, pid) for number, pid in neighbours],
+            next_end,
+        )
+
+    async def vouch(self, incarnation: int, heard: Sequence[int]) -> list[int]:
+        """Keep the leases of nodes that were just heard; returns those that are to be told."""
+        return list(await self._call("vouch", incarnation, list(heard)))
+
+    async def declare_dead(self, incarnation: int, ended: Sequence[int]) -> int:
+        """Give the jobs of nodes of this host back whose masters have ended; returns how many."""
+        return int(await self._call("declare_dead", incarnation, list(ended)))
 
     async def incarnation_of(self, name: str) -> int:
         """Return the incarnation that owns a node's name, 0 if none does."""
@@ -161,6 +184,7 @@ class Engine:
         after_tenant: str | None = None,
     ) -> Claim:
         """Promote what is due and take ready jobs in rank order; see the stored function."""
+        asked_at = time.monotonic()
         rows = await self.pool.query(
             "select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, reached,"
             f" last_tenant from {self.schema}.next_job"
@@ -181,7 +205,8 @@ class Engine:
                 after_tenant or "",
             ),
         )
-        return Claim([Chunk(incarnation, *row[:6]) for row in rows[:-1]], *rows[-1][6:])
+        chunks = [_chunk(incarnation, asked_at, row[:6]) for row in rows[:-1]]
+        return Claim(chunks, *rows[-1][6:])
 
     async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
         """Move jobs that returned nothing to history; True if others may run because of it."""
@@ -246,12 +271,13 @@ class Engine:
 
         Those of the last moment are left out unless named: their messages may be on their way.
         """
+        asked_at = time.monotonic()
         rows = await self.pool.query(
             "select lane, assignment, jobs, weight, chunk"
             f" from {self.schema}.handed(%s, %s, %s::bigint[])",
             (incarnation, assignment, list(known)),
         )
-        return [Chunk(incarnation, *row) for row in rows]
+        return [_chunk(incarnation, asked_at, row) for row in rows]
 
     async def pass_on(
         self,
@@ -286,3 +312,8 @@ class Engine:
     async def ensure_history(self) -> list[str]:
         """Make history's partitions ahead and drop old ones; returns what was done."""
         return list(await self._call("ensure_history"))
+
+
+def _chunk(incarnation: int, asked_at: float, row: Sequence[Any]) -> Chunk:
+    lane, assignment, jobs, weight, text, *alone = row
+    return Chunk(incarnation, lane, assignment, jobs, weight, text, any(alone), asked_at)

@@ -27,9 +27,9 @@ __all__ = [
 
 BATCH = 1000
 _COLUMNS = frozenset({"queue", "priority", "weight", "not_before", "not_after", "group", "tenant"})
-_RUNTIME = frozenset({"timeout", "attempts"})
+_RUNTIME = frozenset({"timeout", "attempts", "expires"})
 # Jobs with one of these need a decision that no client can make.
-_DECIDED = frozenset({"group", "tenant", "not_before"})
+_DECIDED = frozenset({"group", "tenant", "not_before", "not_after"})
 _SQL_TYPES = {
     "work_type": "text",
     "payload": "jsonb",
@@ -50,6 +50,10 @@ def _is_timeout(value: Any) -> bool:
     return type(value) in (int, float) and 0 < value < math.inf
 
 
+def _is_flag(value: Any) -> bool:
+    return type(value) is bool
+
+
 def _is_attempts(value: Any) -> bool:
     return type(value) is int and 1 <= value <= MOST_ATTEMPTS
 
@@ -58,6 +62,7 @@ def _is_attempts(value: Any) -> bool:
 _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("timeout", _is_timeout, "give seconds above 0, or None for the work type's own"),
     ("attempts", _is_attempts, f"give a whole number from 1 to {MOST_ATTEMPTS}"),
+    ("expires", _is_flag, "give True to have not_after end the job, False to have it go first"),
 )
 
 
@@ -65,7 +70,7 @@ class EnqueueOptions(TypedDict, total=False):
     """What may be overridden at enqueue; what is left out is the work type's policy.
 
     ``not_before`` and ``not_after`` are aware datetimes; ``timeout`` is in seconds; ``attempts`` is
-    how many runs the job gets in all.
+    how many runs the job gets in all; ``expires`` says whether it must not start after ``not_after``.
     """
 
     queue: str | None
@@ -77,6 +82,7 @@ class EnqueueOptions(TypedDict, total=False):
     tenant: str | None
     timeout: float | None
     attempts: int | None
+    expires: bool | None
 
 
 def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from twisted.protocols import amp
 
 from txqueue.wire.text import LongText
 
-__all__ = ["Hello", "NotAPeer", "Report", "Steal", "Take", "Wake"]
+__all__ = ["Hello", "Kept", "Lives", "NotAPeer", "Report", "Steal", "Take", "Wake"]
 
 
 class NotAPeer(Exception):
@@ -52,6 +52,21 @@ class Steal(amp.Command):
 
     arguments = [(b"weight", amp.Integer())]
     response = [(b"assignments", LongText()), (b"weight", amp.Integer())]
+
+
+class Lives(amp.Command):
+    """The database has not heard of you for a while: do you live?"""
+
+    arguments = []
+    response = [(b"lives", amp.Boolean())]
+
+
+class Kept(amp.Command):
+    """Your lease was renewed for you, because you answered: it counts from your last answer."""
+
+    arguments = []
+    response = []
+    requiresAnswer = False
 
 
 class Wake(amp.Command):

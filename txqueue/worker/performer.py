@@ -8,7 +8,7 @@ import time
 from collections import Counter, deque
 from typing import Any, Protocol, cast
 
-from attrs import define, evolve
+from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
@@ -18,12 +18,13 @@ from txqueue.errors import InvalidWork
 from txqueue.job import Token
 from txqueue.outcome import Discard, Fail, Snooze
 from txqueue.payload import decode, encode_result
-from txqueue.retry import MOST_ATTEMPTS, Retry
-from txqueue.verdict import judge, judge_cancelled
+from txqueue.retry import Retry
+from txqueue.verdict import EXPIRED, LEASE_OUT, Verdict, judge, judge_cancelled
 from txqueue.work import Runtime, WorkItem, find_work_type
 from txqueue.worker.chunk import Unreadable, read_chunk
-from txqueue.worker.running import Batch, OpenTransaction, RunningJob
+from txqueue.worker.running import Batch, OpenTransaction, Run, RunningJob
 from txqueue.worker.runtimes import Kind, kind_of
+from txqueue.worker.terms import check_terms, is_expired, is_grouped
 
 __all__ = ["Performer", "Report"]
 
@@ -46,18 +47,6 @@ class Report(Protocol):
 
     def start(self, jobs: list[tuple[int, int, float]]) -> None:
         """Jobs run for longer than a beat."""
-
-
-@define(eq=False)
-class _Running:
-    """A job that waits for something."""
-
-    job: RunningJob
-    kind: Kind
-    options: dict[str, Any]
-    began: float
-    ending: Deferred[Any]
-    is_reported: bool = False
 
 
 class Performer:
@@ -85,7 +74,7 @@ class Performer:
         self._report = report
         self._open_transaction = open_transaction
         self._waiting: deque[tuple[Batch, list[Any]]] = deque()
-        self._running: dict[RunningJob, _Running] = {}
+        self._running: dict[RunningJob, Run] = {}
         self._running_weight = 0
         self._kinds: dict[str, Kind] = {}
         self._touched: dict[int, Batch] = {}
@@ -110,9 +99,9 @@ class Performer:
         for running in list(self._running.values()):
             running.ending.cancel()
 
-    def perform(self, token: Token, lane: int, text: str) -> None:
+    def perform(self, token: Token, lane: int, text: str, asked_at: float = float("-inf")) -> None:
         """Take a chunk: ``[[job_id, work_type, attempt, weight, payload, options], ...]``."""
-        batch = Batch(token, lane)
+        batch = Batch(token, lane, asked_at)
         is_idle = not self._waiting and not self._is_scheduled
         self._waiting.extend((batch, entry) for entry in read_chunk(text))
         if is_idle and self._may_start():
@@ -149,14 +138,29 @@ class Performer:
         for job, running in list(self._running.items()):
             if job.id == job_id and job.token.assignment == assignment and not job.is_cancelled:
                 job.cancelled_by = who
-                if running.kind.cls.runtime is not Runtime.THREAD:
-                    running.ending.cancel()
+                self._interrupt(running)
+
+    def end_groups(self) -> bool:
+        """Have jobs of groups end that run, because the lease is out; says whether some do not."""
+        for running in list(self._running.values()):
+            if is_grouped(running.options):
+                running.job.is_ended = True
+                self._interrupt(running)
+        return any(is_grouped(running.options) for running in self._running.values())
+
+    def _interrupt(self, running: Run) -> None:
+        # A thread cannot be; its function can look.
+        if running.kind.cls.runtime is not Runtime.THREAD:
+            running.ending.cancel()
 
     def _drop(self, batch: Batch, entry: list[Any], who: str) -> None:
         job = RunningJob(entry[0], entry[2], entry[3], batch, self._open_transaction)
-        outcome = judge_cancelled(None, who).as_json(job.id, job.token.assignment)
-        self._settle(job, {**outcome, "unstarted": True})
+        self._never_began(job, judge_cancelled(None, who))
         self._schedule()
+
+    def _never_began(self, job: RunningJob, verdict: Verdict) -> None:
+        outcome = verdict.as_json(job.id, job.token.assignment)
+        self._settle(job, {**outcome, "unstarted": True})
 
     def _schedule(self) -> None:
         if not self._is_scheduled:
@@ -200,9 +204,12 @@ class Performer:
         kind = self._kinds.get(work_type)
         try:
             if options is not None:
-                _check(options)
+                check_terms(options)
             if kind is None:
                 kind = self._learn(work_type)
+            if options is not None and is_expired(options, kind.cls.expires, batch.asked_at):
+                self._never_began(job, EXPIRED)
+                return
             value = kind.begin(_work(kind, payload), job)
         except InvalidWork as error:
             self._judged(job, NO_RETRY, error)
@@ -215,7 +222,7 @@ class Performer:
             self._done(job)
         elif isinstance(value, Deferred):
             now = self._reactor.seconds()
-            self._wait_for(_Running(job, kind, options or {}, now, value))
+            self._wait_for(Run(job, kind, options or {}, now, value))
         else:
             self._returned(job, value)
 
@@ -224,7 +231,7 @@ class Performer:
         kind = self._kinds[work_type] = kind_of(cls, self._reactor, self._threads)
         return kind
 
-    def _wait_for(self, running: _Running) -> None:
+    def _wait_for(self, running: Run) -> None:
         self._running[running.job] = running
         self._running_weight += running.job.weight
         timeout = running.options.get("timeout", running.kind.cls.timeout)
@@ -234,16 +241,16 @@ class Performer:
             self._waited, self._broke, callbackArgs=(running,), errbackArgs=(running,)
         )
 
-    def _waited(self, value: Any, running: _Running) -> None:
+    def _waited(self, value: Any, running: Run) -> None:
         self._ended(running)
         self._returned(running.job, value)
 
-    def _broke(self, failure: Failure, running: _Running) -> None:
+    def _broke(self, failure: Failure, running: Run) -> None:
         self._ended(running)
         error = failure.value or RuntimeError("the handler failed without saying why")
         self._failed(running.job, running.kind, running.options, error)
 
-    def _ended(self, running: _Running) -> None:
+    def _ended(self, running: Run) -> None:
         del self._running[running.job]
         self._running_weight -= running.job.weight
         self._schedule()
@@ -279,8 +286,9 @@ class Performer:
         if job.is_completed:
             self._done(job)
             return
-        if job.cancelled_by is not None:
-            verdict = judge_cancelled(error, job.cancelled_by)
+        if job.cancelled_by is not None or job.is_ended:
+            who = job.cancelled_by
+            verdict = LEASE_OUT if who is None else judge_cancelled(error, who)
             self._settle(job, verdict.as_json(job.id, job.token.assignment))
             return
         retry = kind.cls.retry if kind else NO_RETRY
@@ -332,17 +340,3 @@ def _work(kind: Kind, payload: Any) -> WorkItem:
             ) from None
         # Again, to say which field is wrong.
         return decode(kind.cls, payload)
-
-
-def _check(options: Any) -> None:
-    """Hold the options against what `WorkQueue.enqueue` takes: SQL takes any JSON."""
-    if isinstance(options, dict):
-        timeout, attempts = options.get("timeout"), options.get("attempts", 1)
-        is_time = timeout is None or (type(timeout) in (int, float) and timeout > 0)
-        if is_time and type(attempts) is int and 0 < attempts <= MOST_ATTEMPTS:
-            return
-    raise InvalidWork(
-        "the options are not an object with a timeout above 0 and attempts of 1 to "
-        f"{MOST_ATTEMPTS}",
-        "enqueue with options such as {'timeout': 30, 'attempts': 3}",
-    )

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from attrs import define
+from twisted.internet.defer import Deferred
 
 from txqueue.job import Token
+from txqueue.worker.runtimes import Kind
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
 
-__all__ = ["Batch", "OpenTransaction", "RunningJob"]
+__all__ = ["Batch", "OpenTransaction", "Run", "RunningJob"]
 
 OpenTransaction = Callable[["RunningJob"], "AbstractAsyncContextManager[Transaction]"]
 
@@ -21,16 +25,18 @@ class Batch:
 
     Attributes:
         token: What every write about its jobs names.
+        asked_at: When they were asked for, by the monotonic clock.
         lane: Where the database keeps them.
         done: Numbers of jobs that returned nothing.
         jobs: How many jobs are done, those that completed themselves included.
         weight: Their weight.
     """
 
-    __slots__ = ("done", "jobs", "lane", "token", "weight")
+    __slots__ = ("asked_at", "done", "jobs", "lane", "token", "weight")
 
-    def __init__(self, token: Token, lane: int) -> None:
+    def __init__(self, token: Token, lane: int, asked_at: float = float("-inf")) -> None:
         self.token = token
+        self.asked_at = asked_at
         self.lane = lane
         self.clear()
 
@@ -50,9 +56,19 @@ class RunningJob:
         weight: What it takes of the worker's capacity.
         is_completed: Whether its own transaction has completed it.
         cancelled_by: Who has cancelled it while it ran; None if nobody has.
+        is_ended: Whether it was told to end because the lease of its node is out.
     """
 
-    __slots__ = ("_batch", "_open", "attempt", "cancelled_by", "id", "is_completed", "weight")
+    __slots__ = (
+        "_batch",
+        "_open",
+        "attempt",
+        "cancelled_by",
+        "id",
+        "is_completed",
+        "is_ended",
+        "weight",
+    )
 
     def __init__(
         self, job_id: int, attempt: int, weight: int, batch: Batch, opener: OpenTransaction
@@ -62,13 +78,14 @@ class RunningJob:
         self.weight = weight
         self.is_completed = False
         self.cancelled_by: str | None = None
+        self.is_ended = False
         self._batch = batch
         self._open = opener
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody has cancelled it: a function in a thread can look, and end."""
-        return self.cancelled_by is not None
+        """Whether it is to end: a function in a thread can look."""
+        return self.cancelled_by is not None or self.is_ended
 
     @property
     def token(self) -> Token:
@@ -90,3 +107,24 @@ class RunningJob:
             TokenLost: At its end, when the job has been assigned elsewhere since; nothing is kept.
         """
         return self._open(self)
+
+
+@define(eq=False)
+class Run:
+    """A job whose handler waits for something.
+
+    Attributes:
+        job: The job.
+        kind: Its type.
+        options: What is told of it.
+        began: When it began, by the reactor's clock.
+        ending: Fires when its handler ends.
+        is_reported: Whether it was told that it runs.
+    """
+
+    job: RunningJob
+    kind: Kind
+    options: dict[str, Any]
+    began: float
+    ending: Deferred[Any]
+    is_reported: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import socket
 import sys
 import traceback
@@ -31,6 +32,7 @@ from txqueue.wire.commands import (
     Start,
 )
 from txqueue.wire.pipe import Pipe, PipeFactory
+from txqueue.worker.lease import LeaseWatch
 from txqueue.worker.performer import Performer
 from txqueue.worker.running import Batch, RunningJob
 
@@ -62,6 +64,7 @@ class WorkerProcess:
             lost=self._end,
         )
         self._performer: Performer | None = None
+        self._lease_watch: LeaseWatch | None = None
         self._pool: Pool | None = None
         self._schema = ""
         self._threads = ThreadPool(0, MOST_THREADS, "handlers")
@@ -110,14 +113,19 @@ class WorkerProcess:
             self._reactor, self._threads, chosen["capacity"], self, self._open_transaction
         )
         self._performer.start()
+        self._lease_watch = LeaseWatch(self._reactor, self._performer.end_groups, self._leave)
         return {}
 
-    def _perform(self, incarnation: int, lane: int, assignment: int, jobs: str) -> dict[str, Any]:
-        self._configured.perform(Token(incarnation, assignment), lane, jobs)
+    def _perform(
+        self, incarnation: int, lane: int, assignment: int, asked_at: float, jobs: str
+    ) -> dict[str, Any]:
+        self._configured.perform(Token(incarnation, assignment), lane, jobs, asked_at)
         return {}
 
     def _lease(self, until: float) -> dict[str, Any]:
         self._configured.renew(until)
+        assert self._lease_watch is not None
+        self._lease_watch.renew(until)
         return {}
 
     def _give_back(self, most: int | None = None) -> dict[str, Any]:
@@ -150,7 +158,13 @@ class WorkerProcess:
                 )
         job.is_completed = True
 
+    def _leave(self) -> None:
+        self.log.critical("the lease is out, and a job of a group does not end: the process does")
+        os._exit(1)
+
     def _end(self) -> None:
+        if self._lease_watch is not None:
+            self._lease_watch.stop()
         if self._performer is not None:
             self._performer.stop()
         if self._pool is not None:

@@ -1,0 +1,12 @@
+-- What a worker must know of a job besides its payload, as JSON text: the options it was enqueued with,
+-- whether it is one of a group, and how many seconds are left until its not_after. Without settings of
+-- its own, so that it is inlined.
+create or replace function @schema@.terms_of(options jsonb, "group" text, not_after timestamptz) returns text
+language sql volatile
+as $$
+    select case
+        when ("group" is null and not_after is null) or jsonb_typeof(options) <> 'object' then coalesce(options::text, 'null')
+        else (coalesce(options, '{}') || jsonb_strip_nulls(jsonb_build_object(
+            'grouped', case when "group" is not null then true end,
+            'left', case when isfinite(not_after) then extract(epoch from not_after - clock_timestamp()) end)))::text end
+$$;

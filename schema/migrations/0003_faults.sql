@@ -1,0 +1,15 @@
+-- What rescue by asking, expiry and back-pressure need.
+
+alter table @schema@.node_info add column leased_at timestamptz not null default now();
+alter table @schema@.node_info add column vouched_at timestamptz;
+comment on column @schema@.node_info.leased_at is 'Since when it has kept its lease without a break.';
+comment on column @schema@.node_info.vouched_at is 'Since when only peers that hear it keep its lease for it; null if it does so itself.';
+
+alter table @schema@.control add column backlog bigint check (backlog > 0);
+alter table @schema@.control add column is_full boolean not null default false;
+comment on column @schema@.control.backlog is 'How many jobs may wait in this queue before more are refused.';
+comment on column @schema@.control.is_full is 'Whether so many waited when somebody last looked.';
+
+-- These take or return more than they did.
+drop function if exists @schema@.rescue();
+drop function if exists @schema@.heartbeat(integer, double precision, jsonb);

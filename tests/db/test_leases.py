@@ -1,0 +1,146 @@
+"""Who may take a silent node's jobs, and when: after its lease, after asking, or upon proof."""
+
+import json
+
+import pytest
+
+from tests.db.masters import Master
+
+HOST = json.dumps({"host": "this boot, this space of processes"})
+VOUCH = "select txqueue.vouch(%s, %s::int[])"
+BURY = "select txqueue.declare_dead(%s, %s::int[])"
+NEIGHBOURS = "select neighbours from txqueue.heartbeat(%s, 0, %s)"
+
+
+def holds(node: Master, job_id: int) -> bool:
+    """Whether a job is still assigned to a node."""
+    row = node.job(job_id)
+    return (row["state"], row["incarnation"]) == ("assigned", node.incarnation)
+
+
+def taken(node: Master) -> int:
+    """A job that the node holds."""
+    (job_id,) = node.enqueue({})
+    assert node.claimed_ids() == [job_id]
+    return job_id
+
+
+def state(node: Master) -> str:
+    """What NODE_INFO says of a node."""
+    return str(node.value("select state from txqueue.node_info where node_id = %s", node.node_id))
+
+
+@pytest.mark.parametrize("seconds", [9.0, 10.5])
+def test_nobody_takes_before_the_lease_and_its_margin(
+    node: Master, other: Master, seconds: float
+) -> None:
+    """A node that cannot reach the database has a second to end what must not run twice."""
+    job_id = taken(node)
+    node.falls_silent(seconds)
+    assert other.beats()
+    assert holds(node, job_id)
+
+
+def test_after_an_outage_the_first_to_come_back_takes_nothing(node: Master, other: Master) -> None:
+    """The database was away for an hour: all are late alike, and all keep what they hold."""
+    job_id, others = taken(node), taken(other)
+    node.cursor.execute(
+        "update txqueue.node_info set leased_at = 'epoch', heartbeat_at = now() - interval '1 hour'"
+    )
+    assert other.beats()
+    assert holds(node, job_id)
+    assert node.beats()
+    assert holds(node, job_id)
+    assert holds(other, others)
+
+
+def test_a_node_that_has_just_come_takes_nothing_yet(node: Master, other: Master) -> None:
+    """Whoever was silent as it came has as long as a lease to speak."""
+    job_id = taken(node)
+    node.falls_silent()
+    node.cursor.execute(
+        "update txqueue.node_info set leased_at = now() - interval '9 s' where node_id = %s",
+        (other.node_id,),
+    )
+    assert other.beats()
+    assert holds(node, job_id)
+
+
+def test_a_heartbeat_says_when_the_next_lease_ends(node: Master, other: Master) -> None:
+    """So that its jobs are rescued then, and not at the next beat."""
+    node.falls_silent(4)
+    asked = "select next_end from txqueue.heartbeat(%s, 0)"
+    assert 6.0 < other.value(asked, other.incarnation) <= 7.0
+    other.cursor.execute("delete from txqueue.node_info where node_id = %s", (node.node_id,))
+    assert other.value(asked, other.incarnation) is None
+
+
+def test_a_peer_that_hears_a_node_keeps_its_lease(node: Master, other: Master) -> None:
+    """It lives, and only cannot reach the database: it keeps its jobs."""
+    job_id = taken(node)
+    node.falls_silent()
+    assert other.value(VOUCH, other.incarnation, [node.incarnation]) == [node.incarnation]
+    assert other.beats()
+    assert holds(node, job_id)
+
+
+def test_a_lease_is_not_kept_for_ever(node: Master, other: Master) -> None:
+    """Six leases on, a node that does not reach the database is as good as dead."""
+    job_id = taken(node)
+    assert other.value(VOUCH, other.incarnation, [node.incarnation]) == [node.incarnation]
+    node.falls_silent()
+    node.cursor.execute(
+        "update txqueue.node_info set vouched_at = now() - interval '61 s' where node_id = %s",
+        (node.node_id,),
+    )
+    assert other.value(VOUCH, other.incarnation, [node.incarnation]) == []
+    assert other.beats()
+    assert other.claimed_ids() == [job_id]
+
+
+def test_a_node_that_speaks_again_can_be_vouched_for_anew(node: Master, other: Master) -> None:
+    """What counts is how long it has not spoken itself."""
+    other.value(VOUCH, other.incarnation, [node.incarnation])
+    asked = "select vouched_at is not null from txqueue.node_info where node_id = %s"
+    assert node.value(asked, node.node_id)
+    assert node.beats()
+    assert not node.value(asked, node.node_id)
+
+
+def test_nobody_vouches_for_the_dead(node: Master, other: Master) -> None:
+    """Who is dead stays dead: its jobs may run elsewhere."""
+    node.falls_silent()
+    assert other.beats()
+    assert state(node) == "dead"
+    assert other.value(VOUCH, other.incarnation, [node.incarnation]) == []
+
+
+def test_who_has_no_lease_keeps_none(node: Master, other: Master) -> None:
+    """It may itself be held for dead."""
+    other.falls_silent()
+    assert other.value(VOUCH, other.incarnation, [node.incarnation]) == []
+
+
+def test_a_neighbour_that_knows_of_an_end_rescues_at_once(node: Master, other: Master) -> None:
+    """The process is gone, so no lease need be waited for; the host tells them of each other."""
+    job_id = taken(node)
+    assert node.value(NEIGHBOURS, node.incarnation, HOST) == []
+    assert other.value(NEIGHBOURS, other.incarnation, HOST) == [[node.incarnation, 1]]
+    assert other.value(BURY, other.incarnation, [node.incarnation]) == 1
+    assert other.claimed_ids() == [job_id]
+    assert state(node) == "dead"
+    assert not node.beats()
+
+
+@pytest.mark.parametrize(
+    ("its", "ours"), [("{}", "{}"), (HOST, '{"host": "elsewhere"}'), ('{"host": null}', "{}")]
+)
+def test_a_node_of_another_host_proves_nothing(
+    node: Master, other: Master, its: str, ours: str
+) -> None:
+    """Nor one whose host is not known."""
+    job_id = taken(node)
+    node.value(NEIGHBOURS, node.incarnation, its)
+    assert other.value(NEIGHBOURS, other.incarnation, ours) == []
+    assert other.value(BURY, other.incarnation, [node.incarnation]) == 0
+    assert holds(node, job_id)

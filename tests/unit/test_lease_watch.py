@@ -1,0 +1,74 @@
+"""What a worker does when the lease of its node is out."""
+
+import time
+
+import pytest
+from twisted.internet.task import Clock
+
+from txqueue.worker.lease import GRACE, LeaseWatch
+
+
+class Worker:
+    """Jobs of groups that end when they are told, or do not."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, obeys: bool) -> None:
+        self.clock = Clock()
+        monkeypatch.setattr(time, "monotonic", self.clock.seconds)
+        self.told = self.left = 0
+        self.obeys = obeys
+        self.watch = LeaseWatch(self.clock, self._end, self._leave)
+
+    def _end(self) -> bool:
+        self.told += 1
+        return not self.obeys
+
+    def _leave(self) -> None:
+        self.left += 1
+
+
+def test_jobs_of_groups_end_with_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before it, and not if it is renewed."""
+    worker = Worker(monkeypatch, obeys=True)
+    worker.watch.renew(10.0)
+    worker.clock.advance(7)
+    worker.watch.renew(17.0)
+    worker.clock.advance(9.5)
+    assert worker.told == 0
+    worker.clock.advance(0.6)
+    assert (worker.told, worker.left) == (1, 0)
+    assert worker.clock.getDelayedCalls() == []
+
+
+def test_a_process_whose_job_does_not_end_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function in a thread cannot be interrupted: nobody else may run it before it is gone."""
+    worker = Worker(monkeypatch, obeys=False)
+    worker.watch.renew(10.0)
+    worker.clock.advance(10)
+    assert worker.left == 0
+    worker.clock.advance(GRACE)
+    assert worker.left == 1
+
+
+def test_a_lease_that_comes_back_in_time_keeps_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Jobs were told to end, the process goes on."""
+    worker = Worker(monkeypatch, obeys=False)
+    worker.watch.renew(10.0)
+    worker.clock.advance(10)
+    worker.watch.renew(20.0)
+    worker.clock.advance(GRACE)
+    assert worker.left == 0
+    worker.watch.stop()
+    assert worker.clock.getDelayedCalls() == []
+
+
+def test_a_timer_that_fires_early_waits_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The monotonic clock decides, not the reactor's."""
+    worker = Worker(monkeypatch, obeys=True)
+    worker.watch.renew(10.0)
+    monkeypatch.setattr(time, "monotonic", lambda: worker.clock.seconds() - 2)
+    worker.clock.advance(10)
+    assert worker.told == 0
+    worker.clock.advance(2)
+    assert worker.told == 1

@@ -1,0 +1,59 @@
+"""Watches the lease of a worker's node: when it is out, jobs of groups must not run on."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from txqueue.clock import Clock, Timer
+
+__all__ = ["LeaseWatch"]
+
+# Seconds that jobs have to end once they are told. Nobody takes them for a second after the lease.
+GRACE = 0.5
+
+
+class LeaseWatch:
+    """Has jobs of groups end when the lease is out, and else the whole process.
+
+    Another node may run the next of a group as soon as it holds this one for dead, which it must be
+    by then. What belongs to no group may go on: it may run twice, and only one run is kept.
+
+    Args:
+        clock: Times the lease.
+        end: Called to have jobs of groups end; says whether some are left.
+        leave: Ends the process.
+    """
+
+    def __init__(self, clock: Clock, end: Callable[[], bool], leave: Callable[[], None]) -> None:
+        self._clock = clock
+        self._end = end
+        self._leave = leave
+        self._until = math.inf
+        self._timer: Timer | None = None
+
+    def renew(self, until: float) -> None:
+        """Take a lease until a moment of the monotonic clock."""
+        self._until = until
+        self._wait(max(0.0, until - time.monotonic()), self._look)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        left = self._until - time.monotonic()
+        if left > 0:
+            self._wait(left, self._look)
+        elif self._end():
+            self._wait(GRACE, self._look_again)
+
+    def _look_again(self) -> None:
+        if self._end():
+            self._leave()
+
+    def _wait(self, seconds: float, then: Callable[[], None]) -> None:
+        self.stop()
+        self._timer = self._clock.callLater(seconds, then)
