@@ -22,6 +22,8 @@ begin
         -- A job that ran long may have been moved to another lane by rotation.
         foreach lane in array array[lanes[each]] || array_remove('{0,1,2,3,4,5,6,7}'::smallint[], lanes[each]) loop
             exit when remaining = 0;
+            -- What is no lane becomes no part of a statement.
+            continue when (lane between 0 and 7) is not true;
             execute format('select jobs, groups, limited from complete_in_%s($1, $2, $3)', lane)
                into moved, keys, limited using its_incarnation, assignments[each], ids[each]::bigint[];
             remaining := remaining - moved;
