@@ -16,7 +16,14 @@ from txqueue.errors import Refused, TxqueueError
 from txqueue.store.migrations import migrate
 from txqueue.store.reading import Session
 
-__all__ = ["Ground", "embedded_ground", "own_schema"]
+__all__ = [
+    "Ground",
+    "drop_roles",
+    "drop_schema",
+    "embedded_ground",
+    "missing_roles",
+    "own_schema",
+]
 
 SCHEMA = "txqueue_bench"
 ROLES = ("enqueue", "worker", "read")
@@ -89,14 +96,14 @@ def own_schema(dsn: str, stages: Stages) -> Iterator[Ground]:
     with Session(dsn, SCHEMA, "txqueue bench") as session, _folder() as folder:
         if not session.value(_LOCK):
             raise Refused("another bench runs in this database", "wait until it is over")
-        made = _missing_roles(session)
-        _drop_schema(session)
+        made = missing_roles(session)
+        drop_schema(session)
         try:
             migrate(dsn, SCHEMA)
             yield Ground(dsn, SCHEMA, folder)
         finally:
-            _drop_schema(session)
-            _drop_roles(session, made)
+            drop_schema(session)
+            drop_roles(session, made)
 
 
 @contextmanager
@@ -105,18 +112,20 @@ def _folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _drop_schema(session: Session) -> None:
+def drop_schema(session: Session) -> None:
+    """Drop the session's schema with all that is in it."""
     session.rows("set client_min_messages = warning")
     session.rows(f"drop schema if exists {session.schema} cascade")
 
 
-def _missing_roles(session: Session) -> list[str]:
+def missing_roles(session: Session) -> list[str]:
     """Return the roles that the migration will make; they are the server's, not the schema's."""
-    names = [f"{SCHEMA}_{role}" for role in ROLES]
+    names = [f"{session.schema}_{role}" for role in ROLES]
     return [name for name in names if session.value("select to_regrole(%s) is null", (name,))]
 
 
-def _drop_roles(session: Session, names: list[str]) -> None:
+def drop_roles(session: Session, names: list[str]) -> None:
+    """Drop roles, as far as nobody uses them."""
     for name in names:
         # Another database of the server may have come to use it.
         with suppress(TxqueueError):

@@ -22,6 +22,7 @@ from txqueue.cli.nodes import nodes
 from txqueue.cli.options import Group, Options
 from txqueue.cli.records import actions, limits
 from txqueue.cli.status import status
+from txqueue.cli.torture import torture
 from txqueue.errors import ConfigurationError, TxqueueError
 
 __all__ = ["main", "root"]
@@ -40,7 +41,7 @@ def root(context: click.Context) -> None:
 
 _LOOKING = (demo, migrate, enqueue, status, nodes, jobs, job, explain, limits, actions)
 _ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)
-for _command in (*_LOOKING, *_ACTING, bench, certs):
+for _command in (*_LOOKING, *_ACTING, bench, torture, certs):
     root.add_command(_command)
 
 

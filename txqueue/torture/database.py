@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any, TypeVar
 
 from txqueue.errors import DatabaseUnavailable
@@ -16,6 +17,8 @@ T = TypeVar("T")
 
 PATIENCE = 30.0
 ASK_EVERY = 0.2
+
+_preparing = Lock()
 
 _LIVE = "select count(*) from {schema}.job where state in ('waiting', 'ready', 'assigned')"
 _EFFECTS = "create table if not exists {schema}.torture_effect (job_id bigint, intent text)"
@@ -43,7 +46,9 @@ class Database:
 
     def prepare(self) -> None:
         """Make the schema, and the table that handlers write their effects to."""
-        migrate(self.dsn, self.schema)
+        # The roles are the server's: two migrations at once may both want to make them.
+        with _preparing:
+            migrate(self.dsn, self.schema)
         self.rows(_EFFECTS.format(schema=self.schema))
 
     def session(self) -> Session:

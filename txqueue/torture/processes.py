@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakSet
 
 __all__ = ["Leash", "children_of", "command_of", "descendants_of", "is_alive"]
 
@@ -26,10 +27,14 @@ for group in $groups; do kill -KILL -"$group"; done
 """
 
 
+_leashes: WeakSet[Leash] = WeakSet()
+
+
 class Leash:
     """Starts processes, each in a group of its own, and kills what is left of them at the end."""
 
     def __init__(self) -> None:
+        _leashes.add(self)
         self._groups: dict[int, subprocess.Popen[bytes]] = {}
         self._watcher = subprocess.Popen(
             ["/bin/sh", "-c", _WATCH, "txqueue-watcher"],
@@ -81,15 +86,21 @@ class Leash:
         self._tell(f"drop {process.pid}")
 
     def close(self) -> None:
-        """Kill all that is left."""
+        """Kill all that is left; afterwards nothing can be started."""
         for process in list(self._groups.values()):
             self.kill(process)
         self._tell("over")
         self._watcher.communicate()
 
+    @staticmethod
+    def close_all() -> None:
+        """Kill all that is left of every run of this process."""
+        for leash in list(_leashes):
+            leash.close()
+
     def _tell(self, words: str) -> None:
         assert self._watcher.stdin is not None
-        with suppress(BrokenPipeError):
+        with suppress(BrokenPipeError, ValueError):
             self._watcher.stdin.write(f"{words}\n".encode())
             self._watcher.stdin.flush()
 

@@ -58,6 +58,7 @@ class Outcome:
         figures: What else the scenario has found out.
         violations: What was not as promised.
         evidence: What shows of each fault that it happened.
+        skipped: Why it did not run at all; None if it did.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Outcome:
     figures: dict[str, Any] = field(factory=dict)
     violations: tuple[Violation, ...] = ()
     evidence: tuple[str, ...] = ()
+    skipped: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as it is printed in JSON."""

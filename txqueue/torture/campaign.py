@@ -1,0 +1,184 @@
+"""Several scenarios, some at a time, each in a database or a schema of its own."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from attrs import frozen
+
+from txqueue.bench.ground import drop_roles, drop_schema, missing_roles
+from txqueue.errors import Refused
+from txqueue.store.reading import Session
+from txqueue.torture.checker import Violation
+from txqueue.torture.needs import lacking
+from txqueue.torture.processes import Leash
+from txqueue.torture.scenario import Outcome, Scenario, run
+
+__all__ = ["EmbeddedPlaces", "OwnSchemas", "Place", "Places", "carry_out"]
+
+SCHEMA = "txqueue_torture"
+OUTCOME = "outcome.json"
+# No fault here takes the machine down, so that the disk need not be waited for.
+SETTINGS = {"fsync": "off", "max_connections": "250", "shared_buffers": "128MB"}
+
+_LOCK = "select pg_try_advisory_lock(hashtextextended(%s, 839))"
+
+
+@frozen
+class Place:
+    """Where one scenario works: a schema, empty or not yet there."""
+
+    dsn: str
+    schema: str
+
+
+class Places(Protocol):
+    """Gives each scenario a place."""
+
+    hurts_servers: bool
+    """Whether scenarios may run that hurt a server, one that they bring along."""
+
+    def place(self, name: str, slot: int) -> AbstractContextManager[Place]:
+        """Make a place, and clear it away.
+
+        Args:
+            name: The scenario's.
+            slot: A small number that no other scenario has at the time.
+        """
+
+
+class EmbeddedPlaces:
+    """A database for each scenario on one embedded server.
+
+    Args:
+        dsn: The superuser's of the server.
+    """
+
+    hurts_servers = True
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    @contextmanager
+    def place(self, name: str, slot: int) -> Iterator[Place]:  # noqa: ARG002 - names are enough
+        """Make a database; the server goes away with all of them."""
+        database = f"torture_{name}"
+        with Session(self._dsn) as session:
+            session.rows(f"create database {database} template template0")
+        yield Place(urlsplit(self._dsn)._replace(path=f"/{database}").geturl(), "txqueue")
+
+
+class OwnSchemas:
+    """A schema for each scenario in a database that is in use.
+
+    Args:
+        dsn: The database, in which the role may create schemas.
+    """
+
+    hurts_servers = False
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    @contextmanager
+    def place(self, name: str, slot: int) -> Iterator[Place]:  # noqa: ARG002 - a slot is reused
+        """Make room for a schema, and drop it.
+
+        Raises:
+            Refused: When somebody else's torture works in the database.
+        """
+        schema = f"{SCHEMA}_{slot}" if slot else SCHEMA
+        with self._session(schema) as session:
+            if not session.value(_LOCK, (schema,)):
+                raise Refused("another torture runs in this database", "wait until it is over")
+            made = missing_roles(session)
+            drop_schema(session)
+            try:
+                yield Place(self._dsn, schema)
+            finally:
+                # A fault may have cost us the connection that holds the lock.
+                with self._session(schema) as fresh:
+                    drop_schema(fresh)
+                    drop_roles(fresh, made)
+
+    def _session(self, schema: str) -> Session:
+        return Session(self._dsn, schema, "torture")
+
+
+def carry_out(
+    scenarios: Sequence[Scenario],
+    places: Places,
+    folder: Path,
+    *,
+    at_once: int = 1,
+    scale: float = 1,
+    told: Callable[[Outcome], None] = lambda _: None,
+) -> list[Outcome]:
+    """Carry scenarios out; their records stay in a folder each.
+
+    Args:
+        scenarios: Which.
+        places: Where they work.
+        folder: Where the records go.
+        at_once: How many run at a time.
+        scale: 1 for the fast form, more for the long one.
+        told: Called with each outcome as it comes.
+
+    Returns:
+        The outcomes in the order of the scenarios.
+    """
+    todo, done = queue.SimpleQueue[Scenario](), queue.SimpleQueue[Outcome]()
+    for each in scenarios:
+        todo.put(each)
+
+    def work(slot: int) -> None:
+        with suppress(queue.Empty):
+            while True:
+                done.put(_one(todo.get_nowait(), places, folder, slot, scale))
+
+    found: dict[str, Outcome] = {}
+    with ExitStack() as stack:
+        stack.callback(Leash.close_all)
+        for slot in range(min(at_once, len(scenarios))):
+            # Daemons: whoever interrupts us does not wait for a scenario's end.
+            threading.Thread(target=work, args=(slot,), daemon=True).start()
+        while len(found) < len(scenarios):
+            outcome = done.get()
+            found[outcome.name] = outcome
+            told(outcome)
+    return [found[each.name] for each in scenarios]
+
+
+def _one(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
+    its = folder / chosen.name
+    its.mkdir(parents=True, exist_ok=True)
+    outcome = _outcome(chosen, places, its, slot, scale)
+    made = its / "outcome.new"
+    made.write_text(json.dumps(outcome.as_dict(), default=str))
+    made.rename(its / OUTCOME)
+    return outcome
+
+
+def _outcome(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
+    if chosen.own_server and not places.hurts_servers:
+        return Outcome(chosen.name, 0.0, skipped="hurts its server: only with --embedded")
+    if (missing := lacking(chosen.needs)) is not None:
+        return Outcome(chosen.name, 0.0, skipped=missing)
+    try:
+        with ExitStack() as stack:
+            place = None
+            if not chosen.own_server:
+                place = stack.enter_context(places.place(chosen.name, slot))
+            dsn, schema = (place.dsn, place.schema) if place else (None, "txqueue")
+            return run(chosen, folder, dsn, schema, scale)
+    except Exception as error:
+        # One scenario that cannot run at all must not keep the others.
+        said = Violation("run", f"{type(error).__name__}: {error}")
+        return Outcome(chosen.name, 0.0, violations=(said,))

