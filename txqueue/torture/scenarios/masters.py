@@ -6,7 +6,7 @@ import time
 
 from txqueue.torture import sabotage
 from txqueue.torture.figures import restarts
-from txqueue.torture.ground import FaultInProgress, Ground
+from txqueue.torture.ground import Ground
 from txqueue.torture.node import TortureNode, until
 from txqueue.torture.processes import is_alive
 from txqueue.torture.scenario import scenario
@@ -19,9 +19,10 @@ MARGIN = 2.0
 # So quickly have the workers of a killed master ended.
 ORPHANED = 1.0
 SABOTAGE = "txqueue.torture.sabotage"
-_HANDED = """select job.job_id from {schema}.job_assigned as job
-    join {schema}.node_info as node on node.incarnation = job.incarnation
-    where node.name = %s and job.handed is not null"""
+KINDS = ("noop", "slow:0.1", "effect:0.05", "noop")
+_CLAIMED = """select job.job_id from {schema}.job_assigned as job
+    join {schema}.node_info as node on node.incarnation = job.incarnation where node.name = %s"""
+_HANDED = f"{_CLAIMED} and job.handed is not null"
 
 
 @scenario("master_kill", "kill -9 of one master of three; a supervisor starts it anew later")
@@ -65,60 +66,52 @@ def _expect_restarts(ground: Ground) -> None:
 @scenario("master_kill_after_claim", "a master dies between a claim and the hand-off to a worker")
 def master_kill_after_claim(ground: Ground) -> None:
     """What it had claimed and given to nobody runs elsewhere, once."""
-    told = {sabotage.VARIABLE: sabotage.AFTER_CLAIM}
-    doomed = ground.start_node("n1", app=[SABOTAGE], env=told)
-    other = ground.start_node("n2")
-    doomed.wait_up()
-    other.wait_up()
-    # In bursts both nodes claim; one that has little to do sleeps.
-    ground.start_client(rate=60, kinds=("noop", "slow:0.1", "effect:0.05", "noop"))
-    with ground.fault("kill master after claim", nodes=[doomed], snapshot=False) as fault:
-        ground.wait(lambda: not doomed.is_running, "it dies at its claim", 60.0)
-        doomed.kill_master()
-        held = {job_id for job_id, _ in ground.database.held_by([doomed.name])}
-        _note_unstarted(ground, doomed, held, fault)
-    _expect_elsewhere(ground, doomed, held)
+    doomed = _start_doomed(ground, sabotage.AFTER_CLAIM)
+    ground.start_client(rate=60, kinds=KINDS)
+    _see_it_die(ground, doomed, "kill master after claim", _CLAIMED)
 
 
 @scenario("master_kill_before_delivery", "a master dies between a client's commit and the delivery")
 def master_kill_before_delivery(ground: Ground) -> None:
     """A job that a client has assigned to it runs elsewhere, once; the client goes on."""
-    told = {sabotage.VARIABLE: sabotage.BEFORE_DELIVERY}
-    doomed = ground.start_node("n1", app=[SABOTAGE], env=told)
+    doomed = _start_doomed(ground, sabotage.BEFORE_DELIVERY)
+    ground.start_client(rate=30, kinds=KINDS, node=doomed)
+    _see_it_die(ground, doomed, "kill master before delivery", _HANDED)
+
+
+def _start_doomed(ground: Ground, moment: str) -> TortureNode:
+    doomed = ground.start_node("n1", app=[SABOTAGE], env={sabotage.VARIABLE: moment})
     other = ground.start_node("n2")
-    doomed.wait_up()
     other.wait_up()
-    ground.start_client(rate=30, kinds=("noop", "slow:0.1", "effect:0.05", "noop"), node=doomed)
-    with ground.fault("kill master before delivery", nodes=[doomed], snapshot=False) as fault:
-        ground.wait(lambda: not doomed.is_running, "it dies at a delivery", 60.0)
-        doomed.kill_master()
-        rows = ground.database.rows(_HANDED.format(schema=ground.schema), (doomed.name,))
-        held = {job_id for (job_id,) in rows}
-        _note_unstarted(ground, doomed, held, fault)
+    return doomed.wait_up()
+
+
+def _see_it_die(ground: Ground, node: TortureNode, kind: str, question: str) -> None:
+    """Wait for its death, and hold the jobs that it had not handed on to one run elsewhere."""
+    with ground.fault(kind, nodes=[node], snapshot=False) as fault:
+        ground.wait(lambda: not node.is_running, "it dies at that moment", 60.0)
+        died = time.monotonic()
+        rows = ground.database.rows(question.format(schema=ground.schema), (node.name,))
+        node.kill_master()
+        held = {job_id for (job_id,) in rows} - _started_on(ground, node)
+        if held:
+            fault.evidence = f"{node.name} died with {sorted(held)} assigned to it and not started"
     ground.rest(1.0)
-    _expect_elsewhere(ground, doomed, held)
+    _expect_elsewhere(ground, node, held, died)
 
 
-def _note_unstarted(
-    ground: Ground, node: TortureNode, held: set[int], fault: FaultInProgress
-) -> None:
-    """Say which of the jobs that a dead master held no worker of it had started."""
-    started = {run.job_id for run in ground.history().runs if run.node == node.name}
-    held -= started
-    if held:
-        fault.evidence = f"{node.name} died with {sorted(held)} assigned to it and not started"
+def _started_on(ground: Ground, node: TortureNode) -> set[int]:
+    return {run.job_id for run in ground.history().runs if run.node == node.name}
 
 
-def _expect_elsewhere(ground: Ground, node: TortureNode, held: set[int]) -> None:
-    began = time.monotonic()
+def _expect_elsewhere(ground: Ground, node: TortureNode, held: set[int], died: float) -> None:
+    ground.wait(lambda: held <= ground.history().runs_by_job().keys(), "they start elsewhere")
+    ground.drain()
+    runs = {job: its for job, its in ground.history().runs_by_job().items() if job in held}
+    took = max((its[0].began - died for its in runs.values()), default=0.0)
     limit = ground.lease + MARGIN
-    by_job = ground.history().runs_by_job
-    ground.wait(lambda: held <= by_job().keys(), "they start elsewhere", 10 * limit)
-    took = time.monotonic() - began
     ground.figure("unstarted", len(held))
     ground.figure("started_elsewhere_seconds", round(took, 3))
     ground.expect(took < limit, f"they start within {limit:g} s, not in {took:.1f} s")
-    ground.drain()
-    runs = {job_id: by_job()[job_id] for job_id in held}
     once = all(len(its) == 1 and its[0].node != node.name for its in runs.values())
     ground.expect(once, f"each ran once, on another node: {runs}")
