@@ -16,6 +16,13 @@ from txqueue.store.hosts import Attempt, attempts
 __all__ = ["Connection"]
 
 
+class _Driver(txpostgres.Connection):  # type: ignore[misc] # has no types
+    """The driver's connection, one that dies in silence: whoever uses it next is told."""
+
+    def continuePolling(self, swallowErrors: bool = False) -> None:  # noqa: ARG002 - the driver's
+        super().continuePolling(swallowErrors=True)
+
+
 class Connection:
     """A connection to PostgreSQL, in autocommit unless the caller opens a transaction.
 
@@ -30,7 +37,7 @@ class Connection:
         self._reactor = reactor
         self._patience = patience
         self._application_name = application_name
-        self._driver = txpostgres.Connection(reactor)
+        self._driver = _Driver(reactor)
         self._is_broken = False
 
     @property
@@ -53,7 +60,7 @@ class Connection:
         return await self._open(last)
 
     async def _open(self, attempt: Attempt) -> Connection:
-        self._driver = txpostgres.Connection(self._reactor)
+        self._driver = _Driver(self._reactor)
         is_late = False
 
         def late() -> None:
@@ -66,6 +73,7 @@ class Connection:
             with translated():
                 await self._connecting(attempt)
         except DatabaseUnavailable:
+            self.close()
             if not is_late:
                 raise
             raise DatabaseUnavailable(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
-from psycopg2.extensions import parse_dsn
+from psycopg2.extensions import make_dsn, parse_dsn
 
-__all__ = ["Attempt", "attempts"]
+__all__ = ["Attempt", "attempts", "redirected", "socket_of"]
 
 # Seconds that a host has to answer; with several, one that is gone must not keep us from the next.
 PATIENCE, PATIENCE_OF_SEVERAL = 10.0, 3.0
@@ -52,6 +53,19 @@ def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[Attempt]
     if told is not None and _is_number(told):
         patience = float(told)
     return [Attempt({**NOTICING, **given, **host}, patience) for host in hosts]
+
+
+def socket_of(dsn: str) -> Path | None:
+    """Return the unix socket that a DSN names; None if it names none."""
+    given = parse_dsn(dsn)
+    folder = given.get("host", "")
+    return Path(folder) / f".s.PGSQL.{given.get('port', 5432)}" if folder[:1] == "/" else None
+
+
+def redirected(dsn: str, socket: Path) -> str:
+    """Return the same DSN for what listens at another unix socket."""
+    port = socket.name.rpartition(".")[2]
+    return str(make_dsn(dsn, host=str(socket.parent), port=port))
 
 
 def _hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[str, str]]:

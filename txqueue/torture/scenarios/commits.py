@@ -1,0 +1,104 @@
+"""Connections cut at the very moment of a COMMIT, on either side of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from txqueue.torture.demands import await_load, no_duplicates
+from txqueue.torture.ground import Ground
+from txqueue.torture.proxy import Cut, Proxy
+from txqueue.torture.roads import proxied
+from txqueue.torture.scenario import scenario
+from txqueue.torture.scenarios.calm import MIXED
+
+__all__ = ["commit_cut_enqueue", "commit_cut_handler", "commit_cut_node"]
+
+PHASE = 2.5
+_OF_NODES = ("next_job(", "complete(", "settle(", "heartbeat(", "release(", "started(", "handed(")
+
+
+@scenario(
+    "commit_cut_enqueue",
+    "clients' connections are cut as they commit, before or after",
+    needs=("unix socket",),
+)
+def commit_cut_enqueue(ground: Ground) -> None:
+    """Cut; clients do not know, but nothing acknowledged is lost and nothing rolled back runs."""
+    node = ground.start_node("n1").wait_up()
+    proxy, dsn = proxied(ground, "c")
+    kinds = ("noop", "grouped", "effect", "rolled_back", "noop", "delayed")
+    ground.start_client(rate=15, kinds=kinds, dsn=dsn)
+    ground.start_client(rate=15, kinds=kinds, dsn=dsn, node=node)
+    _cut(ground, proxy, matches=_is_enqueue, every=5)
+    ground.drain()
+    enqueues = ground.history().enqueues.values()
+    unknown = {each.intent for each in enqueues if each.outcome == "unknown"}
+    there = {job.intent for job in ground.history().jobs.values()} & unknown
+    ground.figure("unknown", len(unknown))
+    ground.figure("unknown_there", len(there))
+    ground.expect(there and unknown - there, "some of the unknown are there and some are not")
+    no_duplicates(ground)
+
+
+@scenario(
+    "commit_cut_handler",
+    "handlers' connections are cut as job.transaction() commits",
+    needs=("unix socket",),
+)
+def commit_cut_handler(ground: Ground) -> None:
+    """Cut; every job has its effect exactly once, and what was committed does not run again."""
+    proxy, dsn = proxied(ground, "n1")
+    ground.start_node("n1", dsn=dsn).wait_up()
+    ground.start_client(rate=20, kinds=("effect:0.02", "noop", "effect:0.02"))
+    _cut(ground, proxy, matches=_is_commit, every=4)
+    ground.drain()
+    no_duplicates(ground)
+
+
+@scenario(
+    "commit_cut_node",
+    "nodes' connections are cut at their claims and completions",
+    needs=("unix socket",),
+)
+def commit_cut_node(ground: Ground) -> None:
+    """Cut; what a claim took whose answer is lost starts later, what was done is written down."""
+    proxies, nodes = [], []
+    for name in ("n1", "n2"):
+        proxy, dsn = proxied(ground, name)
+        proxies.append(proxy)
+        nodes.append(ground.start_node(name, dsn=dsn))
+    for node in nodes:
+        node.wait_up()
+    ground.start_client(rate=20, kinds=MIXED)
+    ground.start_client(rate=10, kinds=MIXED, node=nodes[0])
+    _cut(ground, *proxies, matches=_is_of_node, every=7)
+    ground.drain()
+    no_duplicates(ground)
+
+
+def _cut(ground: Ground, *proxies: Proxy, matches: Callable[[str], bool], every: int) -> None:
+    """Cut for a while before the server hears of it, and for a while just after it has done it."""
+    await_load(ground)
+    for is_after in (False, True) * int(ground.scale):
+        side = "after" if is_after else "before"
+        with ground.fault(f"cut {side} commit") as fault:
+            for proxy in proxies:
+                proxy.cut_at(Cut(matches, is_after, every))
+            ground.rest(PHASE)
+            for proxy in proxies:
+                proxy.cut_at(None)
+            cuts = sum(proxy.counts[side] for proxy in proxies)
+            fault.evidence = f"{cuts} connections cut {side} it" if cuts else ""
+        ground.figure(f"cut_{side}", cuts)
+
+
+def _is_commit(sql: str) -> bool:
+    return sql == "commit"
+
+
+def _is_enqueue(sql: str) -> bool:
+    return sql == "commit" or ".enqueue" in sql
+
+
+def _is_of_node(sql: str) -> bool:
+    return any(call in sql for call in _OF_NODES)

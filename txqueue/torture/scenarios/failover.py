@@ -1,0 +1,83 @@
+"""The primary goes, and its standby takes over: the DSN names both."""
+
+from __future__ import annotations
+
+from txqueue.torture.demands import await_load, ended_jobs, no_duplicates
+from txqueue.torture.ground import Ground
+from txqueue.torture.node import until
+from txqueue.torture.scenario import scenario
+from txqueue.torture.scenarios.calm import MIXED
+from txqueue.torture.server import Server, dsn_of, rejoin, standby_of, synchronise
+
+__all__ = ["failover", "switchover"]
+
+# From the promotion on, seconds.
+GOES_ON_WITHIN = 15.0
+_READ_ONLY = (
+    "alter system set default_transaction_read_only = on",
+    "select pg_reload_conf()",
+)
+_PROMOTE = "select pg_promote()"
+
+
+@scenario("failover", "primary killed, its synchronous standby promoted", own_server=True)
+def failover(ground: Ground) -> None:
+    """Kill and promote; what was acknowledged is there, and nodes go over by themselves."""
+    primary, standby = _pair(ground)
+    await_load(ground)
+    with ground.fault("database down") as fault:
+        fault.evidence = f"killed primary {primary.kill()}, promoted {standby.postmaster}"
+        ground.rest(1.0)
+        _promoted(ground, standby)
+    _expect_progress(ground)
+    # It comes back as the other's standby: nobody may stay with it, or go to it.
+    rejoin(primary, standby)
+    ground.rest(2.0)
+    ground.drain()
+    no_duplicates(ground)
+
+
+@scenario(
+    "switchover", "primary made read-only while nodes sit on it, then promoted", own_server=True
+)
+def switchover(ground: Ground) -> None:
+    """Nobody is disconnected: who finds that the server takes no writes looks for another."""
+    primary, standby = _pair(ground)
+    await_load(ground)
+    with ground.fault("database read-only") as fault:
+        with primary.session() as session:
+            for statement in _READ_ONLY:
+                session.rows(statement)
+            ground.rest(1.0)
+            fault.evidence = f"read only: {session.value('show default_transaction_read_only')}"
+        _promoted(ground, standby)
+    _expect_progress(ground)
+    ground.drain()
+    no_duplicates(ground)
+
+
+def _pair(ground: Ground) -> tuple[Server, Server]:
+    """Start a primary with a synchronous standby, two nodes and a client that know both."""
+    primary = ground.enter(Server(ground.folder / "a"))
+    standby = ground.enter(standby_of(primary, ground.folder / "b"))
+    synchronise(primary)
+    ground.use(dsn_of(primary.address, standby.address, attributes="read-write"))
+    nodes = [ground.start_node("n1"), ground.start_node("n2")]
+    for node in nodes:
+        node.wait_up()
+    ground.start_client(rate=20, kinds=MIXED)
+    ground.start_client(rate=10, kinds=MIXED, node=nodes[0])
+    return primary, standby
+
+
+def _promoted(ground: Ground, standby: Server) -> None:
+    with standby.session() as session:
+        session.rows(_PROMOTE)
+    # Whoever only reads would not notice.
+    ground.database.close()
+
+
+def _expect_progress(ground: Ground) -> None:
+    before = ended_jobs(ground)
+    goes_on = until(lambda: ended_jobs(ground) > before + 5, GOES_ON_WITHIN)
+    ground.expect(goes_on, f"jobs are done within {GOES_ON_WITHIN:g} s of the promotion")
