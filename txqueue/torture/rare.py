@@ -1,0 +1,32 @@
+"""Work that only some nodes know: an application of which half the fleet has the newer release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define
+
+from txqueue.torture.work import SOON, Draw, Order, kind, noted
+from txqueue.work import WorkItem
+
+__all__ = ["Rare"]
+
+
+@define
+class Rare(WorkItem):
+    """Does nothing, where it is known."""
+
+    intent: str
+
+    work_type = "txqueue.torture.rare"
+    retry = SOON
+
+    async def perform(self, job: Any) -> None:
+        """Note it."""
+        with noted(job, self.intent):
+            pass
+
+
+@kind("rare")
+def _rare(draw: Draw) -> Order:
+    return Order(Rare(draw.intent))

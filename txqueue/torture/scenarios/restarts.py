@@ -1,0 +1,99 @@
+"""Nodes stopped and started on purpose, and nodes of which not all are alike."""
+
+from __future__ import annotations
+
+import time
+
+from txqueue.torture.figures import duplicates
+from txqueue.torture.ground import Ground
+from txqueue.torture.history import Run
+from txqueue.torture.node import TortureNode
+from txqueue.torture.scenario import scenario
+from txqueue.torture.scenarios.calm import MIXED
+
+__all__ = ["half_known_type", "rolling_restart"]
+
+RARE = ("txqueue.torture.rare",)
+_TYPES = "select name, 'txqueue.torture.rare' = any (work_types) from {schema}.node_info order by 1"
+
+
+@scenario("rolling_restart", "three nodes are restarted one after the other by SIGTERM under load")
+def rolling_restart(ground: Ground) -> None:
+    """Nothing is lost, nothing runs twice, no attempt is spent on it."""
+    names = ("n1", "n2", "n3")
+    nodes = {name: _start(ground, name) for name in names}
+    for node in nodes.values():
+        node.wait_up()
+    ground.start_client(rate=30, kinds=(*MIXED, "slow:1", "slow:1", "slow:1"))
+    slowest = 0.0
+    for number in range(int(len(names) * ground.scale)):
+        name = names[number % len(names)]
+        ground.rest(0.5)
+        slowest = max(slowest, _restart(ground, nodes[name]))
+        nodes[name] = _start(ground, name).wait_up()
+    ground.figure("slowest_stop_seconds", round(slowest, 2))
+    ground.drain()
+    _expect_unspent(ground)
+
+
+def _start(ground: Ground, name: str) -> TortureNode:
+    return ground.start_node(name, capacity=3, listen=True)
+
+
+def _restart(ground: Ground, node: TortureNode) -> float:
+    """Drain a node under load; returns how long that took."""
+    with ground.fault("restart", nodes=[node], snapshot=False) as fault:
+        held = len(ground.database.held_by([node.name]))
+        began = time.monotonic()
+        node.stop()
+        took = time.monotonic() - began
+        fault.evidence = f"{node.name} with {held} jobs was stopped in {took:.1f} s"
+    return took
+
+
+def _expect_unspent(ground: Ground) -> None:
+    history = ground.history()
+    twice = [again for _, again in duplicates(history)]
+    ground.expect(not twice, f"nothing runs twice, but {twice[:3]}")
+    died = [job for job in history.jobs.values() if job.deaths]
+    ground.expect(not died, f"nothing has died, but {died[:3]}")
+    by_job = history.runs_by_job()
+    spent = [job for job in history.jobs.values() if job.attempt != len(by_job[job.job_id])]
+    ground.expect(not spent, f"only runs spend attempts, but {spent[:3]}")
+
+
+@scenario("half_known_type", "a type that half of the nodes know, and then nobody for a while")
+def half_known_type(ground: Ground) -> None:
+    """Its jobs run there only, and wait when nobody knows it; all others go on."""
+    knowing = ground.start_node("n1", app=RARE)
+    other = ground.start_node("n2")
+    knowing.wait_up()
+    other.wait_up()
+    ground.start_client(rate=30, kinds=("rare", "noop", "slow:0.1", "grouped:0.05"), app=RARE)
+    with ground.fault("half known type", snapshot=False) as fault:
+        knows = dict(ground.database.rows(_TYPES.format(schema=ground.schema)))
+        ground.rest(3.0 * ground.scale)
+        knowing.stop()
+        since = time.monotonic()
+        ground.rest(2.0)
+        alone = [run for run in ground.history().runs if run.began > since]
+        knowing = ground.start_node("n1", app=RARE).wait_up()
+        if knows == {"n1": True, "n2": False} and alone:
+            fault.evidence = f"who knows it: {knows}; {len(alone)} jobs ran while n1 was down"
+    ground.rest(1.0)
+    ground.drain()
+    rare = _rare(ground)
+    ground.figure("rare", len(rare))
+    ground.figure("others_while_unknown", len(alone))
+    ground.expect(rare and {run.node for run in rare} == {"n1"}, "it runs where it is known")
+    done = {run.node for run in ground.history().runs}
+    ground.expect(done == {"n1", "n2"}, f"both nodes work: {done}")
+    waiting = [job for job in ground.history().jobs.values() if job.state != "done"]
+    ground.expect(not waiting, f"all jobs are done in the end, but {waiting[:3]}")
+    _expect_unspent(ground)
+
+
+def _rare(ground: Ground) -> list[Run]:
+    history = ground.history()
+    intents = {each.intent for each in history.enqueues.values() if each.kind == "rare"}
+    return [run for run in history.runs if run.intent in intents]
