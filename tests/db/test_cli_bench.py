@@ -64,6 +64,16 @@ def test_drain(txqueue: Callable[..., Any]) -> None:
 
 
 @pytest.mark.slow
+def test_rescue(txqueue: Callable[..., Any]) -> None:
+    """Jobs of a killed worker and of killed masters have all run again."""
+    result = txqueue("bench", "rescue", "--lease", "1", "--workers", "1")
+    assert result.keys() > SHARED
+    assert (result["jobs"], result["lost"]) == (30, 0)
+    assert result["master_seconds"] > 1
+    assert min(result["worker_seconds"], result["neighbour_seconds"]) > 0
+
+
+@pytest.mark.slow
 def test_enqueue(txqueue: Callable[..., Any]) -> None:
     """Both ways are measured."""
     result = txqueue("bench", "enqueue", "--jobs", "2000")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -38,13 +39,25 @@ class RunningNode:
         ground: Its database and schema, and the folder of its log.
         app: The module of its work items.
         workers: How many worker processes.
+        name: Its name.
+        settings: More of its environment.
     """
 
-    def __init__(self, ground: Ground, app: str, workers: int) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        app: str,
+        workers: int,
+        name: str = "bench",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self._ground = ground
         self._app = app
         self._workers = workers
-        self._log = ground.folder / "node.log"
+        self._name = name
+        self._settings = settings or {}
+        self._is_killed = False
+        self._log = ground.folder / f"{name}.log"
 
     def __enter__(self) -> Self:
         """Start it and wait until it has registered.
@@ -66,8 +79,14 @@ class RunningNode:
         """Stop it; one that does not stop in time is killed, which is an error of its own."""
         status = self._end()
         # twistd ends itself by the signal that it has obeyed.
-        if status not in (0, -signal.SIGTERM) and kind is None:
+        if status not in (0, -signal.SIGTERM) and kind is None and not self._is_killed:
             raise self._failure(f"the node ended with status {status}")
+
+    def kill(self) -> None:
+        """Kill the master, as the kernel or a failing host would, and not its workers."""
+        self._is_killed = True
+        self._process.kill()
+        self._process.wait()
 
     @property
     def pid(self) -> int:
@@ -77,7 +96,7 @@ class RunningNode:
     @property
     def endpoint(self) -> str:
         """Where it answers, and lets clients join."""
-        return f"unix:{self._ground.folder / 'bench.sock'}"
+        return f"unix:{self._ground.folder / self._name}.sock"
 
     def environment(self) -> dict[str, str]:
         """What tells a process where the node, its queue and its notes are."""
@@ -97,8 +116,8 @@ class RunningNode:
         words = (
             [str(twistd)] if twistd.exists() else [sys.executable, "-m", "twisted.scripts.twistd"]
         )
-        node = ["txqueue", "--app", self._app, "--workers", str(self._workers), "--name", "bench"]
-        return [*words, "-n", "--pidfile=", *node]
+        node = ["txqueue", "--app", self._app, "--workers", str(self._workers)]
+        return [*words, "-n", "--pidfile=", *node, "--name", self._name]
 
     def _environment(self) -> dict[str, str]:
         """Return ours, without the user's settings of nodes, and with the DSN: argv is public."""
@@ -108,6 +127,7 @@ class RunningNode:
             "TXQUEUE_SCHEMA": self._ground.schema,
             "TXQUEUE_STATE_DIR": str(self._ground.folder),
             FOLDER_VARIABLE: str(self._ground.folder),
+            **self._settings,
         }
 
     def _await_registered(self) -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 from attrs import define
+from twisted.internet.defer import Deferred
 
-from txqueue.bench.tally import Tally
+from txqueue.bench.tally import FOLDER_VARIABLE, Tally
 from txqueue.work import WorkItem
 
-__all__ = ["Counted", "Timed"]
+__all__ = ["ENOUGH", "Counted", "Endless", "Timed"]
+
+ENOUGH = "enough"
+"""The file of the folder at which endless jobs end."""
+
+# Seconds between two looks for it.
+LOOK = 0.02
 
 _tally = Tally()
 
@@ -29,6 +38,24 @@ class Counted(WorkItem):
 
 
 @define
+class Endless(WorkItem):
+    """Notes when it starts, and runs until the file is there."""
+
+    number: int
+
+    work_type = "txqueue.bench.endless"
+
+    async def perform(self, job: Any) -> None:  # noqa: ARG002 - the handler's signature
+        """Note the nanoseconds of the monotonic clock; then wait."""
+        _tally.add(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+        enough = Path(os.environ[FOLDER_VARIABLE]) / ENOUGH
+        while not enough.exists():
+            pause: Deferred[None] = Deferred()
+            running_reactor().callLater(LOOK, pause.callback, None)
+            await pause
+
+
+@define
 class Timed(WorkItem):
     """Notes how long ago it was sent, by the monotonic clock of the host that it shares."""
 
@@ -41,3 +68,10 @@ class Timed(WorkItem):
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         if self.sent_at:
             _tally.add(now - self.sent_at)
+
+
+def running_reactor() -> Any:
+    """Return the reactor of this process, which is not to be chosen before it runs."""
+    from twisted.internet import reactor
+
+    return reactor

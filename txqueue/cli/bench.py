@@ -37,6 +37,10 @@ LABELS = {
     "p99_ms": "99 of 100 within, ms",
     "max_ms": "slowest, ms",
     "without_claim": "without a claim",
+    "worker_seconds": "jobs of a killed worker run again after, s",
+    "neighbour_seconds": "of a killed master, another of its host lives, s",
+    "master_seconds": "of a killed master, others live, s",
+    "lease": "lease, s",
     "cpu_seconds_per_1000": "CPU seconds for 1,000",
 }
 
@@ -144,6 +148,20 @@ def bench_decay(
         return decay(ground, stages, jobs, waves, workers, held_snapshot=held_snapshot)
 
     return _run(options, embedded, measure)
+
+
+@bench.command("rescue")
+@click.option(
+    "--lease", type=click.FloatRange(1), default=10, show_default=True, help="Seconds of a lease."
+)
+@_workers
+@_embedded
+@click.pass_obj
+def bench_rescue(options: Options, lease: float, workers: int, embedded: bool) -> int:
+    """How soon the jobs of a killed worker, and of a killed master, run again."""
+    from txqueue.bench.rescue import rescue
+
+    return _run(options, embedded, lambda ground, stages: rescue(ground, stages, workers, lease))
 
 
 def _run(options: Options, embedded: bool, measure: Measure) -> int:

@@ -1,0 +1,136 @@
+"""``bench rescue``: how soon the jobs of a process that was killed run again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from txqueue.bench.ground import Ground
+from txqueue.bench.node import NodeFailed, RunningNode
+from txqueue.bench.stages import Stages
+from txqueue.bench.tally import noted
+from txqueue.bench.traffic import fill, publish
+from txqueue.bench.work import ENOUGH, Endless
+from txqueue.store.reading import Session
+
+__all__ = ["rescue"]
+
+APP = "txqueue.bench.work"
+JOBS = 10
+NANO = 1e-9
+PATIENCE = 120.0
+# A node rescues others only once it has kept its own lease for as long as theirs, and a second.
+SETTLING = 2.0
+
+
+def rescue(ground: Ground, stages: Stages, workers: int, lease: float) -> dict[str, Any]:
+    """Kill a worker, then a master whose neighbour is of the same host, then one of another host.
+
+    Each holds ten jobs that run and do not end by themselves. Measured is, by the monotonic clock,
+    from the kill until the last of them has started again.
+
+    Args:
+        ground: Where.
+        stages: Told how far it is.
+        workers: How many worker processes a node has.
+        lease: Seconds of the nodes' leases.
+
+    Returns:
+        The document that ``--json`` prints.
+    """
+    began = time.monotonic()
+    with ground.session() as session:
+        publish(session, Endless)
+        trial = _Trial(ground, session, stages, workers, lease)
+        figures = {
+            "worker_seconds": trial.of_a_worker(),
+            "neighbour_seconds": trial.of_a_master(["one", "one"]),
+            "master_seconds": trial.of_a_master(["one", "another"]),
+        }
+        (done,) = session.rows(f"select count(*) from {ground.schema}.job where state = 'done'")[0]
+    return {
+        "workload": "rescue",
+        "jobs": 3 * JOBS,
+        "seconds": round(time.monotonic() - began, 3),
+        "workers": workers,
+        "lease": lease,
+        **{name: round(seconds, 3) for name, seconds in figures.items()},
+        "lost": 3 * JOBS - done,
+        **ground.facts(),
+    }
+
+
+class _Trial:
+    """Kills, one after the other."""
+
+    def __init__(
+        self, ground: Ground, session: Session, stages: Stages, workers: int, lease: float
+    ) -> None:
+        self._ground = ground
+        self._session = session
+        self._stages = stages
+        self._workers = workers
+        self._lease = lease
+        self._enough = ground.folder / ENOUGH
+
+    def of_a_worker(self) -> float:
+        """Kill a worker of a node that lives on."""
+        self._stages.begin("starting a node")
+        with self._node("worker", "one") as node:
+            self._occupy()
+            self._stages.begin("killing a worker")
+            return self._restarted(lambda: os.kill(_worker_of(node.pid), signal.SIGKILL))
+
+    def of_a_master(self, hosts: list[str]) -> float:
+        """Kill a master while another node lives; the hosts are those that they say to be on."""
+        first, second = (f"{host}-{len(set(hosts))}-{n}" for n, host in enumerate(hosts))
+        self._stages.begin("starting two nodes")
+        with self._node(first, hosts[0]) as node:
+            self._occupy()
+            with self._node(second, hosts[1]):
+                time.sleep(self._lease + SETTLING)
+                where = "this host" if len(set(hosts)) == 1 else "another host"
+                self._stages.begin(f"killing a master of {where}")
+                return self._restarted(node.kill)
+
+    def _node(self, name: str, host: str) -> RunningNode:
+        settings = {"TXQUEUE_HOST": host, "TXQUEUE_LEASE": f"{self._lease:g}"}
+        return RunningNode(self._ground, APP, self._workers, name, settings)
+
+    def _occupy(self) -> None:
+        """Have the node run its jobs."""
+        self._enough.unlink(missing_ok=True)
+        before = len(noted(self._ground.folder))
+        fill(self._session, map(Endless, range(1, JOBS + 1)), lambda _: None)
+        self._until(lambda: len(noted(self._ground.folder)) == before + JOBS)
+
+    def _restarted(self, kill: Callable[[], None]) -> float:
+        """Kill, and return the seconds until the last job that this concerned has started again."""
+        killed_at = time.monotonic()
+        kill()
+        self._enough.touch()
+        self._until(lambda: self._session.live_jobs() == 0)
+        again = [each * NANO for each in noted(self._ground.folder) if each * NANO > killed_at]
+        if not again:
+            raise NodeFailed("nothing ran again: the process that was killed held no job")
+        return max(again) - killed_at
+
+    def _until(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not holds():
+            if time.monotonic() > deadline:
+                raise NodeFailed(f"jobs did not run within {PATIENCE:g} s", "see the nodes' logs")
+            time.sleep(0.02)
+
+
+def _worker_of(master: int) -> int:
+    """Return the number of a worker process of a master."""
+    children = Path(f"/proc/{master}/task/{master}/children")
+    for pid in children.read_text().split():
+        if b"txqueue.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return int(pid)
+    raise NodeFailed("the node has no worker process")
