@@ -31,9 +31,10 @@ def enqueue(number: int = 1, **told: Any) -> Enqueue:
 def run(number: int = 1, began: float = 1.0, **told: Any) -> Run:
     """A run that takes a second and returns."""
     given = {"intent": f"c1-{number}", "job_id": number, "assignment": 10 * number, **told}
-    lasting = {"began": began, "began_at": EPOCH + began, "ended": began + 1, "how": "returned"}
-    where = {"attempt": 1, "incarnation": 1, "node": "n1", "pid": 100}
-    return Run(**{**where, **lasting, **given})
+    lasting = {"began": began, "began_at": EPOCH + began, "ended": began + 1}
+    where = {"attempt": 1, "incarnation": 1, "node": "n1", "pid": 100, "how": "returned"}
+    made = Run(**{**where, **lasting, **given})
+    return made if made.ended is None else evolve(made, ended_at=EPOCH + made.ended)
 
 
 def done(number: int = 1, finished: float = 2.1, **told: Any) -> FinalJob:

@@ -169,6 +169,25 @@ WRONG = {
             effects={1: 1},
         ),
     ),
+    "completed by the word of another": (
+        "I5",
+        history(
+            runs=[
+                run(1, 1.0, assignment=3, ended=9.6),
+                run(1, 9.4, pid=200, node="n2", ended=11.0),
+            ],
+            jobs=[done(finished=9.7)],
+            faults=[fault(**FROZEN)],
+        ),
+    ),
+    "completed before it even ran where it was": (
+        "I5",
+        history(
+            runs=[run(1, 1.0, assignment=3, ended=9.6)],
+            jobs=[done(finished=9.7)],
+            faults=[fault(**FROZEN)],
+        ),
+    ),
     "after its completion": (
         "I6",
         history(
@@ -227,6 +246,7 @@ WRONG = {
         history(
             runs=[run(1, 1.0, ended=5.0), run(1, 2.0, assignment=5, pid=200, how="raised")],
             jobs=[done(finished=5.1)],
+            faults=[fault(kind="cut", nodes=None, ended=5.0)],
         ),
     ),
     "no effect": ("I9", history([enqueue(kind="effect")], [run(how="committed")])),

@@ -17,6 +17,7 @@ DRAINED_WITHIN = 60.0
 EXPIRY_MARGIN = 0.5
 # A process that is stopped just as it begins a job begins it when it goes on, whatever has changed.
 WAKING = 0.25
+COMPLETING = frozenset({"returned", "committed"})
 FINAL = ("done", "failed", "cancelled")
 MOST_SHOWN = 20
 
@@ -71,8 +72,9 @@ def nothing_lost(history: History) -> Iterator[str]:
 
 def _has_ended(job: FinalJob, runs: Sequence[Run], history: History) -> bool:
     """Whether a run was done: it noted so, or its process died after its commit and before that."""
-    ends = {"returned", "committed"}
-    return any(run.how in ends for run in runs) or bool(runs and history.effects.get(job.job_id))
+    return any(run.how in COMPLETING for run in runs) or bool(
+        runs and history.effects.get(job.job_id)
+    )
 
 
 def nothing_unasked(history: History) -> Iterator[str]:
@@ -171,12 +173,28 @@ def no_stale_commit(history: History) -> Iterator[str]:
             newer = max(run.assignment for run in runs)
             if job.assignment < newer and not _is_after_completion(job, runs):
                 yield f"job {job_id} was completed under {job.assignment}, {newer} had it"
+            elif not _by_its_own_run(job, runs, history):
+                yield f"job {job_id} was completed under {job.assignment} by another run"
         for run in runs:
             if run.how == "committed" and run.ended is not None:
                 before = [it for it in runs if it.began < run.ended]
                 newest = max(it.assignment for it in before)
                 if run.assignment < newest:
                     yield f"job {job_id} committed under {run.assignment}, {newest} had it"
+
+
+def _by_its_own_run(job: FinalJob, runs: Sequence[Run], history: History) -> bool:
+    """Whether the run of its token, or none that could have, completed a job that is done."""
+    ends = {run.assignment: run for run in runs if run.how in COMPLETING}
+    if not ends or history.effects.get(job.job_id):
+        return True
+    own = ends.get(job.assignment or 0)
+    if own is None:
+        return False
+    if own.how == "committed" or own.ended_at is None or job.finished_at is None:
+        return True
+    # What returns notes its end, and is completed after that.
+    return own.ended_at <= job.finished_at
 
 
 def _is_after_completion(job: FinalJob, runs: Sequence[Run]) -> bool:

@@ -96,7 +96,7 @@ class Client:
         name, _, value = self.plan.kinds[number % len(self.plan.kinds)].partition(":")
         intent = f"{self.plan.name}-{number}"
         now = time.monotonic() + self.offset
-        draw = Draw(intent, number, now, float(value) if value else None)
+        draw = Draw(intent, number, now, value)
         running = Deferred.fromCoroutine(self._enqueue(name, draw))
         self.under_way.add(running)
         running.addBoth(lambda _: self.under_way.discard(running))

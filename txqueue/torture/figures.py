@@ -31,8 +31,13 @@ def duplicates(history: History) -> list[tuple[Run, Run]]:
         (before, again)
         for runs in history.runs_by_job().values()
         for before, again in _in_token_order(runs)
-        if before.how not in DECLARED
+        if not _declared(before, again)
     ]
+
+
+def _declared(before: Run, again: Run) -> bool:
+    """Whether a run had said, before the next began, that there may be another."""
+    return before.how in DECLARED and before.ended is not None and before.ended <= again.began
 
 
 def restarts(history: History) -> Iterator[float]:

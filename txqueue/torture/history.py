@@ -52,6 +52,7 @@ class Run:
         began: When it began, by the host's monotonic clock.
         began_at: The same by the database's clock; None if that did not answer.
         ended: When it ended; None if its process did not live to note it.
+        ended_at: The same by the database's clock.
         how: returned, raised, committed, token lost, cancelled or snoozed; None without an end.
     """
 
@@ -66,6 +67,7 @@ class Run:
     began: float
     began_at: float | None = None
     ended: float | None = None
+    ended_at: float | None = None
     how: str | None = None
 
 
@@ -223,7 +225,7 @@ def _runs(starts: Iterable[Mapping[str, Any]], ends: Iterable[Mapping[str, Any]]
         its = ended[_key(start)]
         over = its.pop(0) if its else {}
         told = {"began": start["mono"], "began_at": start.get("at")}
-        told |= {"ended": over.get("mono"), "how": over.get("how")}
+        told |= {"ended": over.get("mono"), "ended_at": over.get("at"), "how": over.get("how")}
         yield _made(Run, {**start, **told})
 
 

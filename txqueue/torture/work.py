@@ -175,6 +175,22 @@ class Failing(WorkItem):
 
 
 @define
+class Stumbling(Slow):
+    """Takes its time, and then fails on one of the nodes."""
+
+    on: str
+
+    work_type = "txqueue.torture.stumbling"
+
+    async def perform(self, job: Any) -> None:
+        """Wait, then fail or succeed."""
+        with noted(job, self.intent):
+            await pause(self.seconds)
+            if diary().node == self.on:
+                raise ValueError("not here")
+
+
+@define
 class Expiring(Slow):
     """Is not worth doing after its ``not_after``."""
 
@@ -190,17 +206,17 @@ class Draw:
         intent: The name of what it means to enqueue.
         number: The how manieth it is.
         now: Seconds since 1970 by the database's clock.
-        value: What was given after the kind's name, as in ``slow:2``; None for nothing.
+        value: What was given after the kind's name, as in ``slow:2``; empty for nothing.
     """
 
     intent: str
     number: int
     now: float
-    value: float | None = None
+    value: str = ""
 
     def seconds(self, most: float) -> float:
         """Return the given seconds, or some up to a bound."""
-        return random.uniform(0, most) if self.value is None else self.value
+        return float(self.value) if self.value else random.uniform(0, most)
 
     def later(self, seconds: float) -> datetime:
         """Return a moment by the database's clock."""
@@ -264,6 +280,11 @@ def _effect(draw: Draw) -> Order:
 @kind("failing")
 def _failing(draw: Draw) -> Order:
     return Order(Failing(draw.intent, int(draw.seconds(3))))
+
+
+@kind("stumbling")
+def _stumbling(draw: Draw) -> Order:
+    return Order(Stumbling(draw.intent, 3.0, draw.value))
 
 
 @kind("delayed")
