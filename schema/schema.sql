@@ -1236,6 +1236,18 @@ begin
     end if;
 end $$;
 
+-- Refuses the payload of a type that is published as encrypted if it is in clear; null for what fits.
+-- Without settings of its own, so that it is inlined.
+create or replace function txqueue.check_sealed(policy jsonb, work_type text, payload jsonb) returns text
+language sql volatile
+as $$
+    select case
+        when policy ? 'encrypted' and (not payload ? 'encrypted' or payload - 'encrypted' <> '{}')
+            then txqueue.refuse(format('payloads of %s are encrypted, and this one is in clear', work_type),
+                                 'enqueue it with a Python client that has TXQUEUE_PAYLOAD_KEY')
+    end
+$$;
+
 -- Writes a control back, or removes it if it says nothing, and lets those go on that it held back.
 create or replace function txqueue.close_control(this control) returns void
 language plpgsql volatile
@@ -1664,6 +1676,7 @@ begin
     weight := coalesce(weight, known.weight, 1);
     waits_for := case when known.work_type is null then 'type' when not_before > now() then 'time' end;
     perform check_job(work_type, payload, settings.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after);
+    perform check_sealed(known.policy, work_type, payload);
     insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                      waiting_for, work_type, queue, "group", tenant, options, payload)
     values (job_id, rank_of(not_before, not_after, priority, settings.aging), not_before, not_after, now(), weight,
@@ -1700,7 +1713,7 @@ declare
     refused text;
 begin
     if "group" is null and tenant is null and not_after is null and (not_before is null or not_before <= now()) then
-        select settings.payload_limit, settings.aging, known.priority, known.weight,
+        select settings.payload_limit, settings.aging, known.policy, known.priority, known.weight,
                coalesce(enqueue_assigned.queue, known.queue) as queue, current.last_value as lane
           into facts
           from setting as settings, work_type as known, node_info as node, lane as current
@@ -1720,6 +1733,7 @@ begin
             priority := coalesce(priority, facts.priority);
             refused := check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
                                  null::text, not_before, not_after);
+            refused := check_sealed(facts.policy, work_type, payload);
             insert into job_assigned (job_id, rank, not_before, not_after, enqueued_at, assigned_at, assignment,
                                       node_id, incarnation, weight, priority, lane, state, work_type, queue, handed,
                                       options, payload)
@@ -1755,7 +1769,7 @@ begin
     select * into strict settings from setting;
     with given as (
         select element.*,
-               known.work_type is not null as is_known,
+               known.work_type is not null as is_known, known.policy,
                coalesce(element.priority, known.priority, 4) as its_priority,
                coalesce(element.not_before, now()) as its_not_before,
                coalesce(element.queue, known.queue, 'default') as its_queue,
@@ -1766,8 +1780,9 @@ begin
           left join work_type as known on known.work_type = element.work_type
     ), checked as (
         select given.*, nextval('job_id') as job_id,
-               check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
-                         tenant, its_not_before, not_after) as refused
+               coalesce(check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
+                                  tenant, its_not_before, not_after),
+                        check_sealed(policy, work_type, payload)) as refused
           from given
     ), put as (
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,

@@ -8,6 +8,7 @@ __all__ = [
     "InvalidWork",
     "JobFailed",
     "JobNotFound",
+    "KeyUnavailable",
     "NodeUnavailable",
     "Refused",
     "SchemaMismatch",
@@ -61,6 +62,10 @@ class EmbeddedUnavailable(TxqueueError):
 
 class InvalidWork(TxqueueError):
     """A work item class, its policy or one of its instances is not valid."""
+
+
+class KeyUnavailable(TxqueueError):
+    """This process has no key, or none that opens what is encrypted."""
 
 
 class UnknownWorkType(TxqueueError):

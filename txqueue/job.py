@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from attrs import fields, frozen
+from attrs import field, fields, frozen
 
 __all__ = ["COLUMNS", "JSON_COLUMNS", "Job", "State", "Token", "read_json"]
 
@@ -42,6 +42,7 @@ class Job:
     """One row of ``JOB`` as it was when it was read. Moments are aware datetimes.
 
     A payload or result that PostgreSQL takes and Python's JSON does not is the JSON text.
+    Neither shows in its ``repr``: logs are no place for them.
     """
 
     id: int
@@ -63,8 +64,8 @@ class Job:
     started_at: datetime | None
     finished_at: datetime | None
     node_id: int | None
-    payload: Any
-    result: Any
+    payload: Any = field(repr=False)
+    result: Any = field(repr=False)
     error: str | None
 
     @classmethod

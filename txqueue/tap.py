@@ -20,6 +20,7 @@ from txqueue.node.service import Node, NodeSettings
 from txqueue.settings import Settings
 from txqueue.store.migrations import check_version
 from txqueue.store.schema import checked_name
+from txqueue.store.sealing import check_key
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 from txqueue.wire.tls import Credentials
 from txqueue.work import known_work_types
@@ -92,6 +93,8 @@ class Options(usage.Options):
             # Before an application can have timed anything.
             keep_steady(_reactor())
             _import(self.node.app)
+            if any(cls.encrypted for cls in known_work_types()):
+                check_key()
             check_version(self.node.dsn, self.node.schema)
         except TxqueueError as error:
             # A usage error would be preceded by a hundred lines of twistd's own options.

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.errors import InvalidWork, UnknownWorkType
+from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
 from txqueue.outcome import Discard, Fail, Snooze
 from txqueue.retry import Retry
 
@@ -15,6 +15,8 @@ __all__ = ["EXPIRED", "LEASE_OUT", "Verdict", "judge", "judge_cancelled"]
 
 # AMP and people both want short ones; the end of a traceback says most.
 LONGEST_ERROR = 8000
+# Seconds until a job is tried again whose payload could not be decrypted.
+KEYLESS_PAUSE = 60.0
 
 
 @frozen
@@ -61,6 +63,16 @@ def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> V
     Returns:
         The verdict.
     """
+    if (verdict := _said_by(error)) is not None:
+        return verdict
+    said = described(error)
+    if isinstance(error, retry.fatal) or retry.is_spent(failures + 1):
+        return Verdict("failed", error=said)
+    return Verdict("retry", delay=retry.delay(failures + 1, chance), error=said)
+
+
+def _said_by(error: BaseException) -> Verdict | None:
+    """What an error says by its kind, whatever the policy."""
     match error:
         case Snooze():
             return Verdict("snooze", delay=max(0.0, error.delay))
@@ -68,12 +80,12 @@ def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> V
             return Verdict("cancelled", error=_stored(error.reason) or None)
         case Fail():
             return Verdict("failed", error=_stored(error.reason) or "failed by its handler")
+        case KeyUnavailable():
+            # It may be this process only that lacks the key: no attempt is spent.
+            return Verdict("snooze", delay=KEYLESS_PAUSE, error=_stored(str(error)))
         case InvalidWork() | UnknownWorkType():
             return Verdict("failed", error=_stored(str(error)))
-    said = described(error)
-    if isinstance(error, retry.fatal) or retry.is_spent(failures + 1):
-        return Verdict("failed", error=said)
-    return Verdict("retry", delay=retry.delay(failures + 1, chance), error=said)
+    return None
 
 
 def judge_cancelled(error: BaseException | None, who: str) -> Verdict:

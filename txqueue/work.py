@@ -43,6 +43,8 @@ _POLICY = frozenset(
         "work_type",
         "group_limit",
         "expires",
+        "redacted",
+        "encrypted",
     }
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
@@ -67,6 +69,10 @@ class WorkItem:
         group_limit: How many jobs of a group may run at a time; an operator may set another.
         expires: Whether a job must not start after its ``not_after``: it ends as cancelled. If not,
             ``not_after`` only has it go before others.
+        redacted: Whether payload and result are kept out of what operators see, and the fields out
+            of ``repr()``.
+        encrypted: Whether payload and result are encrypted in the database, with the keys in
+            ``TXQUEUE_PAYLOAD_KEY``. It implies ``redacted``.
 
     Raises:
         InvalidWork: At class definition, when the policy is not valid.
@@ -83,12 +89,15 @@ class WorkItem:
     runtime: ClassVar[Runtime] = Runtime.TWISTED
     group_limit: ClassVar[int] = 1
     expires: ClassVar[bool] = False
+    redacted: ClassVar[bool] = False
+    encrypted: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "work_type" not in cls.__dict__:
             cls.work_type = f"{cls.__module__}.{cls.__qualname__}".replace("<locals>", "locals")
         _check_policy(cls)
+        _keep_fields_out_of_sight(cls)
         _register(cls)
 
     @property
@@ -111,6 +120,18 @@ class WorkItem:
             The job's result, kept as JSON; None for none.
         """
         raise NotImplementedError
+
+
+def _keep_fields_out_of_sight(cls: type[WorkItem]) -> None:
+    """Have attrs, which comes next, find a ``__repr__`` that shows none of them."""
+
+    def shown(work: WorkItem) -> str:
+        return f"{type(work).__qualname__}(redacted)"
+
+    cls.redacted = cls.redacted or cls.encrypted
+    if cls.redacted and "__repr__" not in cls.__dict__:
+        vars_of: Any = cls
+        vars_of.__repr__ = shown
 
 
 def _check_policy(cls: type[WorkItem]) -> None:

@@ -19,7 +19,7 @@ declare
     refused text;
 begin
     if "group" is null and tenant is null and not_after is null and (not_before is null or not_before <= now()) then
-        select settings.payload_limit, settings.aging, known.priority, known.weight,
+        select settings.payload_limit, settings.aging, known.policy, known.priority, known.weight,
                coalesce(enqueue_assigned.queue, known.queue) as queue, current.last_value as lane
           into facts
           from setting as settings, work_type as known, node_info as node, lane as current
@@ -39,6 +39,7 @@ begin
             priority := coalesce(priority, facts.priority);
             refused := check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
                                  null::text, not_before, not_after);
+            refused := check_sealed(facts.policy, work_type, payload);
             insert into job_assigned (job_id, rank, not_before, not_after, enqueued_at, assigned_at, assignment,
                                       node_id, incarnation, weight, priority, lane, state, work_type, queue, handed,
                                       options, payload)

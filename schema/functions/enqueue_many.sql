@@ -18,7 +18,7 @@ begin
     select * into strict settings from setting;
     with given as (
         select element.*,
-               known.work_type is not null as is_known,
+               known.work_type is not null as is_known, known.policy,
                coalesce(element.priority, known.priority, 4) as its_priority,
                coalesce(element.not_before, now()) as its_not_before,
                coalesce(element.queue, known.queue, 'default') as its_queue,
@@ -29,8 +29,9 @@ begin
           left join work_type as known on known.work_type = element.work_type
     ), checked as (
         select given.*, nextval('job_id') as job_id,
-               check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
-                         tenant, its_not_before, not_after) as refused
+               coalesce(check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
+                                  tenant, its_not_before, not_after),
+                        check_sealed(policy, work_type, payload)) as refused
           from given
     ), put as (
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,

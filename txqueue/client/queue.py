@@ -22,6 +22,7 @@ from txqueue.store.jobs import read_jobs
 from txqueue.store.pool import Pool
 from txqueue.store.road import Trip
 from txqueue.store.schema import checked_name
+from txqueue.store.sealing import opened_result
 from txqueue.store.transaction import Transaction
 from txqueue.store.version import ensure_version
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
@@ -184,6 +185,7 @@ class WorkQueue:
             JobFailed: When it failed or was cancelled.
             JobNotFound: When there is no such job.
             WaitTimeout: When it did not end in time; the job itself goes on.
+            KeyUnavailable: When its result is encrypted, and no key here opens it.
         """
         await self.job(job_id)
         ending = self._waiting.ended(job_id)
@@ -199,7 +201,7 @@ class WorkQueue:
             raise JobFailed(
                 f"job {job_id} is {job.state}: {(job.error or 'no reason given').splitlines()[0]}"
             )
-        return job.result
+        return opened_result(job.work_type, job.result)
 
     async def close(self) -> None:
         """Close the connections; whoever still waits gets an error."""

@@ -22,13 +22,12 @@ from txqueue.node.ears import Ears
 from txqueue.node.ledger import Ledger
 from txqueue.node.maintenance import Maintenance
 from txqueue.node.registry import Registry
-from txqueue.node.settings import NodeSettings, policy_row, row_of
+from txqueue.node.settings import NodeSettings, policy_row, row_of, served_types
 from txqueue.node.sweep import Sweeper
 from txqueue.node.workers import WorkerPool
 from txqueue.store.engine import Beat, Engine
 from txqueue.store.listener import Listener
 from txqueue.store.pool import Pool
-from txqueue.work import known_work_types
 
 __all__ = ["Node", "NodeSettings"]
 
@@ -64,7 +63,7 @@ class Node(MultiService):
             patience=max(settings.lease, PATIENCE),
         )
         self._engine = Engine(self._pool, settings.schema)
-        self._types = known_work_types()
+        self._types = served_types()
         self._ledger = Ledger(
             reactor, self._engine, lambda: self._registry.incarnation, given_back=self._wake
         )

@@ -8,12 +8,16 @@ from importlib.metadata import version
 from typing import Any
 
 from attrs import field, frozen
+from twisted.logger import Logger
 
 from txqueue.node.host import host_identity
+from txqueue.store.sealing import KEY, has_key
 from txqueue.wire.endpoints import Endpoint
-from txqueue.work import WorkItem
+from txqueue.work import WorkItem, known_work_types
 
-__all__ = ["NodeSettings", "policy_row", "row_of"]
+__all__ = ["NodeSettings", "policy_row", "row_of", "served_types"]
+
+_log = Logger()
 
 
 @frozen
@@ -76,5 +80,19 @@ def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
             "runtime": cls.runtime.value,
             "group_limit": cls.group_limit,
             "expires": cls.expires,
+            **{name: True for name in ("redacted", "encrypted") if getattr(cls, name)},
         },
     }
+
+
+def served_types() -> list[type[WorkItem]]:
+    """Return the work types that this node runs: encrypted ones only if it has a key."""
+    known = known_work_types()
+    locked = [cls.work_type for cls in known if cls.encrypted and not has_key()]
+    if locked:
+        _log.warn(
+            "this node does not run {types}: their payloads are encrypted, and {key} is not set",
+            types=", ".join(locked),
+            key=KEY,
+        )
+    return [cls for cls in known if cls.work_type not in locked]

@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 from txqueue.errors import InvalidWork
 from txqueue.payload import encode, option_json
 from txqueue.retry import MOST_ATTEMPTS
+from txqueue.store.sealing import sealed
 from txqueue.work import WorkItem
 
 __all__ = [
@@ -92,6 +93,8 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
         InvalidWork: When the work item or an option is not valid.
     """
     payload = encode(work)
+    if work.encrypted:
+        payload = sealed(work.work_type, "payload", payload)
     job: dict[str, Any] = {"work_type": work.work_type, "payload": payload}
     if (group := work.group) is not None:
         job["group"] = group
@@ -105,6 +108,9 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
         job["weight"] = work.weight
     if options:
         job |= _chosen(options)
+    if work.redacted:
+        # For who looks before a node has published the type.
+        job["options"] = {**job.get("options", {}), "redacted": True}
     return job
 
 

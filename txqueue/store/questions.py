@@ -133,6 +133,7 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     if not rows:
         raise _no_job(job_id)
     read = {name: read_json(rows[0][name]) for name in ("options", "payload", "result")}
+    read |= _hidden(rows[0]["policy"], read["options"])
     acts = yield _actions(schema, "detail -> 'jobs' @> to_jsonb(%s::bigint)", job_id, _ACTIONS_TOLD)
     return {**rows[0], **read, "actions": acts, "at": (yield from _clock())}
 
@@ -169,6 +170,15 @@ def about_actions(
     chosen = {"action_id < %s": before, "subject = %s": subject}
     given = {condition: value for condition, value in chosen.items() if value is not None}
     return (yield _actions(schema, " and ".join(given) or "true", *given.values(), limit))
+
+
+def _hidden(policy: Mapping[str, Any] | None, options: Any) -> dict[str, str]:
+    """Return what stands for payload and result where they are not to be seen."""
+    said = {**(policy or {}), **(options if isinstance(options, Mapping) else {})}
+    for reason in ("encrypted", "redacted"):
+        if said.get(reason):
+            return {"payload": reason, "result": reason}
+    return {}
 
 
 def _no_job(job_id: int) -> JobNotFound:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections import Counter, deque
@@ -14,10 +13,10 @@ from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 
 from txqueue.clock import Clock
-from txqueue.errors import InvalidWork
+from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.job import Token
 from txqueue.outcome import Discard, Fail, Snooze
-from txqueue.payload import decode, encode_result
+from txqueue.payload import decode
 from txqueue.retry import Retry
 from txqueue.verdict import EXPIRED, LEASE_OUT, Verdict, judge, judge_cancelled
 from txqueue.work import Runtime, WorkItem, find_work_type
@@ -224,7 +223,7 @@ class Performer:
             now = self._reactor.seconds()
             self._wait_for(Run(job, kind, options or {}, now, value))
         else:
-            self._returned(job, value)
+            self._returned(job, kind, value)
 
     def _learn(self, work_type: str) -> Kind:
         cls = find_work_type(work_type)
@@ -243,7 +242,7 @@ class Performer:
 
     def _waited(self, value: Any, running: Run) -> None:
         self._ended(running)
-        self._returned(running.job, value)
+        self._returned(running.job, running.kind, value)
 
     def _broke(self, failure: Failure, running: Run) -> None:
         self._ended(running)
@@ -255,13 +254,13 @@ class Performer:
         self._running_weight -= running.job.weight
         self._schedule()
 
-    def _returned(self, job: RunningJob, value: Any) -> None:
+    def _returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
         if job.is_completed or value is None:
             self._done(job)
         elif isinstance(value, Snooze | Discard | Fail):
             self._judged(job, NO_RETRY, value)
         else:
-            self._keep_result(job, value)
+            self._keep_result(job, kind, value)
 
     def _done(self, job: RunningJob) -> None:
         batch = job.batch
@@ -271,9 +270,9 @@ class Performer:
         batch.weight += job.weight
         self._touched[batch.token.assignment] = batch
 
-    def _keep_result(self, job: RunningJob, value: Any) -> None:
+    def _keep_result(self, job: RunningJob, kind: Kind, value: Any) -> None:
         try:
-            result = json.loads(encode_result(value))
+            result = kind.stored_result(value)
         except InvalidWork as error:
             self._judged(job, NO_RETRY, error)
             return
@@ -332,6 +331,8 @@ class Performer:
 def _work(kind: Kind, payload: Any) -> WorkItem:
     try:
         return kind.structure(payload, kind.cls)
+    except (InvalidWork, KeyUnavailable):
+        raise
     except Exception:
         if isinstance(payload, Unreadable):
             raise InvalidWork(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from typing import Any
@@ -12,7 +13,8 @@ from attrs import frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 
-from txqueue.payload import decoder
+from txqueue.payload import decode, decoder, encode_result
+from txqueue.store.sealing import opened, sealed
 from txqueue.work import Runtime, WorkItem
 
 __all__ = ["Kind", "kind_of"]
@@ -31,6 +33,15 @@ class Kind:
     cls: type[WorkItem]
     structure: Callable[[Any, Any], WorkItem]
     begin: Callable[[WorkItem, Any], Any]
+
+    def stored_result(self, value: Any) -> Any:
+        """Return what is kept of a result.
+
+        Raises:
+            InvalidWork: When JSON cannot carry it.
+        """
+        plain = json.loads(encode_result(value))
+        return sealed(self.cls.work_type, "result", plain) if self.cls.encrypted else plain
 
 
 def kind_of(cls: type[WorkItem], reactor: Any, threads: Any) -> Kind:
@@ -53,7 +64,11 @@ def kind_of(cls: type[WorkItem], reactor: Any, threads: Any) -> Kind:
         begin = _by_hand
     else:
         begin = _called
-    return Kind(cls, decoder(cls), begin)
+    return Kind(cls, _opening if cls.encrypted else decoder(cls), begin)
+
+
+def _opening(payload: Any, cls: type[WorkItem]) -> WorkItem:
+    return decode(cls, opened(cls.work_type, "payload", payload))
 
 
 def _by_hand(work: WorkItem, job: Any) -> Any:

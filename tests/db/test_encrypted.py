@@ -1,0 +1,135 @@
+"""Types whose payloads are encrypted or out of sight: what is stored, and what is shown of it."""
+
+import json
+from typing import Any
+
+import pytest
+from attrs import define
+from cryptography.fernet import Fernet
+
+from tests.db.letters import opened
+from tests.db.masters import Master
+from txqueue import WorkItem
+from txqueue.errors import KeyUnavailable
+from txqueue.node.settings import policy_row
+from txqueue.store.questions import about_job
+from txqueue.store.reading import Reader, Session
+from txqueue.store.sealing import KEY, sealed
+
+CANARY = "s3cr3t-4111111111111111"
+
+
+@define
+class Secret(WorkItem):
+    """Work whose payload nobody reads in the database."""
+
+    work_type = "encrypted.secret"
+    encrypted = True
+
+    number: str
+
+
+@define
+class Shy(WorkItem):
+    """Work that operators do not see."""
+
+    work_type = "encrypted.shy"
+    redacted = True
+
+    number: str
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch, node: Master) -> None:
+    """A key in the environment, and a node that has published the types."""
+    monkeypatch.setenv(KEY, Fernet.generate_key().decode())
+    rows = [policy_row(cls) for cls in (Secret, Shy)]
+    node.value("select txqueue.publish(%s)", json.dumps(rows))
+
+
+def stored(node: Master) -> str:
+    """All that the database holds of all jobs, as text."""
+    return str(node.value("select string_agg(job::text, E'\\n') from txqueue.job"))
+
+
+@pytest.mark.usefixtures("key")
+async def test_no_way_of_enqueuing_stores_it_in_clear(node: Master, dsn: str) -> None:
+    """One at a time, in bulk, in a transaction, with options."""
+    async with opened(dsn) as queue:
+        await queue.enqueue(Secret(CANARY))
+        await queue.enqueue_many([Secret(CANARY)] * 3)
+        async with queue.transaction() as txn:
+            await txn.enqueue(Secret(CANARY), priority=9, timeout=3)
+    assert node.states() == {"ready": 5}
+    assert CANARY not in stored(node)
+    (chunk,) = node.take(work_types=[Secret.work_type]).chunks
+    assert CANARY not in str(chunk)
+
+
+async def test_without_a_key_nothing_is_written(
+    node: Master, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the transaction can go on."""
+    monkeypatch.delenv(KEY, raising=False)
+    async with opened(dsn) as queue, queue.transaction() as txn:
+        with pytest.raises(KeyUnavailable):
+            await txn.enqueue(Secret(CANARY))
+        await txn.enqueue(Shy("1"))
+    assert node.states() == {"waiting": 1}
+
+
+IN_CLEAR = [
+    {"number": CANARY},
+    {},
+    {"encrypted": "x", "number": CANARY},
+]
+
+
+@pytest.mark.parametrize("payload", IN_CLEAR, ids=["clear", "empty", "both"])
+@pytest.mark.usefixtures("key")
+def test_the_database_refuses_it_in_clear(node: Master, payload: dict[str, Any]) -> None:
+    """From any client, by any function, without showing it; once a node has published the type."""
+    text, name = json.dumps(payload), Secret.work_type
+    assigned = "select txqueue.enqueue_assigned(%s, %s, %s, %s)"
+    node.cursor.execute("update txqueue.node_info set work_types = %s", ([name],))
+    for call in (
+        lambda: node.value("select txqueue.enqueue(%s, %s)", name, text),
+        lambda: node.enqueue({"work_type": name, "payload": payload}),
+        lambda: node.value(assigned, node.node_id, node.incarnation, name, text),
+    ):
+        with pytest.raises(Exception, match=r"encrypted, and this one is in clear") as caught:
+            call()
+        assert CANARY not in str(caught.value)
+    assert node.states() == {}
+
+
+@pytest.mark.parametrize("is_published", [True, False])
+@pytest.mark.parametrize("cls", [Secret, Shy])
+async def test_operators_do_not_see_it(
+    node: Master, dsn: str, cls: type[Any], is_published: bool, key: None
+) -> None:
+    """Neither payload nor result, whether or not a node has published the type yet."""
+    if not is_published:
+        node.cursor.execute("truncate txqueue.work_type")
+    async with opened(dsn) as queue:
+        job_id = await queue.enqueue(cls(CANARY))
+        assert CANARY not in repr(await queue.job(job_id))
+    result = sealed(cls.work_type, "result", CANARY) if cls.encrypted else CANARY
+    node.cursor.execute("update txqueue.job set result = %s", (json.dumps(result),))
+    with Session(dsn) as session:
+        seen = Reader(session).find(about_job("txqueue", job_id))
+    said = "encrypted" if cls.encrypted and is_published else "redacted"
+    assert (seen["payload"], seen["result"]) == (said, said)
+    assert CANARY not in str(seen)
+    assert CANARY not in json.dumps(node.value("select txqueue.explain_facts(%s)", job_id))
+
+
+@pytest.mark.usefixtures("key")
+async def test_whoever_waits_gets_the_result(node: Master, dsn: str) -> None:
+    """Decrypted, where the type and the key are known."""
+    async with opened(dsn) as queue:
+        job_id = await queue.enqueue(Secret(CANARY))
+        (chunk,) = node.take(work_types=[Secret.work_type]).chunks
+        node.settle(chunk, "done", result=sealed(Secret.work_type, "result", {"paid": CANARY}))
+        assert CANARY not in stored(node)
+        assert await queue.wait(job_id, 20) == {"paid": CANARY}

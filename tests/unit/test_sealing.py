@@ -1,0 +1,185 @@
+"""Payloads that are encrypted at rest: only a key opens them, and only as what they were."""
+
+from typing import Any
+
+import pytest
+from attrs import define
+from cryptography.fernet import Fernet
+from hypothesis import given
+from hypothesis import strategies as st
+
+from txqueue.errors import ConfigurationError, InvalidWork, KeyUnavailable
+from txqueue.payload import decode, encode
+from txqueue.store.enqueuing import batches, enqueue_call, job_object
+from txqueue.store.sealing import KEY, check_key, has_key, opened, opened_result, sealed
+from txqueue.verdict import KEYLESS_PAUSE, judge
+from txqueue.work import WorkItem
+
+CANARY = "s3cr3t-4111111111111111"
+
+
+@define
+class Card(WorkItem):
+    """Work whose fields are nobody's business."""
+
+    work_type = "sealing.card"
+    encrypted = True
+
+    number: str
+    amount: int = 0
+
+
+@define
+class Shy(WorkItem):
+    """Work that is only kept out of sight."""
+
+    work_type = "sealing.shy"
+    redacted = True
+
+    number: str
+
+
+@define
+class Shyer(Shy):
+    """One that inherits that."""
+
+    work_type = "sealing.shyer"
+
+    more: str = CANARY
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A key, in the environment."""
+    made = Fernet.generate_key().decode()
+    monkeypatch.setenv(KEY, made)
+    return made
+
+
+@given(value=JSON)
+def test_what_was_sealed_is_opened(key: str, value: Any) -> None:
+    """Whatever JSON can carry, and no two are alike."""
+    first, second = (sealed("a.type", "payload", value) for _ in range(2))
+    assert opened("a.type", "payload", first) == value
+    assert first != second
+    assert key not in str(first)
+
+
+@given(number=st.text(st.characters(exclude_categories=["Cs"])), amount=st.integers())
+@pytest.mark.usefixtures("key")
+def test_a_work_item_comes_back(number: str, amount: int) -> None:
+    """By whichever way it is enqueued."""
+    card = Card(number, amount)
+    job = job_object(card)
+    assert decode(Card, opened(Card.work_type, "payload", job["payload"])) == card
+    assert job.keys() == {"work_type", "payload", "options"}
+
+
+@pytest.mark.usefixtures("key")
+def test_nothing_of_it_is_in_what_is_stored() -> None:
+    """Neither one at a time nor in bulk, nor in what shows of the item itself."""
+    card = Card(CANARY, 7)
+    said = [str(enqueue_call("txqueue", card, {})), *batches([card], {}), repr(card), str(card)]
+    assert not [text for text in said if CANARY in text]
+    assert repr(card) == "Card(redacted)"
+
+
+def test_redacted_fields_do_not_show() -> None:
+    """A subclass inherits that; what is stored is as ever, with a mark for who looks."""
+    assert [repr(Shy(CANARY)), repr(Shyer("1"))] == ["Shy(redacted)", "Shyer(redacted)"]
+    job = job_object(Shy("7"), {"timeout": 5})
+    assert job["payload"] == {"number": "7"}
+    assert job["options"] == {"timeout": 5, "redacted": True}
+
+
+def test_keys_rotate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first encrypts; all decrypt, so the old one stays until its jobs are gone."""
+    old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+    monkeypatch.setenv(KEY, old)
+    before = sealed("a.type", "payload", 1)
+    monkeypatch.setenv(KEY, f"{new}, {old}")
+    after = sealed("a.type", "payload", 2)
+    assert [opened("a.type", "payload", each) for each in (before, after)] == [1, 2]
+    monkeypatch.setenv(KEY, new)
+    assert opened("a.type", "payload", after) == 2
+    with pytest.raises(KeyUnavailable, match="no key here opens the payload"):
+        opened("a.type", "payload", before)
+
+
+@pytest.mark.usefixtures("key")
+def test_nothing_stands_in_for_another() -> None:
+    """Not another type's payload, nor a result; not what somebody else made or changed."""
+    foreign, result = sealed("other.type", "payload", {}), sealed("a.type", "result", {})
+    for wrong in (foreign, result, {}, {"number": "1"}, {**foreign, "more": 1}, "x", None):
+        with pytest.raises(InvalidWork):
+            opened("a.type", "payload", wrong)
+    token = sealed("a.type", "payload", {})["encrypted"]
+    for forged in (
+        token[:-4] + "AAA=",
+        "",
+        "ü",
+        Fernet(Fernet.generate_key()).encrypt(b"[]").decode(),
+    ):
+        with pytest.raises(KeyUnavailable):
+            opened("a.type", "payload", {"encrypted": forged})
+
+
+def test_without_a_key_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error comes before the statement and says what to do, and not what the fields are."""
+    monkeypatch.delenv(KEY, raising=False)
+    assert not has_key()
+    check_key()
+    with pytest.raises(KeyUnavailable, match=f"{KEY} is not set; set {KEY}") as caught:
+        enqueue_call("txqueue", Card(CANARY), {})
+    assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["short", ",", "not base64!", "A" * 44])
+def test_a_key_that_is_none_is_refused_without_showing_it(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a node's start, before anything else."""
+    monkeypatch.setenv(KEY, text)
+    with pytest.raises(ConfigurationError) as caught:
+        check_key()
+    assert text == "," or text not in str(caught.value)
+
+
+def test_a_job_that_no_key_opens_waits() -> None:
+    """It spends no attempt: perhaps another node has the key."""
+    verdict = judge(KeyUnavailable("no key here", "set one"), Card.retry, 4, 0.5)
+    assert (verdict.outcome, verdict.delay) == ("snooze", KEYLESS_PAUSE)
+
+
+@pytest.mark.usefixtures("key")
+def test_results_are_opened_for_whoever_knows_the_type() -> None:
+    """Others get what is stored."""
+    result = sealed(Card.work_type, "result", {"paid": True})
+    assert opened_result(Card.work_type, result) == {"paid": True}
+    assert opened_result("unknown.type", result) == result
+    assert opened_result(Shy.work_type, {"encrypted": "x"}) == {"encrypted": "x"}
+    assert opened_result(Card.work_type, None) is None
+
+
+@pytest.mark.parametrize("amount", ["many", None, 1.5, CANARY])
+def test_an_error_of_a_field_does_not_show_it(amount: Any) -> None:
+    """Nor any other field."""
+    with pytest.raises(InvalidWork) as caught:
+        encode(Card(CANARY, amount))
+    assert CANARY not in str(caught.value)
+    with pytest.raises(InvalidWork) as caught:
+        decode(Card, {"number": [CANARY], CANARY[:3]: CANARY})
+    assert CANARY not in str(caught.value)

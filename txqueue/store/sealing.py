@@ -1,0 +1,139 @@
+"""Payloads and results encrypted at rest, with keys that only clients and workers have.
+
+What is stored is ``{"encrypted": TOKEN}``, a Fernet token: without a key nobody can read it, or
+make one. Within it stand the work type and what it is, so that none can be put in another's place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from txqueue.errors import ConfigurationError, InvalidWork, KeyUnavailable, UnknownWorkType
+from txqueue.work import find_work_type
+
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
+
+__all__ = ["KEY", "check_key", "has_key", "is_sealed", "opened", "opened_result", "sealed"]
+
+KEY = "TXQUEUE_PAYLOAD_KEY"
+_MARK = "encrypted"
+_REMEDY = (
+    f"set {KEY} to the key, or to several joined by commas: the first encrypts, all decrypt;"
+    " the how-to on encrypted payloads makes one"
+)
+
+
+def sealed(work_type: str, what: str, value: Any) -> dict[str, str]:
+    """Encrypt what JSON can carry.
+
+    Args:
+        work_type: Of the job.
+        what: ``payload`` or ``result``.
+        value: What is to be encrypted.
+
+    Returns:
+        What is stored in its place.
+
+    Raises:
+        InvalidWork: When JSON cannot carry it.
+        KeyUnavailable: When this process has no key.
+        ConfigurationError: When the key is none.
+    """
+    ring = _ring()
+    try:
+        text = json.dumps([work_type, what, value], allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise InvalidWork(
+            f"the {what} of {work_type} is not JSON: {type(error).__name__}",
+            "use plain data, dates or attrs classes",
+        ) from None
+    return {_MARK: ring.encrypt(text.encode()).decode()}
+
+
+def opened(work_type: str, what: str, stored: Any) -> Any:
+    """Decrypt what `sealed` made.
+
+    Raises:
+        InvalidWork: When it is not encrypted, or was encrypted for something else.
+        KeyUnavailable: When no key of this process opens it.
+    """
+    from cryptography.fernet import InvalidToken
+
+    if not is_sealed(stored):
+        raise InvalidWork(
+            f"the {what} of {work_type} is not encrypted", f"enqueue it where {KEY} is set"
+        )
+    try:
+        text = _ring().decrypt(stored[_MARK].encode())
+    except InvalidToken:
+        raise KeyUnavailable(f"no key here opens the {what} of {work_type}", _REMEDY) from None
+    its_type, its_kind, value = json.loads(text)
+    if (its_type, its_kind) != (work_type, what):
+        raise InvalidWork(
+            f"the {what} of {work_type} was encrypted as the {its_kind} of {its_type}",
+            "find out who put it there",
+        )
+    return value
+
+
+def opened_result(work_type: str, stored: Any) -> Any:
+    """Return a job's result as its handler returned it; that of an unknown type as it is stored.
+
+    Raises:
+        KeyUnavailable: When no key of this process opens it.
+    """
+    try:
+        cls = find_work_type(work_type)
+    except UnknownWorkType:
+        return stored
+    return opened(work_type, "result", stored) if cls.encrypted and is_sealed(stored) else stored
+
+
+def is_sealed(stored: Any) -> bool:
+    """Tell whether something looks like what `sealed` makes."""
+    return isinstance(stored, Mapping) and stored.keys() == {_MARK} and type(stored[_MARK]) is str
+
+
+def has_key() -> bool:
+    """Tell whether this process can encrypt and decrypt."""
+    return bool(os.environ.get(KEY))
+
+
+def check_key() -> None:
+    """Make sure that the key, if there is one, can be used, before anything starts.
+
+    Raises:
+        ConfigurationError: When it cannot.
+        KeyUnavailable: When the package that encrypts is missing.
+    """
+    if has_key():
+        _ring()
+
+
+def _ring() -> MultiFernet:
+    text = os.environ.get(KEY, "")
+    if not text:
+        raise KeyUnavailable(f"payloads of this type are encrypted, and {KEY} is not set", _REMEDY)
+    return _ring_of(text)
+
+
+@lru_cache(maxsize=4)
+def _ring_of(text: str) -> MultiFernet:
+    try:
+        from cryptography.fernet import Fernet, MultiFernet
+    except ImportError:
+        raise KeyUnavailable(
+            "encrypted payloads need the package cryptography", "pip install 'txqueue[crypto]'"
+        ) from None
+    try:
+        return MultiFernet([Fernet(each.strip()) for each in text.split(",") if each.strip()])
+    except ValueError:
+        # What the library says of it might show it.
+        raise ConfigurationError(
+            f"{KEY} is not a key: each is 32 bytes in URL-safe base64", _REMEDY
+        ) from None
