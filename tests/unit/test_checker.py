@@ -246,7 +246,7 @@ WRONG = {
         history(
             runs=[run(1, 1.0, ended=5.0), run(1, 2.0, assignment=5, pid=200, how="raised")],
             jobs=[done(finished=5.1)],
-            faults=[fault(kind="cut", nodes=None, ended=5.0)],
+            faults=[fault(0.5, 5.0, kind="cut", nodes=None)],
         ),
     ),
     "no effect": ("I9", history([enqueue(kind="effect")], [run(how="committed")])),
