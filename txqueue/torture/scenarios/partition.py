@@ -1,0 +1,159 @@
+"""The network divided: a node cut from the database, with peers or alone, and peers from peers."""
+
+from __future__ import annotations
+
+import time
+
+from txqueue.torture.demands import await_load, ended_jobs, no_duplicates
+from txqueue.torture.ground import Ground
+from txqueue.torture.node import TortureNode, free_port, until
+from txqueue.torture.proxy import Address, Direction, Proxy
+from txqueue.torture.roads import proxied
+from txqueue.torture.scenario import scenario
+
+__all__ = ["node_cut_alone", "node_cut_linked", "node_deaf", "peers_cut"]
+
+# So many leases does a division last.
+LEASES = 3
+# A statement without an answer is given up after ten seconds; pauses between tries grow to five.
+BACK_WITHIN = 20.0
+LOAD = ("slow:0.5", "noop", "grouped:0.2", "slow:4", "noop", "grouped:1")
+# Peers are told of a road that can be cut instead of each other's ports.
+_DETOUR = """
+    create table {schema}.torture_detour (port integer primary key, via integer not null);
+    create function {schema}.torture_detour() returns trigger language plpgsql
+    set search_path = {schema}, pg_temp as $$
+    begin
+        new.port := coalesce(
+            (select via from torture_detour as known where known.port = new.port), new.port);
+        return new;
+    end $$;
+    create trigger torture_detour before insert or update on {schema}.node_info
+        for each row execute function {schema}.torture_detour()"""
+
+
+@scenario(
+    "node_cut_linked",
+    "a node is cut from the database for three leases, its peers still reach it",
+    needs=("unix socket",),
+)
+def node_cut_linked(ground: Ground) -> None:
+    """Its peers vouch for it: it keeps its jobs, and nothing runs twice."""
+    proxy, cut = _cut_node(ground, listen=True)
+    with ground.fault("node cut", nodes=[cut]) as fault:
+        proxy.hold()
+        ground.rest(LEASES * ground.lease * ground.scale)
+        proxy.heal()
+        fault.evidence = f"{proxy.counts['held']} packets held" if proxy.counts["held"] else ""
+    _expect_back(ground, cut)
+    ground.drain()
+    no_duplicates(ground)
+
+
+@scenario(
+    "node_cut_alone",
+    "a node is cut from the database for three leases, and nobody else reaches it",
+    needs=("unix socket",),
+)
+def node_cut_alone(ground: Ground) -> None:
+    """Others take its jobs; those in groups it has ended itself by then, so that none overlap."""
+    proxy, cut = _cut_node(ground, listen=False)
+    with ground.fault("node cut", nodes=[cut]) as fault:
+        proxy.hold()
+        ground.rest(LEASES * ground.lease * ground.scale)
+        proxy.heal()
+        fault.evidence = f"{proxy.counts['held']} packets held" if proxy.counts["held"] else ""
+    _expect_back(ground, cut)
+    ground.drain()
+
+
+@scenario(
+    "node_deaf",
+    "a node's statements reach the database, no answer reaches the node",
+    needs=("unix socket",),
+)
+def node_deaf(ground: Ground) -> None:
+    """What it wrote holds, what it was given and never heard of runs elsewhere or later."""
+    proxy, cut = _cut_node(ground, listen=False)
+    with ground.fault("node cut", nodes=[cut]) as fault:
+        proxy.swallow(Direction.DOWN)
+        ground.rest(LEASES * ground.lease * ground.scale)
+        swallowed = proxy.counts["swallowed"]
+        proxy.heal(forgets=False)
+        fault.evidence = f"{swallowed} bytes of answers swallowed" if swallowed else ""
+    _expect_back(ground, cut)
+    ground.drain()
+
+
+@scenario("peers_cut", "the links between masters are cut and refused for a while")
+def peers_cut(ground: Ground) -> None:
+    """Everyone goes on by the database alone, and the links come back."""
+    ground.database.rows(_DETOUR.format(schema=ground.schema))
+    ports = [_detour(ground) for _ in range(2)]
+    nodes = [
+        ground.start_node(f"n{number}", listen=f"tcp:{port}:interface=127.0.0.1")
+        for number, (port, _) in enumerate(ports, 1)
+    ]
+    proxies = [proxy for _, proxy in ports]
+    for node in nodes:
+        node.wait_up()
+    ground.start_client(rate=20, kinds=LOAD[:3])
+    ground.start_client(rate=10, kinds=LOAD[:3], node=nodes[0])
+    await_load(ground)
+    ground.wait(lambda: _links(proxies), "the peers are linked")
+    before = ended_jobs(ground)
+    with ground.fault("peers cut") as fault:
+        for proxy in proxies:
+            proxy.refuses = True
+        cuts = sum(proxy.cut() for proxy in proxies)
+        ground.rest(LEASES * ground.lease * ground.scale / 2)
+        ground.expect(ended_jobs(ground) > before + 20, "work goes on while peers are cut")
+        for proxy in proxies:
+            proxy.refuses = False
+        refused = sum(proxy.counts["refused"] for proxy in proxies)
+        fault.evidence = f"{cuts} links cut, {refused} refused" if cuts and refused else ""
+    ground.wait(lambda: _links(proxies), "the peers are linked again")
+    ground.figure("refused", refused)
+    ground.drain()
+    no_duplicates(ground)
+
+
+def _cut_node(ground: Ground, *, listen: bool) -> tuple[Proxy, TortureNode]:
+    """Start two nodes under load, the first of which reaches the database through a proxy."""
+    proxy, dsn = proxied(ground, "n1", speaks_postgres=False)
+    cut = ground.start_node("n1", dsn=dsn, listen=listen)
+    other = ground.start_node("n2", listen=listen)
+    for node in (cut, other):
+        node.wait_up()
+    ground.start_client(rate=5, kinds=LOAD)
+    await_load(ground)
+    ground.wait(lambda: len(_started(ground, cut)) > 3, "the node that is to be cut has jobs")
+    return proxy, cut
+
+
+def _started(ground: Ground, node: TortureNode) -> list[int]:
+    return [run.job_id for run in ground.history().runs if run.node == node.name]
+
+
+def _expect_back(ground: Ground, cut: TortureNode) -> None:
+    """Hold a node that was cut to it that it works again, of its own."""
+    healed = time.monotonic()
+
+    def is_back() -> bool:
+        return any(run.node == cut.name and run.began > healed for run in ground.history().runs)
+
+    ground.expect(until(is_back, BACK_WITHIN), f"{cut.name} runs jobs within {BACK_WITHIN:g} s")
+    ground.figure("back_after", round(time.monotonic() - healed, 1))
+
+
+def _detour(ground: Ground) -> tuple[int, Proxy]:
+    """Choose a port for a node, and a road that its peers are sent over."""
+    port = free_port()
+    proxy = ground.enter(Proxy(Address(port=port), speaks_postgres=False))
+    table = f"{ground.schema}.torture_detour"
+    ground.database.rows(f"insert into {table} values (%s, %s)", (port, proxy.port))
+    return port, proxy
+
+
+def _links(proxies: list[Proxy]) -> int:
+    return sum(proxy.open_links for proxy in proxies)

@@ -1,0 +1,82 @@
+"""Connections that are open and silent, and wake-ups that nobody hears."""
+
+from __future__ import annotations
+
+import time
+
+from txqueue.torture.demands import await_load, no_duplicates
+from txqueue.torture.ground import Ground
+from txqueue.torture.node import until
+from txqueue.torture.roads import proxied
+from txqueue.torture.scenario import scenario
+
+__all__ = ["half_open", "wakeups_dropped"]
+
+# A statement without an answer is given up after so long, or after a lease if that is longer.
+PATIENCE = 10.0
+# An idle node looks once a second by itself.
+SLOW_POLL = 1.0
+MARGIN = 1.5
+
+
+@scenario(
+    "half_open",
+    "all connections of a node stay open and silent for ever; new ones work after a while",
+    needs=("unix socket",),
+)
+def half_open(ground: Ground) -> None:
+    """Swallow: statements without an answer are given up, and the node works again by itself."""
+    proxy, dsn = proxied(ground, "n1", speaks_postgres=False)
+    node = ground.start_node("n1", dsn=dsn).wait_up()
+    ground.start_client(rate=10, kinds=("noop", "slow:0.2", "grouped:0.1", "delayed"))
+    await_load(ground)
+    with ground.fault("half open", nodes=[node]) as fault:
+        proxy.swallow()
+        ground.rest(2 * ground.scale)
+        ground.wait(lambda: proxy.counts["swallowed"], "something is swallowed")
+        proxy.heal(forgets=True)
+        fault.evidence = f"{proxy.counts['swallowed']} bytes swallowed"
+    healed = time.monotonic()
+
+    def works() -> bool:
+        return any(run.began > healed for run in ground.history().runs)
+
+    within = PATIENCE + 5 * MARGIN
+    ground.expect(until(works, within), f"jobs start within {within:g} s of the swallowing")
+    ground.figure("back_after", round(time.monotonic() - healed, 1))
+    ground.drain()
+
+
+@scenario(
+    "wakeups_dropped", "every notification of the database is dropped", needs=("unix socket",)
+)
+def wakeups_dropped(ground: Ground) -> None:
+    """Drop them all: everything starts all the same, within the slow poll."""
+    proxy, dsn = proxied(ground, "n1")
+    proxy.drops_notifications = True
+    ground.start_node("n1", dsn=dsn).wait_up()
+    # So slow that the node sleeps between them, and each would need to be woken.
+    kinds = ("noop", "effect:0", "delayed", "grouped:0", "failing:1")
+    with ground.fault("wake-ups dropped") as fault:
+        ground.start_client(rate=1.5, kinds=kinds)
+        ground.rest(12 * ground.scale)
+        dropped = proxy.counts["notifications"]
+        fault.evidence = f"{dropped} notifications dropped" if dropped else ""
+    ground.figure("dropped", dropped)
+    ground.drain()
+    no_duplicates(ground)
+    waited = _waits(ground)
+    ground.figure("longest_wait", round(max(waited), 3))
+    ground.expect(max(waited) < SLOW_POLL + MARGIN, f"waited {max(waited):.3f} s for a start")
+
+
+def _waits(ground: Ground) -> list[float]:
+    """How long each job that is due at once waited for its first start."""
+    history = ground.history()
+    at_once = {
+        intent: each.mono for intent, each in history.enqueues.items() if each.not_before is None
+    }
+    firsts: dict[str, float] = {}
+    for run in history.runs:
+        firsts[run.intent] = min(run.began, firsts.get(run.intent, run.began))
+    return [began - at_once[intent] for intent, began in firsts.items() if intent in at_once]
