@@ -28,7 +28,7 @@ def rolling_restart(ground: Ground) -> None:
     slowest = 0.0
     for number in range(int(len(names) * ground.scale)):
         name = names[number % len(names)]
-        ground.rest(0.5)
+        ground.rest(1.5)
         slowest = max(slowest, _restart(ground, nodes[name]))
         nodes[name] = _start(ground, name).wait_up()
     ground.figure("slowest_stop_seconds", round(slowest, 2))

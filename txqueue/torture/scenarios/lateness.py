@@ -1,0 +1,178 @@
+"""Transactions that commit late, and very many jobs that fail at the same moment."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from statistics import mean, quantiles
+
+from txqueue.store.reading import Session
+from txqueue.torture.ground import Ground
+from txqueue.torture.history import SUFFIX
+from txqueue.torture.node import TortureNode
+from txqueue.torture.recorder import Recorder
+from txqueue.torture.scenario import scenario
+
+__all__ = ["failing_at_once", "late_commit"]
+
+# How late a transaction commits, seconds, and how much sooner than that its jobs are due.
+LATE, LONG_LATE = 8.0, 90.0
+SOON = timedelta(seconds=1)
+MARGIN = 2.0
+NOOP = "txqueue.torture.noop"
+_ENQUEUE = "select {schema}.enqueue(%s, %s)"
+_DELAYED = "select {schema}.enqueue(%s, %s, not_before => now() + %s)"
+_ASSIGNED = "select job_id from {schema}.enqueue_assigned(%s, %s, %s, %s)"
+_LANE = "select last_value from {schema}.lane"
+_NODE = "select node_id, incarnation from {schema}.node_info where name = %s"
+_STATE = "select state from {schema}.node_info where name = %s"
+
+JOBS, FAILURES = 1000, 2
+STORM = ("txqueue.torture.storm",)
+# The default policy varies each delay by a fifth either way; the second one is of two seconds.
+SHORTEST, SPREAD = 1.6, 0.5
+MOST_PEAK = 4.0
+
+
+@scenario("late_commit", "transactions commit what they enqueued late, past the death of its node")
+def late_commit(ground: Ground) -> None:
+    """Jobs of both roads run soon after the commit, whatever has become of lanes and nodes."""
+    living, doomed = ground.start_node("n1"), ground.start_node("n2")
+    living.wait_up()
+    doomed.wait_up()
+    ground.start_client(rate=20, kinds=("noop", "slow:0.1", "grouped:0.05"))
+    recorder = Recorder(ground.folder, "late", ground.dsn)
+    with ground.database.session() as session:
+        session.rows("begin")
+        began = time.monotonic()
+        enqueued = _enqueue_late(ground, session, recorder, doomed)
+        ground.figure("lanes_passed", _turn_lanes(ground))
+        _kill(ground, doomed)
+        ground.rest(max(0.0, began + (LATE if ground.scale == 1 else LONG_LATE) - time.monotonic()))
+        with ground.fault("commit late", snapshot=False) as fault:
+            session.rows("commit")
+            committed = time.monotonic()
+            fault.evidence = f"{len(enqueued)} jobs were committed {committed - began:.1f} s late"
+    for intent, job_id in enqueued.items():
+        recorder.write("enqueue", intent=intent, outcome="acknowledged", job_id=job_id)
+    recorder.close()
+    _expect_soon(ground, set(enqueued.values()), committed)
+
+
+def _enqueue_late(
+    ground: Ground, session: Session, recorder: Recorder, doomed: TortureNode
+) -> dict[str, int]:
+    """Enqueue in the open transaction on every road there is; returns the jobs by intent."""
+    node = ground.database.rows(_NODE.format(schema=ground.schema), (doomed.name,))[0]
+    roads: Sequence[tuple[str, Sequence[object], Sequence[object]]] = [
+        (_ENQUEUE, (), ()),
+        (_DELAYED, (), (SOON,)),
+        (_ASSIGNED, node, ()),
+    ]
+    enqueued = {}
+    for number in range(9):
+        sql, before, after = roads[number % len(roads)]
+        intent = f"late-{number}"
+        told = {"intent": intent, "kind": "noop", "outcome": "attempted"}
+        recorder.write("enqueue", **told)
+        parameters = (*before, NOOP, json.dumps({"intent": intent}), *after)
+        enqueued[intent] = int(session.value(sql.format(schema=ground.schema), parameters))
+    return enqueued
+
+
+def _turn_lanes(ground: Ground) -> int:
+    """Have the lanes turn as they do under load; returns how often the current one changed."""
+    lane, turns = _LANE.format(schema=ground.schema), 0
+    with ground.database.session() as session:
+        for _ in range(12):
+            before = session.value(lane)
+            session.rows(f"select {ground.schema}.rotate('{{}}', 1)")
+            turns += before != session.value(lane)
+    return turns
+
+
+def _kill(ground: Ground, node: TortureNode) -> None:
+    with ground.fault("kill master", nodes=[node], still=True) as fault:
+        fault.pids = {node.pid, *node.worker_pids()}
+        node.kill_master()
+        fault.evidence = f"{node.pid} is gone"
+    question = _STATE.format(schema=ground.schema)
+    ground.wait(lambda: ground.database.value(question, (node.name,)) == "dead", "it is found dead")
+
+
+def _expect_soon(ground: Ground, ids: set[int], committed: float) -> None:
+    ground.wait(lambda: ids <= ground.history().runs_by_job().keys(), "they run")
+    ground.drain()
+    runs = {job: its for job, its in ground.history().runs_by_job().items() if job in ids}
+    took = max(its[0].began - committed for its in runs.values())
+    limit = ground.lease + MARGIN
+    ground.figure("late_start_seconds", round(took, 3))
+    ground.expect(took < limit, f"they start within {limit:g} s of the commit, not in {took:.1f} s")
+    ground.expect(all(len(its) == 1 for its in runs.values()), f"each runs once: {runs}")
+
+
+@scenario("failing_at_once", "a thousand jobs fail at the same moment, twice")
+def failing_at_once(ground: Ground) -> None:
+    """Their retries are spread, so that what broke is not struck by all at once; all are done."""
+    nodes = [ground.start_node(name, capacity=100, app=STORM) for name in ("n1", "n2")]
+    for node in nodes:
+        node.wait_up()
+    jobs = int(JOBS * ground.scale)
+    with ground.fault("fail at once", snapshot=False) as fault:
+        _enqueue_storm(ground, jobs)
+        ground.wait(lambda: not ground.database.live_jobs(), "all have ended", 60 * ground.scale)
+        first = [run for run in ground.history().runs if run.attempt == 1 and run.how == "raised"]
+        took = max(run.began for run in first) - min(run.began for run in first)
+        if len(first) == jobs:
+            fault.evidence = f"{jobs} jobs failed within {took:.2f} s"
+    ground.drain()
+    _expect_spread(ground)
+    left = [job for job in ground.history().jobs.values() if job.state != "done"]
+    ground.expect(not left, f"all are done in the end, but {left[:3]}")
+
+
+def _enqueue_storm(ground: Ground, jobs: int) -> None:
+    intents = [f"storm-{number}" for number in range(jobs)]
+    _write_down(ground, ({"intent": each, "outcome": "attempted"} for each in intents))
+    work = "txqueue.torture.fails_at_once"
+    with ground.database.session() as session:
+        due = session.value("select (now() + interval '2 s')::text")
+        wanted = [
+            {"work_type": work, "payload": {"intent": each, "times": FAILURES}, "not_before": due}
+            for each in intents
+        ]
+        ids = session.enqueue_text(json.dumps(wanted))
+    _write_down(
+        ground,
+        (
+            {"intent": intent, "outcome": "acknowledged", "job_id": job_id}
+            for intent, job_id in zip(intents, ids, strict=True)
+        ),
+    )
+
+
+def _write_down(ground: Ground, lines: Iterable[dict[str, object]]) -> None:
+    told = {"what": "enqueue", "kind": "storm", "mono": time.monotonic()}
+    with (ground.folder / f"storm{SUFFIX}").open("a") as out:
+        out.writelines(json.dumps({**told, **line}) + "\n" for line in lines)
+
+
+def _expect_spread(ground: Ground) -> None:
+    """Hold the last retries to come back after different times, and no second to get them all."""
+    delays = []
+    for its in ground.history().runs_by_job().values():
+        last = its[FAILURES : FAILURES + 1]
+        delays += [run.began - (its[FAILURES - 1].ended or 0.0) for run in last]
+    cuts = quantiles(delays, n=20)
+    spread = cuts[-1] - cuts[0]
+    ground.figure("delays_spread_seconds", round(spread, 3))
+    ground.expect(spread > SPREAD, f"delays differ by more than {SPREAD} s, not {spread:.2f} s")
+    soonest = min(delays, default=0.0)
+    ground.expect(soonest > SHORTEST, f"none comes back at once, but one after {soonest:.2f} s")
+    tenths = Counter(int(10 * run.began) for run in ground.history().runs if run.attempt > FAILURES)
+    peak = max(tenths.values()) / mean(tenths[each] for each in range(min(tenths), max(tenths) + 1))
+    ground.figure("peak_tenth_to_mean", round(peak, 2))
+    ground.expect(peak < MOST_PEAK, f"no tenth of a second gets {MOST_PEAK} times the mean: {peak}")

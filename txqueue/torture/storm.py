@@ -1,0 +1,49 @@
+"""Work of which very many jobs fail at once, so cheap that only the queue sets the pace."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from attrs import define
+
+from txqueue.torture.history import SUFFIX
+from txqueue.torture.recorder import FOLDER_VARIABLE, NODE_VARIABLE
+from txqueue.work import WorkItem
+
+__all__ = ["FailsAtOnce"]
+
+_file = -1
+
+
+@define
+class FailsAtOnce(WorkItem):
+    """Fails some times and is tried again as every job is that says nothing about it."""
+
+    intent: str
+    times: int
+
+    work_type = "txqueue.torture.fails_at_once"
+
+    async def perform(self, job: Any) -> None:
+        """Fail or succeed."""
+        if job.attempt <= self.times:
+            _note(job, self.intent, "raised")
+            raise ValueError("everything that it needs is away")
+        _note(job, self.intent, "returned")
+
+
+def _note(job: Any, intent: str, how: str) -> None:
+    """Note a whole run with one write; nothing here outlives the host, so that it is not synced."""
+    global _file  # noqa: PLW0603 - opened at the first note, in the process that notes
+    if _file < 0:
+        path = Path(os.environ[FOLDER_VARIABLE]) / f"storm-{os.getpid()}{SUFFIX}"
+        _file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    token = {"incarnation": job.token.incarnation, "assignment": job.token.assignment}
+    where = {"node": os.environ[NODE_VARIABLE], "pid": os.getpid(), "mono": time.monotonic()}
+    line = {"intent": intent, "job_id": job.id, "attempt": job.attempt, **token, **where}
+    lines = ({"what": "start", **line}, {"what": "end", **line, "how": how})
+    os.write(_file, "".join(f"{json.dumps(each)}\n" for each in lines).encode())
