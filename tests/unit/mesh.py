@@ -16,7 +16,7 @@ from tests.waiting import eventually, running_reactor
 from txqueue.balance import NodeReport
 from txqueue.node.peers import Peers
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.peer_commands import Report
+from txqueue.wire.peer_commands import Hello, Report
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.tls import Credentials
 
@@ -186,3 +186,11 @@ class Caller:
         transport: Any = self.pipe.transport
         with suppress(AttributeError):
             transport.abortConnection()
+
+
+async def introduced(a: Member, name: str = "b", incarnation: int = 2) -> Caller:
+    """A caller on this host that is taken for another node."""
+    caller = Caller()
+    await caller.calls(a, None)
+    await caller.says(Hello, name=name, incarnation=incarnation, version="")
+    return caller

@@ -9,7 +9,7 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred
 
-from tests.unit.mesh import LIMIT, Caller, Member, met, stopped, wired
+from tests.unit.mesh import LIMIT, Caller, Member, introduced, met, stopped, wired
 from tests.waiting import eventually, pause, within
 from txqueue import certificates
 from txqueue.certificates import issue, make_authority
@@ -212,14 +212,6 @@ async def test_a_hello_that_the_database_does_not_bear_out(
     await caller.gone
 
 
-async def introduced(a: Member) -> Caller:
-    """A caller on this host that is taken for b."""
-    caller = Caller()
-    await caller.calls(a, None)
-    await caller.says(Hello, name="b", incarnation=2, version="")
-    return caller
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -267,57 +259,6 @@ async def test_a_stranger_too_many_crowds_out_the_oldest(
     await within(LIMIT, wires[2].gone)
     wires[3].hang_up()
     await within(LIMIT, wires[3].gone)
-
-
-@pytest.mark.parametrize(
-    ("command", "arguments"),
-    [
-        (Take, {"assignments": "one"}),
-        (Report, {"load": "[]"}),
-        (Report, {"load": "{"}),
-        (Report, {"load": '{"outstanding": -1}'}),
-        (Report, {"load": '{"lag": []}'}),
-    ],
-)
-async def test_a_peer_s_nonsense_ends_its_connection(
-    command: Any, arguments: dict[str, object], start: Start
-) -> None:
-    """And is no traceback in the log, nor anything else."""
-    a, b = start("a", 1), Member("b", 2)
-    a.hears(b)
-    caller = await introduced(a)
-    answer = caller.pipe.say(command, **arguments)
-    if answer is not None:
-        answer.addErrback(lambda _: None)
-    await within(LIMIT, caller.gone)
-    assert a.commands == 0
-
-
-async def test_a_flood_ends_the_connection(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Boxes beyond a rate are not carried out."""
-    monkeypatch.setattr(guard, "BOX_BURST", 50.0)
-    monkeypatch.setattr(guard.GuardedPipe, "_allowance", 50.0)
-    monkeypatch.setattr(guard, "BOX_RATE", 1.0)
-    a, b = start("a", 1), Member("b", 2)
-    a.hears(b)
-    caller = await introduced(a)
-    for _ in range(200):
-        caller.pipe.say(Wake)
-    await within(LIMIT, caller.gone)
-    assert 0 < a.woken <= 51
-
-
-async def test_a_lie_about_the_load_is_bounded(start: Start) -> None:
-    """Nobody has more room than the database and its pace allow."""
-    a, b = start("a", 1), Member("b", 2)
-    a.hears(b)
-    caller = await introduced(a)
-    caller.pipe.say(Report, load='{"limit": 1000000000, "workers": 1, "capacity": 1000000}')
-    (load,) = await eventually(a.peers.loads, LIMIT)
-    assert load.capacity == 20_010
-    assert a.peers.reports[0].capacity == 10
-    caller.hang_up()
-    await caller.gone
 
 
 async def test_a_peer_is_asked_by_one_at_a_time(start: Start) -> None:

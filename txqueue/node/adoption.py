@@ -13,6 +13,8 @@ __all__ = ["Adoption"]
 # Seconds between two looks: while processes have credit, while only peers may hand jobs over, and
 # while nobody does. Even then a transaction may commit late, long after its client has vanished.
 OFTEN, NOW_AND_THEN, SELDOM = 1.0, 2.0, 10.0
+# Each assignment that a message names costs a statement.
+MOST_NAMED = 2_000
 
 
 class Adoption(Periodic):
@@ -61,7 +63,12 @@ class Adoption(Periodic):
 
     def read(self, assignments: Sequence[int]) -> None:
         """Take assignments that a message named by their numbers alone."""
-        self._named += assignments
+        if len(self._named) + len(assignments) > MOST_NAMED:
+            # Looking for all that is not known finds them as well.
+            self._named.clear()
+            self._looked_at = float("-inf")
+        else:
+            self._named += assignments
         self.alarm.ring()
 
     async def step(self) -> float | None:
@@ -69,7 +76,7 @@ class Adoption(Periodic):
         identity = self._identity()
         if identity is None:
             return OFTEN
-        named, self._named = self._named, []
+        named, self._named = list(dict.fromkeys(self._named)), []
         for assignment in named:
             self._adopt(await self._engine.handed(identity[1], assignment))
         if not named or self._clock.seconds() - self._looked_at >= OFTEN:

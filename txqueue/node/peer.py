@@ -22,6 +22,8 @@ PATIENCE = 5.0
 SOON = 1.0
 # Assignments in one message.
 MOST_NUMBERS = 1_000
+# What the database numbers them with.
+LARGEST_NUMBER = 2**63 - 1
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 # Two nodes that start together may not know each other yet; a failure is told from this pause on.
 LOUD_PAUSE = 8 * FIRST_PAUSE
@@ -173,5 +175,12 @@ def joined(numbers: Sequence[int]) -> str:
 
 
 def numbers_in(text: str) -> list[int]:
-    """Read the numbers of a message."""
-    return [int(number) for number in text.split(",")[:MOST_NUMBERS] if number]
+    """Read the numbers of a message.
+
+    Raises:
+        ValueError: When one cannot be an assignment's.
+    """
+    numbers = [int(number) for number in text.split(",")[:MOST_NUMBERS] if number]
+    if not all(0 < number <= LARGEST_NUMBER for number in numbers):
+        raise ValueError("no number of an assignment")
+    return numbers
