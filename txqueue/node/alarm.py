@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -105,4 +107,5 @@ class Periodic(Service):
             self._pause = FIRST_PAUSE
             return delay
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
-        return pause
+        # All nodes have lost the database at one moment: they do not come back at one.
+        return pause * random.uniform(0.5, 1.0)

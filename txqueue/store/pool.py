@@ -10,6 +10,7 @@ from twisted.internet.defer import DeferredSemaphore
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.connection import Connection
+from txqueue.store.rest import Rest
 
 __all__ = ["Pool"]
 
@@ -25,6 +26,8 @@ class Pool:
         size: How many connections there may be at a time.
         application_name: Shown in ``pg_stat_activity``.
         patience: Seconds after which a statement without an answer is held for lost; None: never.
+        rests: Whether a failed attempt to connect keeps others from trying for a moment: for who
+            tries again by himself, in many places.
     """
 
     def __init__(
@@ -35,7 +38,9 @@ class Pool:
         application_name: str,
         *,
         patience: float | None = None,
+        rests: bool = False,
     ) -> None:
+        self._rest = Rest() if rests else None
         self._reactor = reactor
         self._patience = patience
         self._dsn = dsn
@@ -107,7 +112,7 @@ class Pool:
     async def _take(self) -> Connection:
         await self._turn.acquire()
         try:
-            return self._working() or await self._new().open(self._dsn)
+            return self._working() or await self._opened()
         except BaseException:
             self._turn.release()
             raise
@@ -121,6 +126,18 @@ class Pool:
                 return connection
             connection.close()
         return None
+
+    async def _opened(self) -> Connection:
+        if self._rest is None:
+            return await self._new().open(self._dsn)
+        self._rest.check()
+        try:
+            connection = await self._new().open(self._dsn)
+        except DatabaseUnavailable as error:
+            self._rest.begin(error)
+            raise
+        self._rest.end()
+        return connection
 
     def _new(self) -> Connection:
         return Connection(self._reactor, self._application_name, self._patience)
