@@ -61,6 +61,7 @@ class Node(MultiService):
             CONNECTIONS,
             f"txqueue {settings.name}",
             patience=max(settings.lease, PATIENCE),
+            rests=True,
         )
         self._engine = Engine(self._pool, settings.schema)
         self._types = served_types()
