@@ -227,6 +227,9 @@ comment on column txqueue.control.is_full is 'Whether so many waited when somebo
 -- These take or return more than they did.
 drop function if exists txqueue.rescue();
 drop function if exists txqueue.heartbeat(integer, double precision, jsonb);
+drop function if exists txqueue.set_limit(text, text, integer, double precision, integer, double precision, double precision,
+    text, text[]);
+drop function if exists txqueue.check_limit(text, integer, double precision, integer, double precision, double precision, text[]);
 
 set check_function_bodies = off;
 
@@ -1211,7 +1214,7 @@ $$;
 -- Refuses limits that are out of range, or that do not apply to what they are set for.
 create or replace function txqueue.check_limit(
     its_kind text, its_concurrency integer, its_rate double precision, its_burst integer,
-    its_share double precision, its_reserve double precision, cleared text[]) returns void
+    its_share double precision, its_reserve double precision, its_backlog bigint, cleared text[]) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
@@ -1231,8 +1234,12 @@ begin
         perform refuse(format('a %s has no share', its_kind), 'shares are of tenants');
     elsif its_reserve is not null and its_kind <> 'queue' then
         perform refuse(format('a %s has no reserve', its_kind), 'reserves are of queues');
-    elsif not cleared <@ '{concurrency,rate,burst,share,reserve}' then
-        perform refuse('there is no such limit to lift', 'lift concurrency, rate, burst, share or reserve');
+    elsif its_backlog < 1 then
+        perform refuse(format('a backlog of %s is below 1', its_backlog), 'give how many ready jobs may wait');
+    elsif its_backlog is not null and its_kind <> 'queue' then
+        perform refuse(format('a %s has no backlog', its_kind), 'backlogs are of queues');
+    elsif not cleared <@ '{concurrency,rate,burst,share,reserve,backlog}' then
+        perform refuse('there is no such limit to lift', 'lift concurrency, rate, burst, share, reserve or backlog');
     end if;
 end $$;
 
@@ -1255,17 +1262,19 @@ set search_path = txqueue, pg_temp
 as $$
 begin
     if not this.is_paused and this.concurrency is null and this.rate is null and this.burst = 1 and this.share = 1
-       and this.reserve = 0 then
+       and this.reserve = 0 and this.backlog is null then
         delete from control where kind = this.kind and key = this.key;
     else
         update control
            set is_paused = this.is_paused, concurrency = this.concurrency, rate = this.rate, burst = this.burst,
-               share = this.share, reserve = this.reserve
+               share = this.share, reserve = this.reserve, backlog = this.backlog,
+               is_full = this.is_full and this.backlog is not null
          where kind = this.kind and key = this.key;
     end if;
     if this.kind = 'group' then
         perform free_groups(array[this.key]);
     end if;
+    perform gauge();
     perform pg_notify('txqueue', '');
 end $$;
 
@@ -1677,6 +1686,7 @@ begin
     waits_for := case when known.work_type is null then 'type' when not_before > now() then 'time' end;
     perform check_job(work_type, payload, settings.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after);
     perform check_sealed(known.policy, work_type, payload);
+    perform refuse_full(key) from control where kind = 'queue' and key = enqueue.queue and is_full;
     insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                      waiting_for, work_type, queue, "group", tenant, options, payload)
     values (job_id, rank_of(not_before, not_after, priority, settings.aging), not_before, not_after, now(), weight,
@@ -1723,7 +1733,9 @@ begin
            and coalesce(enqueue_assigned.queue, known.queue) = any (node.queues)
            and known.work_type = any (node.work_types)
            and not exists (select from control as held
-                            where held.kind = 'queue' and held.key = coalesce(enqueue_assigned.queue, known.queue));
+                            where held.kind = 'queue' and held.key = coalesce(enqueue_assigned.queue, known.queue)
+                              and (held.is_paused or held.concurrency is not null or held.rate is not null
+                                   or held.reserve > 0 or held.is_full));
         if found then
             job_id := nextval('job_id');
             assignment := nextval('assignment');
@@ -1765,6 +1777,7 @@ declare
     is_soon   boolean;
     has_tenant boolean;
     its_lane  smallint := current_lane();
+    full_queues text[] := array(select key from control where kind = 'queue' and is_full);
 begin
     select * into strict settings from setting;
     with given as (
@@ -1782,7 +1795,8 @@ begin
         select given.*, nextval('job_id') as job_id,
                coalesce(check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
                                   tenant, its_not_before, not_after),
-                        check_sealed(policy, work_type, payload)) as refused
+                        check_sealed(policy, work_type, payload),
+                        case when its_queue = any (full_queues) then refuse_full(its_queue) end) as refused
           from given
     ), put as (
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
@@ -1974,6 +1988,31 @@ begin
     end loop;
 end $$;
 
+-- Looks whether queues whose backlog is limited are full, which enqueue() then refuses: full from the limit
+-- on, and again open below nine tenths of it. Whoever comes while another looks leaves it at that.
+create or replace function txqueue.gauge() returns void
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    this    control;
+    waiting bigint;
+begin
+    if not exists (select from control where backlog is not null) then
+        return;
+    end if;
+    if not pg_try_advisory_xact_lock(hashtextextended('txqueue gauge', 839)) then
+        return;
+    end if;
+    for this in select * from control where backlog is not null loop
+        select count(*) into waiting from (select from job_ready where queue = this.key limit this.backlog) as counted;
+        update control set is_full = not is_full
+         where kind = 'queue' and key = this.key
+           and is_full <> case when is_full then waiting >= this.backlog - this.backlog / 10 else waiting >= this.backlog end;
+    end loop;
+end $$;
+
 -- Puts an assigned job back among the ready ones. One that was running in a process that died has
 -- spent an attempt; one that five processes died with is failed as poison.
 create or replace function txqueue.give_back(this job, died boolean) returns void
@@ -2015,7 +2054,7 @@ declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'vouch', 'declare_dead', 'register_node', 'publish', 'heartbeat', 'leave',
-        'rotate', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
+        'rotate', 'gauge', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
         'undrain_node'];
     reading   constant text[] := array['explain_facts', 'backlog'];
     its_role text;
@@ -2125,6 +2164,7 @@ begin
         perform rescue(its_incarnation);
     end if;
     perform ready_known();
+    perform gauge();
     select coalesce(jsonb_agg(jsonb_build_object(
                'node_id', node_id, 'name', name, 'incarnation', incarnation, 'address', address, 'port', port,
                'state', state, 'capacity', capacity, 'queues', queues, 'work_types', work_types,
@@ -3294,6 +3334,16 @@ begin
     raise exception using errcode = 'TXQ01', message = reason, hint = remedy;
 end $$;
 
+-- Refuses a job because its queue is full, with an error of its own: the same job may be taken later.
+create or replace function txqueue.refuse_full(its_queue text) returns text
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    raise exception using errcode = 'TXQ02', message = format('the queue %s is full', its_queue),
+        hint = 'enqueue it again later, or raise the limit: txqueue limit queue NAME --backlog N';
+end $$;
+
 -- Registers one run of a node under its name and publishes the work types it knows. A former run
 -- of the same name is fenced, and its jobs are given back. Jobs that waited for one of the types
 -- become ready, under the policy published.
@@ -3545,7 +3595,8 @@ end $$;
 -- cleared are lifted first. Returns the control as it is then, null if nothing is limited any more.
 create or replace function txqueue.set_limit(
     its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
-    its_share double precision, its_reserve double precision, who text, cleared text[] default '{}')
+    its_share double precision, its_reserve double precision, who text, cleared text[] default '{}',
+    its_backlog bigint default null)
 returns jsonb
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -3554,13 +3605,14 @@ as $$
 declare
     this control;
 begin
-    perform check_limit(its_kind, its_concurrency, its_rate, its_burst, its_share, its_reserve, cleared);
+    perform check_limit(its_kind, its_concurrency, its_rate, its_burst, its_share, its_reserve, its_backlog, cleared);
     this := open_control(its_kind, its_key);
     this.concurrency := coalesce(its_concurrency, case when not 'concurrency' = any (cleared) then this.concurrency end);
     this.rate := coalesce(its_rate, case when not 'rate' = any (cleared) then this.rate end);
     this.burst := coalesce(its_burst, case when 'burst' = any (cleared) then 1 else this.burst end);
     this.share := coalesce(its_share, case when 'share' = any (cleared) then 1 else this.share end);
     this.reserve := coalesce(its_reserve, case when 'reserve' = any (cleared) then 0 else this.reserve end);
+    this.backlog := coalesce(its_backlog, case when not 'backlog' = any (cleared) then this.backlog end);
     if its_burst is not null and this.rate is null then
         perform refuse('a burst without a rate limits nothing', 'give a rate with it');
     end if;
@@ -3576,7 +3628,7 @@ begin
     perform close_control(this);
     perform note_action(who, 'limit', its_kind || ' ' || its_key, jsonb_build_object(
         'concurrency', its_concurrency, 'rate', its_rate, 'burst', its_burst, 'share', its_share,
-        'reserve', its_reserve, 'cleared', to_jsonb(nullif(cleared, '{}'))));
+        'reserve', its_reserve, 'backlog', its_backlog, 'cleared', to_jsonb(nullif(cleared, '{}'))));
     return (select to_jsonb(left_over) - 'control_id' from control as left_over where kind = its_kind and key = its_key);
 end $$;
 

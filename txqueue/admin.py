@@ -245,7 +245,7 @@ class Admin:
             key: Its name.
             kind: Which of the three it is.
             cleared: Limits to lift.
-            limits: ``concurrency, rate, burst, share, reserve``; what is not given stays.
+            limits: ``concurrency, rate, burst, share, reserve, backlog``; what is not given stays.
 
         Returns:
             The control as it is then; None if nothing is limited any more.

@@ -10,6 +10,7 @@ __all__ = [
     "JobNotFound",
     "KeyUnavailable",
     "NodeUnavailable",
+    "QueueFull",
     "Refused",
     "SchemaMismatch",
     "TokenLost",
@@ -74,6 +75,10 @@ class UnknownWorkType(TxqueueError):
 
 class Refused(TxqueueError):
     """The database refused a job; nothing of the call was written."""
+
+
+class QueueFull(Refused):
+    """So many jobs wait in the queue as its limit allows; the same job may be taken later."""
 
 
 class JobNotFound(TxqueueError):

@@ -9,7 +9,7 @@ from typing import Any
 
 from txqueue.words import age, amount
 
-__all__ = ["node_document", "paused", "queues", "summary", "warnings"]
+__all__ = ["full", "node_document", "paused", "queues", "summary", "warnings"]
 
 Row = Mapping[str, Any]
 SERVING = ("alive", "draining")
@@ -50,7 +50,7 @@ def summary(
     return {
         "queues": queues(live, recent, nodes, now),
         "nodes": [node_document(node, now) for node in nodes],
-        "warnings": [*warnings(live, nodes, snapshots, now), *paused(controls)],
+        "warnings": [*warnings(live, nodes, snapshots, now), *paused(controls), *full(controls)],
         "history": {row["state"]: row["jobs"] for row in history},
         "at": now,
     }
@@ -149,6 +149,22 @@ def paused(controls: Iterable[Row]) -> list[dict[str, str]]:
         }
         for each in controls
         if each["is_paused"]
+    ]
+
+
+def full(controls: Iterable[Row]) -> list[dict[str, str]]:
+    """Say which queues take no more jobs, as warnings do."""
+    return [
+        {
+            "kind": "full",
+            "subject": each["key"],
+            "what": f"the queue {each['key']} is full: {each['backlog']:,} jobs are ready,"
+            " new ones are refused",
+            "remedy": "see that its jobs run, or raise the limit:"
+            f" txqueue limit queue {_by_name(each)} --backlog N",
+        }
+        for each in controls
+        if each["is_full"]
     ]
 
 

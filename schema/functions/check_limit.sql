@@ -1,7 +1,7 @@
 -- Refuses limits that are out of range, or that do not apply to what they are set for.
 create or replace function @schema@.check_limit(
     its_kind text, its_concurrency integer, its_rate double precision, its_burst integer,
-    its_share double precision, its_reserve double precision, cleared text[]) returns void
+    its_share double precision, its_reserve double precision, its_backlog bigint, cleared text[]) returns void
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 as $$
@@ -21,7 +21,11 @@ begin
         perform refuse(format('a %s has no share', its_kind), 'shares are of tenants');
     elsif its_reserve is not null and its_kind <> 'queue' then
         perform refuse(format('a %s has no reserve', its_kind), 'reserves are of queues');
-    elsif not cleared <@ '{concurrency,rate,burst,share,reserve}' then
-        perform refuse('there is no such limit to lift', 'lift concurrency, rate, burst, share or reserve');
+    elsif its_backlog < 1 then
+        perform refuse(format('a backlog of %s is below 1', its_backlog), 'give how many ready jobs may wait');
+    elsif its_backlog is not null and its_kind <> 'queue' then
+        perform refuse(format('a %s has no backlog', its_kind), 'backlogs are of queues');
+    elsif not cleared <@ '{concurrency,rate,burst,share,reserve,backlog}' then
+        perform refuse('there is no such limit to lift', 'lift concurrency, rate, burst, share, reserve or backlog');
     end if;
 end $$;

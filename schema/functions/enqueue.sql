@@ -23,6 +23,7 @@ begin
     waits_for := case when known.work_type is null then 'type' when not_before > now() then 'time' end;
     perform check_job(work_type, payload, settings.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after);
     perform check_sealed(known.policy, work_type, payload);
+    perform refuse_full(key) from control where kind = 'queue' and key = enqueue.queue and is_full;
     insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                      waiting_for, work_type, queue, "group", tenant, options, payload)
     values (job_id, rank_of(not_before, not_after, priority, settings.aging), not_before, not_after, now(), weight,

@@ -29,7 +29,9 @@ begin
            and coalesce(enqueue_assigned.queue, known.queue) = any (node.queues)
            and known.work_type = any (node.work_types)
            and not exists (select from control as held
-                            where held.kind = 'queue' and held.key = coalesce(enqueue_assigned.queue, known.queue));
+                            where held.kind = 'queue' and held.key = coalesce(enqueue_assigned.queue, known.queue)
+                              and (held.is_paused or held.concurrency is not null or held.rate is not null
+                                   or held.reserve > 0 or held.is_full));
         if found then
             job_id := nextval('job_id');
             assignment := nextval('assignment');

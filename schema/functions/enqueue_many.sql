@@ -14,6 +14,7 @@ declare
     is_soon   boolean;
     has_tenant boolean;
     its_lane  smallint := current_lane();
+    full_queues text[] := array(select key from control where kind = 'queue' and is_full);
 begin
     select * into strict settings from setting;
     with given as (
@@ -31,7 +32,8 @@ begin
         select given.*, nextval('job_id') as job_id,
                coalesce(check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
                                   tenant, its_not_before, not_after),
-                        check_sealed(policy, work_type, payload)) as refused
+                        check_sealed(policy, work_type, payload),
+                        case when its_queue = any (full_queues) then refuse_full(its_queue) end) as refused
           from given
     ), put as (
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,

@@ -2,7 +2,8 @@
 -- cleared are lifted first. Returns the control as it is then, null if nothing is limited any more.
 create or replace function @schema@.set_limit(
     its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
-    its_share double precision, its_reserve double precision, who text, cleared text[] default '{}')
+    its_share double precision, its_reserve double precision, who text, cleared text[] default '{}',
+    its_backlog bigint default null)
 returns jsonb
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -11,13 +12,14 @@ as $$
 declare
     this control;
 begin
-    perform check_limit(its_kind, its_concurrency, its_rate, its_burst, its_share, its_reserve, cleared);
+    perform check_limit(its_kind, its_concurrency, its_rate, its_burst, its_share, its_reserve, its_backlog, cleared);
     this := open_control(its_kind, its_key);
     this.concurrency := coalesce(its_concurrency, case when not 'concurrency' = any (cleared) then this.concurrency end);
     this.rate := coalesce(its_rate, case when not 'rate' = any (cleared) then this.rate end);
     this.burst := coalesce(its_burst, case when 'burst' = any (cleared) then 1 else this.burst end);
     this.share := coalesce(its_share, case when 'share' = any (cleared) then 1 else this.share end);
     this.reserve := coalesce(its_reserve, case when 'reserve' = any (cleared) then 0 else this.reserve end);
+    this.backlog := coalesce(its_backlog, case when not 'backlog' = any (cleared) then this.backlog end);
     if its_burst is not null and this.rate is null then
         perform refuse('a burst without a rate limits nothing', 'give a rate with it');
     end if;
@@ -33,6 +35,6 @@ begin
     perform close_control(this);
     perform note_action(who, 'limit', its_kind || ' ' || its_key, jsonb_build_object(
         'concurrency', its_concurrency, 'rate', its_rate, 'burst', its_burst, 'share', its_share,
-        'reserve', its_reserve, 'cleared', to_jsonb(nullif(cleared, '{}'))));
+        'reserve', its_reserve, 'backlog', its_backlog, 'cleared', to_jsonb(nullif(cleared, '{}'))));
     return (select to_jsonb(left_over) - 'control_id' from control as left_over where kind = its_kind and key = its_key);
 end $$;

@@ -105,7 +105,7 @@ def test_jobs_that_need_a_decision(node: Master, job: dict[str, Any]) -> None:
         "update txqueue.node_info set heartbeat_at = now() - interval '1 minute'",
         "update txqueue.node_info set incarnation = incarnation + 1000",
         "update txqueue.node_info set work_types = '{}'",
-        "insert into txqueue.control (kind, key) values ('queue', 'default')",
+        "insert into txqueue.control (kind, key, concurrency) values ('queue', 'default', 9)",
     ],
 )
 def test_a_node_that_may_not_have_it(node: Master, change: str) -> None:

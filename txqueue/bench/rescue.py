@@ -12,7 +12,7 @@ from typing import Any
 from txqueue.bench.ground import Ground
 from txqueue.bench.node import NodeFailed, RunningNode
 from txqueue.bench.stages import Stages
-from txqueue.bench.tally import noted
+from txqueue.bench.tally import NOTES, noted
 from txqueue.bench.traffic import fill, publish
 from txqueue.bench.work import ENOUGH, Endless
 from txqueue.store.reading import Session
@@ -83,7 +83,7 @@ class _Trial:
         with self._node("worker", "one") as node:
             self._occupy()
             self._stages.begin("killing a worker")
-            return self._restarted(lambda: os.kill(_worker_of(node.pid), signal.SIGKILL))
+            return self._restarted(lambda: os.kill(self._busy_worker(node), signal.SIGKILL))
 
     def of_a_master(self, hosts: list[str]) -> float:
         """Kill a master while another node lives; the hosts are those that they say to be on."""
@@ -97,6 +97,11 @@ class _Trial:
                 self._stages.begin(f"killing a master of {where}")
                 return self._restarted(node.kill)
 
+    def _busy_worker(self, node: RunningNode) -> int:
+        """Return the number of a worker process that runs some of the jobs."""
+        noting = {int(path.name.partition(".")[0]) for path in self._ground.folder.glob(NOTES)}
+        return max(noting & _children_of(node.pid))
+
     def _node(self, name: str, host: str) -> RunningNode:
         settings = {"TXQUEUE_HOST": host, "TXQUEUE_LEASE": f"{self._lease:g}"}
         return RunningNode(self._ground, APP, self._workers, name, settings)
@@ -106,7 +111,7 @@ class _Trial:
         self._enough.unlink(missing_ok=True)
         before = len(noted(self._ground.folder))
         fill(self._session, map(Endless, range(1, JOBS + 1)), lambda _: None)
-        self._until(lambda: len(noted(self._ground.folder)) == before + JOBS)
+        self._until(lambda: len(noted(self._ground.folder)) >= before + JOBS)
 
     def _restarted(self, kill: Callable[[], None]) -> float:
         """Kill, and return the seconds until the last job that this concerned has started again."""
@@ -127,10 +132,6 @@ class _Trial:
             time.sleep(0.02)
 
 
-def _worker_of(master: int) -> int:
-    """Return the number of a worker process of a master."""
-    children = Path(f"/proc/{master}/task/{master}/children")
-    for pid in children.read_text().split():
-        if b"txqueue.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            return int(pid)
-    raise NodeFailed("the node has no worker process")
+def _children_of(master: int) -> set[int]:
+    """Return the numbers of the processes that a master has started."""
+    return set(map(int, Path(f"/proc/{master}/task/{master}/children").read_text().split()))

@@ -8,10 +8,13 @@ from array import array
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["FOLDER_VARIABLE", "Tally", "noted"]
+__all__ = ["FOLDER_VARIABLE", "NOTES", "Tally", "noted"]
 
 FOLDER_VARIABLE = "TXQUEUE_BENCH_FOLDER"
 SUFFIX = ".tally"
+NOTES = f"*{SUFFIX}"
+"""The files of a folder: the number of the process that noted, and this."""
+
 # The file has holes where nothing was written: what counts is what one process may note.
 MOST = 1 << 24
 WIDTH = 8
@@ -57,7 +60,7 @@ def noted(folder: Path) -> array[int]:
         folder: What the variable named.
     """
     numbers = array("q")
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
+    for path in sorted(folder.glob(NOTES)):
         with path.open("rb") as file:
             while block := array("q", file.read(1 << 20)):
                 full = block.index(0) if block[-1] == 0 else len(block)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["drain", "limit", "pause", "resume", "undrain"]
 
 KINDS = ("queue", "group", "tenant")
-LIMITS = ("concurrency", "rate", "burst", "share", "reserve")
+LIMITS = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
 
 
 def _one_of_three(context: click.Context, _: click.Parameter, queue: str | None) -> str | None:
@@ -72,6 +72,7 @@ def resume(options: Options, /, **named: str | None) -> None:
 @click.option(
     "--reserve", type=float, help="The part of capacity kept for priorities from 7, as in 0.2."
 )
+@click.option("--backlog", type=click.IntRange(1), help="Ready jobs of a queue; more are refused.")
 @click.option(
     "--clear", "cleared", multiple=True, type=click.Choice((*LIMITS, "all")), help="Lift a limit."
 )

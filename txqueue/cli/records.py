@@ -55,12 +55,22 @@ def _held(held: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     if not held:
         yield styled("Nothing is paused or limited.")
         return
-    columns = ["kind", "key", "paused", ">at a time", ">a second", ">burst", ">share", ">reserve"]
+    columns = [
+        "kind",
+        "key",
+        "paused",
+        ">at a time",
+        ">a second",
+        ">burst",
+        ">share",
+        ">reserve",
+        ">backlog",
+    ]
     yield table("Limits", columns, (_row(each) for each in held))
 
 
 def _row(control: Mapping[str, Any]) -> list[object]:
-    names = ("concurrency", "rate", "burst", "share", "reserve")
+    names = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
     usual = {"burst": 1, "share": 1, "reserve": 0}
     said = [
         "-" if control[name] in (None, usual.get(name)) else f"{control[name]:g}" for name in names

@@ -14,7 +14,7 @@ from txqueue.store.pool import Pool
 
 __all__ = ["LIMITS", "Acting", "Cancelled"]
 
-LIMITS = ("concurrency", "rate", "burst", "share", "reserve")
+LIMITS = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
 PATIENCE = 8
 _BOUNDED = f"set local statement_timeout = {PATIENCE * 1000}; "
 
@@ -69,10 +69,10 @@ class Acting:
         self, kind: str, key: str, limits: Mapping[str, object], cleared: Sequence[str], who: str
     ) -> dict[str, Any] | None:
         """Set limits and lift others; returns the control that is left, if one is."""
-        given = [limits.get(name) for name in LIMITS]
+        *given, backlog = (limits.get(name) for name in LIMITS)
         marks = ", ".join(["%s"] * (len(given) + 3))
-        call = f"set_limit({marks}, %s::text[])"
-        control = (await self._row(call, kind, key, *given, who, list(cleared)))[0]
+        call = f"set_limit({marks}, %s::text[], %s)"
+        control = (await self._row(call, kind, key, *given, who, list(cleared), backlog))[0]
         left: dict[str, Any] | None = json.loads(control) if isinstance(control, str) else control
         return left
 

@@ -296,7 +296,7 @@ class Engine:
         return [Passed(*row) for row in rows]
 
     async def rotate(self, held: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Truncate drained lanes.
+        """Truncate drained lanes, and look which queues are full.
 
         Args:
             held: The transactions that kept the call before from it.
@@ -305,7 +305,8 @@ class Engine:
             What was done, and the transactions that kept this call from doing more.
         """
         rows = await self.pool.query(
-            f"select did, holders from {self.schema}.rotate(%s::text[])", (list(held),)
+            f"select did, holders, {self.schema}.gauge() from {self.schema}.rotate(%s::text[])",
+            (list(held),),
         )
         return rows[0][0], rows[0][1]
 

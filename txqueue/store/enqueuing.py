@@ -71,7 +71,7 @@ class EnqueueOptions(TypedDict, total=False):
     """What may be overridden at enqueue; what is left out is the work type's policy.
 
     ``not_before`` and ``not_after`` are aware datetimes; ``timeout`` is in seconds; ``attempts`` is
-    how many runs the job gets in all; ``expires`` says whether it must not start after ``not_after``.
+    how many runs the job gets in all; ``expires`` says whether ``not_after`` ends it unstarted.
     """
 
     queue: str | None

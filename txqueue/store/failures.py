@@ -9,12 +9,18 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from txpostgres.txpostgres import RollbackFailed
 
-from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, SchemaMismatch
+from txqueue.errors import (
+    ConfigurationError,
+    DatabaseUnavailable,
+    QueueFull,
+    Refused,
+    SchemaMismatch,
+)
 
 __all__ = ["answered", "is_passing", "translated", "translation"]
 
-# Raised by the stored function refuse().
-_REFUSAL = "TXQ01"
+# Raised by the stored functions refuse() and refuse_full().
+_REFUSALS: dict[str | None, type[Refused]] = {"TXQ01": Refused, "TXQ02": QueueFull}
 _BAD_INPUT = {
     errorcodes.UNTRANSLATABLE_CHARACTER: "leave NUL characters out of names and payloads",
     errorcodes.CHARACTER_NOT_IN_REPERTOIRE: "pass valid Unicode without NUL characters",
@@ -41,8 +47,8 @@ def translation(error: BaseException) -> BaseException:
 
 def _of_the_server(error: psycopg2.Error) -> BaseException:
     code = error.pgcode
-    if code == _REFUSAL:
-        return Refused(_primary(error), error.diag.message_hint or "")
+    if (refusal := _REFUSALS.get(code)) is not None:
+        return refusal(_primary(error), error.diag.message_hint or "")
     if code in _BAD_INPUT:
         return Refused(_primary(error), _BAD_INPUT[code])
     if code in _NO_SCHEMA:

@@ -152,7 +152,7 @@ def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
 
 def about_controls(schema: str) -> Inquiry[list[dict[str, Any]]]:
     """What is paused or limited."""
-    columns = "kind, key, is_paused, concurrency, rate, burst, share, reserve"
+    columns = "kind, key, is_paused, concurrency, rate, burst, share, reserve, backlog, is_full"
     return (yield Question(f"select {columns} from {schema}.control order by kind, key"))
 
 

@@ -141,6 +141,7 @@ class SetLimit(amp.Command):
         (b"burst", _may(amp.Integer)),
         (b"share", _may(amp.Float)),
         (b"reserve", _may(amp.Float)),
+        (b"backlog", _may(amp.Integer)),
         (b"cleared", _may(amp.Unicode)),
     ]
     response = [(b"control", LongText())]

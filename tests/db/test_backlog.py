@@ -1,0 +1,97 @@
+"""Back-pressure: a queue whose backlog is limited refuses what comes beyond it."""
+
+import psycopg2
+import pytest
+
+from tests.db.masters import Master
+from tests.waiting import running_reactor
+from txqueue.errors import QueueFull
+from txqueue.store.pool import Pool
+
+SET = "select txqueue.set_limit(%s, %s, null, null, null, null, null, 'ann', %s, %s)"
+
+
+def limit(node: Master, backlog: int | None, *cleared: str, kind: str = "queue") -> None:
+    """Limit the default queue's backlog, or lift that."""
+    node.value(SET, kind, "default", list(cleared), backlog)
+
+
+def is_full(node: Master) -> bool:
+    """Look once more, as nodes do, and say what was seen."""
+    node.value("select txqueue.gauge()")
+    return node.column("select is_full from txqueue.control where key = 'default'") == [True]
+
+
+def test_a_full_queue_refuses_and_others_do_not(node: Master) -> None:
+    """With an error of its own, one by one and in bulk; nothing of the call is written."""
+    limit(node, 3)
+    node.enqueue({}, {}, {})
+    assert is_full(node)
+    with pytest.raises(psycopg2.Error, match="the queue default is full") as one:
+        node.value("select txqueue.enqueue('test.kind', '{}')")
+    assert one.value.pgcode == "TXQ02"
+    with pytest.raises(psycopg2.Error, match="is full"):
+        node.enqueue({"queue": "other"}, {})
+    node.enqueue({"queue": "other"})
+    assert node.states() == {"ready": 4}
+
+
+def test_a_limit_holds_from_the_moment_that_it_is_set(node: Master) -> None:
+    """And is gone with its lifting."""
+    node.enqueue({}, {})
+    limit(node, 2)
+    with pytest.raises(psycopg2.Error, match="is full"):
+        node.enqueue({})
+    limit(node, None, "backlog")
+    assert node.column("select key from txqueue.control") == []
+    node.enqueue({})
+
+
+def test_it_opens_again_when_a_tenth_is_worked_off(node: Master) -> None:
+    """Not with each job that is taken, so that nothing flutters."""
+    limit(node, 20)
+    node.enqueue(*({} for _ in range(20)))
+    assert is_full(node)
+    node.claim(1)
+    assert is_full(node)
+    node.claim(2)
+    assert not is_full(node)
+    node.enqueue({})
+
+
+def test_a_heartbeat_looks(node: Master) -> None:
+    """So that a queue that nobody works off is known to be full."""
+    limit(node, 1)
+    node.enqueue({})
+    assert node.beats()
+    assert node.column("select is_full from txqueue.control") == [True]
+
+
+def test_a_backlog_alone_keeps_no_job_from_the_short_road(node: Master) -> None:
+    """Until the queue is full; then the job is refused there too."""
+    call = "select assignment is not null from txqueue.enqueue_assigned(%s, %s, 'test.kind', '{}')"
+    limit(node, 1)
+    assert node.value(call, node.node_id, node.incarnation)
+    node.enqueue({})
+    assert is_full(node)
+    with pytest.raises(psycopg2.Error, match="is full"):
+        node.value(call, node.node_id, node.incarnation)
+
+
+def test_only_queues_have_a_backlog(node: Master) -> None:
+    """And one of at least one job."""
+    with pytest.raises(psycopg2.Error, match="a tenant has no backlog"):
+        limit(node, 5, kind="tenant")
+    with pytest.raises(psycopg2.Error, match="a backlog of 0 is below 1"):
+        limit(node, 0)
+
+
+async def test_applications_get_an_error_of_its_own(node: Master, dsn: str) -> None:
+    """One that says when to try again."""
+    limit(node, 1)
+    node.enqueue({})
+    assert is_full(node)
+    pool = Pool(running_reactor(), dsn, 1, "test")
+    with pytest.raises(QueueFull, match="enqueue it again later"):
+        await pool.query("select txqueue.enqueue('test.kind', '{}')")
+    pool.close()
