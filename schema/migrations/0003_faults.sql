@@ -13,3 +13,6 @@ comment on column @schema@.control.is_full is 'Whether so many waited when someb
 -- These take or return more than they did.
 drop function if exists @schema@.rescue();
 drop function if exists @schema@.heartbeat(integer, double precision, jsonb);
+drop function if exists @schema@.set_limit(text, text, integer, double precision, integer, double precision, double precision,
+    text, text[]);
+drop function if exists @schema@.check_limit(text, integer, double precision, integer, double precision, double precision, text[]);
