@@ -2,60 +2,86 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from txqueue.node.arrivals import Arrivals
+from txqueue.node.credits import Credits
 from txqueue.node.workers import WorkerPool
+from txqueue.store.engine import Chunk
 from txqueue.torture.recorder import FOLDER_VARIABLE
 from txqueue.torture.work import diary
+from txqueue.wire.road import Deliver
 
-__all__ = ["AFTER_CLAIM", "BEFORE_DELIVERY", "VARIABLE"]
+__all__ = ["AFTER_CLAIM", "BEFORE_DELIVERY", "VARIABLE", "WHAT"]
 
 VARIABLE: Final = "TXQUEUE_TORTURE_MOMENT"
 AFTER_CLAIM: Final = "after claim"
 BEFORE_DELIVERY: Final = "before delivery"
+WHAT: Final = "sabotage"
+"""What the line is that tells of it."""
 
 # Jobs that go well before it happens.
 SPARED: Final = 20
 
 
-def _die(moment: str) -> None:
-    """Kill this process, unless a master has died so before."""
+def _die(moment: str, job_ids: list[int]) -> None:
+    """Kill this process before it handles some jobs, unless a master has died so before."""
     path = Path(os.environ[FOLDER_VARIABLE]) / "sabotaged"
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
         return
-    diary().write("sabotage", moment=moment, pid=os.getpid())
+    diary().write(WHAT, moment=moment, job_ids=job_ids, pid=os.getpid())
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _before(function: Callable[..., Any], moment: str) -> Callable[..., Any]:
-    """Wrap what handles jobs: it dies instead of handling the first ones after the spared."""
+def _ids_of(texts: Iterable[str]) -> list[int]:
+    """Return the numbers of the jobs of some chunks; an empty text names none."""
+    return [entry[0] for text in texts if text for entry in json.loads(text)]
+
+
+def _dying_pool(perform: Callable[..., None]) -> Callable[..., None]:
+    """Make a pool that dies with a claim in its hands."""
     seen = 0
 
-    @wraps(function)
-    def dying(self: Any, given: Any) -> Any:
+    def dying(self: WorkerPool, chunks: Sequence[Chunk]) -> None:
         nonlocal seen
-        jobs = sum(chunk.jobs for chunk in given) if isinstance(given, list) else 1
-        seen += jobs
-        if jobs and seen > SPARED:
-            _die(moment)
-        return function(self, given)
+        seen += len(chunks)
+        if chunks and seen > SPARED:
+            _die(AFTER_CLAIM, _ids_of(chunk.text for chunk in chunks))
+        perform(self, chunks)
+
+    return dying
+
+
+def _dying_credits(greet: Callable[..., Any]) -> Callable[..., Any]:
+    """Make an end of the short road that dies as a message of committed jobs arrives."""
+    seen = 0
+
+    def dying(self: Credits, pipe: Any) -> Any:
+        responders, left = greet(self, pipe)
+
+        def deliver(heads: str, texts: str) -> Any:
+            nonlocal seen
+            seen += len(json.loads(heads))
+            if seen > SPARED:
+                _die(BEFORE_DELIVERY, _ids_of(texts.split("\n")))
+            return responders[Deliver](heads, texts)
+
+        return {**responders, Deliver: deliver}, left
 
     return dying
 
 
 def _arm(moment: str) -> None:
     if moment == AFTER_CLAIM:
-        WorkerPool.perform = _before(WorkerPool.perform, moment)  # type: ignore[method-assign]
+        WorkerPool.perform = _dying_pool(WorkerPool.perform)  # type: ignore[method-assign]
     elif moment == BEFORE_DELIVERY:
-        Arrivals.accept = _before(Arrivals.accept, moment)  # type: ignore[method-assign]
+        Credits.greet = _dying_credits(Credits.greet)  # type: ignore[method-assign]
 
 
 _arm(os.environ.get(VARIABLE, ""))

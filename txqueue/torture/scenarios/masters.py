@@ -7,6 +7,7 @@ import time
 from txqueue.torture import sabotage
 from txqueue.torture.figures import restarts
 from txqueue.torture.ground import Ground
+from txqueue.torture.history import lines_of
 from txqueue.torture.node import TortureNode, until
 from txqueue.torture.processes import is_alive
 from txqueue.torture.scenario import scenario
@@ -20,9 +21,6 @@ MARGIN = 2.0
 ORPHANED = 1.0
 SABOTAGE = "txqueue.torture.sabotage"
 KINDS = ("noop", "slow:0.1", "effect:0.05", "noop")
-_CLAIMED = """select job.job_id from {schema}.job_assigned as job
-    join {schema}.node_info as node on node.incarnation = job.incarnation where node.name = %s"""
-_HANDED = f"{_CLAIMED} and job.handed is not null"
 
 
 @scenario("master_kill", "kill -9 of one master of three; a supervisor starts it anew later")
@@ -68,7 +66,7 @@ def master_kill_after_claim(ground: Ground) -> None:
     """What it had claimed and given to nobody runs elsewhere, once."""
     doomed = _start_doomed(ground, sabotage.AFTER_CLAIM)
     ground.start_client(rate=60, kinds=KINDS)
-    _see_it_die(ground, doomed, "kill master after claim", _CLAIMED)
+    _see_it_die(ground, doomed, "master dies after its claim")
 
 
 @scenario("master_kill_before_delivery", "a master dies between a client's commit and the delivery")
@@ -76,7 +74,7 @@ def master_kill_before_delivery(ground: Ground) -> None:
     """A job that a client has assigned to it runs elsewhere, once; the client goes on."""
     doomed = _start_doomed(ground, sabotage.BEFORE_DELIVERY)
     ground.start_client(rate=30, kinds=KINDS, node=doomed)
-    _see_it_die(ground, doomed, "kill master before delivery", _HANDED)
+    _see_it_die(ground, doomed, "master dies before a delivery")
 
 
 def _start_doomed(ground: Ground, moment: str) -> TortureNode:
@@ -86,18 +84,22 @@ def _start_doomed(ground: Ground, moment: str) -> TortureNode:
     return doomed.wait_up()
 
 
-def _see_it_die(ground: Ground, node: TortureNode, kind: str, question: str) -> None:
+def _see_it_die(ground: Ground, node: TortureNode, kind: str) -> None:
     """Wait for its death, and hold the jobs that it had not handed on to one run elsewhere."""
     with ground.fault(kind, nodes=[node], snapshot=False) as fault:
         ground.wait(lambda: not node.is_running, "it dies at that moment", 60.0)
         died = time.monotonic()
-        rows = ground.database.rows(question.format(schema=ground.schema), (node.name,))
         node.kill_master()
-        held = {job_id for (job_id,) in rows} - _started_on(ground, node)
+        held = _in_its_hands(ground) - _started_on(ground, node)
         if held:
-            fault.evidence = f"{node.name} died with {sorted(held)} assigned to it and not started"
+            fault.evidence = f"{node.name} died with {sorted(held)} in its hands, and not started"
     ground.rest(1.0)
     _expect_elsewhere(ground, node, held, died)
+
+
+def _in_its_hands(ground: Ground) -> set[int]:
+    lines = [line for line in lines_of(ground.folder) if line["what"] == sabotage.WHAT]
+    return {job_id for line in lines for job_id in line["job_ids"]}
 
 
 def _started_on(ground: Ground, node: TortureNode) -> set[int]:
