@@ -48,7 +48,7 @@ class Server:
         """Stand for the class."""
         return self
 
-    async def open(self, dsn: str) -> Wire:
+    async def open(self, dsn: str, rest: object = None) -> Wire:
         """Open one more."""
         if self.is_down:
             raise DatabaseUnavailable("down")

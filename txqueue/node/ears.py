@@ -7,12 +7,15 @@ from collections.abc import Callable
 from twisted.internet.defer import Deferred
 
 from txqueue.clock import Clock
+from txqueue.errors import ConfigurationError
 from txqueue.node.alarm import Periodic
 from txqueue.store.listener import Listener
 
 __all__ = ["Ears"]
 
 CHECK = 2.0
+# Who was deaf may not be for ever: another server may answer by now.
+DEAF = 600.0
 
 
 class Ears(Periodic):
@@ -33,8 +36,12 @@ class Ears(Periodic):
 
     async def step(self) -> float | None:
         """Listen, if the connection was lost."""
-        if await self._listener.ensure():
-            self._wake()
+        try:
+            if await self._listener.ensure():
+                self._wake()
+        except ConfigurationError as error:
+            self.log.warn("{error}", error=error)
+            return DEAF
         return CHECK
 
     def stopService(self) -> Deferred[None] | None:

@@ -28,6 +28,7 @@ from txqueue.node.workers import WorkerPool
 from txqueue.store.engine import Beat, Engine
 from txqueue.store.listener import Listener
 from txqueue.store.pool import Pool
+from txqueue.store.rest import Rest
 
 __all__ = ["Node", "NodeSettings"]
 
@@ -55,13 +56,14 @@ class Node(MultiService):
         self._reactor = reactor
         self._settings = settings
         self._draining: Deferred[None] | None = None
+        self._rest = Rest()
         self._pool = Pool(
             reactor,
             settings.dsn,
             CONNECTIONS,
             f"txqueue {settings.name}",
             patience=max(settings.lease, PATIENCE),
-            rests=True,
+            rest=self._rest,
         )
         self._engine = Engine(self._pool, settings.schema)
         self._types = served_types()
@@ -80,7 +82,9 @@ class Node(MultiService):
         self._cluster = self._made_cluster()
         self._credits = self._made_credits()
         self._ears = Ears(
-            reactor, Listener(reactor, settings.dsn, settings.schema, self._wake), self._wake
+            reactor,
+            Listener(reactor, settings.dsn, settings.schema, self._wake, self._rest),
+            self._wake,
         )
         self._admin = self._made_admin()
         for service in self._in_order():

@@ -12,6 +12,7 @@ from txpostgres import txpostgres
 from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.store.failures import translated, translation
 from txqueue.store.hosts import Attempt, attempts
+from txqueue.store.rest import Rest
 
 __all__ = ["Connection"]
 
@@ -46,12 +47,22 @@ class Connection:
         driver = self._driver.pollable()
         return self._is_broken or driver is None or bool(driver.closed)
 
-    async def open(self, dsn: str) -> Connection:
+    async def open(self, dsn: str, rest: Rest | None = None) -> Connection:
         """Connect, to the first of the DSN's hosts that is as the DSN wants it.
+
+        Args:
+            dsn: A libpq URI or keyword string.
+            rest: Told of the attempt; may forbid it for a moment.
 
         Raises:
             DatabaseUnavailable: When no server is, or none answers in time.
         """
+        if rest is None:
+            return await self._open_any(dsn)
+        with rest.attempt():
+            return await self._open_any(dsn)
+
+    async def _open_any(self, dsn: str) -> Connection:
         with translated():
             *others, last = attempts(dsn)
         for attempt in others:
@@ -157,6 +168,11 @@ class Connection:
             return result
 
         return executing.addBoth(answered)
+
+    async def is_pooled(self) -> bool:
+        """Tell whether something stands in between that says another backend's number for it."""
+        rows = await self.query("select pg_backend_pid()")
+        return bool(rows[0][0] != self._driver.pollable().get_backend_pid())
 
     def on_notify(self, receive: Callable[[], None]) -> None:
         """Call a function at each notification that arrives on this connection."""

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from twisted.internet.defer import Deferred, TimeoutError
+
+from txqueue.errors import ConfigurationError
 from txqueue.store.connection import Connection
+from txqueue.store.rest import Rest
 
 __all__ = ["Listener"]
 
 # Seconds after which a statement without an answer is held for lost.
 PATIENCE = 10.0
+# A notification that has not come by then does not come.
+HEARS_WITHIN = 2.0
 
 
 class Listener:
@@ -21,29 +27,72 @@ class Listener:
         dsn: A libpq URI or keyword string.
         channel: What to listen on; a checked identifier.
         receive: Called at each notification.
+        rest: May forbid attempts to connect for a moment.
     """
 
-    def __init__(self, reactor: Any, dsn: str, channel: str, receive: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        dsn: str,
+        channel: str,
+        receive: Callable[[], None],
+        rest: Rest | None = None,
+    ) -> None:
+        self._rest = rest
         self._reactor = reactor
         self._dsn = dsn
         self._channel = channel
         self._receive = receive
         self._connection: Connection | None = None
+        self._awaited: Deferred[bool] | None = None
 
     async def ensure(self) -> bool:
         """Listen if it does not; True if it had to, so that the caller looks for what it missed.
 
         Raises:
             DatabaseUnavailable: When no connection can be made.
+            ConfigurationError: When it would never hear anything.
         """
         if self._connection is not None and not self._connection.is_dead:
             return False
         self.close()
-        connection = await Connection(self._reactor, "txqueue listener", PATIENCE).open(self._dsn)
-        self._connection = connection
+        connection = Connection(self._reactor, "txqueue listener", PATIENCE)
+        self._connection = await connection.open(self._dsn, self._rest)
         await connection.query(f'listen "{self._channel}"')
-        connection.on_notify(self._receive)
+        connection.on_notify(self._heard)
+        if await connection.is_pooled() and not await self._hears():
+            await self._give_up(connection)
         return True
+
+    def _heard(self) -> None:
+        if self._awaited is not None:
+            awaited, self._awaited = self._awaited, None
+            awaited.callback(True)
+        self._receive()
+
+    async def _hears(self) -> bool:
+        """Have another connection notify this one: only then is it known what a pooler does."""
+        awaited = self._awaited = Deferred[bool]()
+        other = await Connection(self._reactor, "txqueue listener", PATIENCE).open(self._dsn)
+        try:
+            await other.query("select pg_notify(%s, '')", (self._channel,))
+        finally:
+            other.close()
+        try:
+            return await awaited.addTimeout(HEARS_WITHIN, self._reactor)
+        except TimeoutError:
+            self._awaited = None
+            return False
+
+    async def _give_up(self, connection: Connection) -> None:
+        # The backend that listens now is somebody else's next.
+        await connection.query("unlisten *")
+        self.close()
+        raise ConfigurationError(
+            "no notification arrives: the DSN leads through a pooler in transaction mode",
+            "work is found by asking, within a second; to hear of it at once, give nodes a DSN that"
+            " leads to PostgreSQL itself or to a pool in session mode",
+        )
 
     def close(self) -> None:
         """Stop listening."""

@@ -26,8 +26,8 @@ class Pool:
         size: How many connections there may be at a time.
         application_name: Shown in ``pg_stat_activity``.
         patience: Seconds after which a statement without an answer is held for lost; None: never.
-        rests: Whether a failed attempt to connect keeps others from trying for a moment: for who
-            tries again by himself, in many places.
+        rest: Keeps others from trying for a moment after a failed attempt to connect: for who tries
+            again by himself, in many places.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class Pool:
         application_name: str,
         *,
         patience: float | None = None,
-        rests: bool = False,
+        rest: Rest | None = None,
     ) -> None:
-        self._rest = Rest() if rests else None
+        self._rest = rest
         self._reactor = reactor
         self._patience = patience
         self._dsn = dsn
@@ -112,7 +112,7 @@ class Pool:
     async def _take(self) -> Connection:
         await self._turn.acquire()
         try:
-            return self._working() or await self._opened()
+            return self._working() or await self._new().open(self._dsn, self._rest)
         except BaseException:
             self._turn.release()
             raise
@@ -126,18 +126,6 @@ class Pool:
                 return connection
             connection.close()
         return None
-
-    async def _opened(self) -> Connection:
-        if self._rest is None:
-            return await self._new().open(self._dsn)
-        self._rest.check()
-        try:
-            connection = await self._new().open(self._dsn)
-        except DatabaseUnavailable as error:
-            self._rest.begin(error)
-            raise
-        self._rest.end()
-        return connection
 
     def _new(self) -> Connection:
         return Connection(self._reactor, self._application_name, self._patience)

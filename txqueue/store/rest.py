@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from txqueue.errors import DatabaseUnavailable
 
@@ -26,22 +27,26 @@ class Rest:
         self._pause = FIRST
         self._said = ""
 
-    def check(self) -> None:
-        """Let an attempt be made.
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Make one attempt to connect.
 
         Raises:
-            DatabaseUnavailable: When one has failed just now; it says what that said.
+            DatabaseUnavailable: When one has failed just now: says what that said, and makes none.
         """
         if self._now() < self._until:
             raise DatabaseUnavailable(self._said, "check the DSN and that the server runs")
+        try:
+            yield
+        except DatabaseUnavailable as error:
+            self._begin(error)
+            raise
+        self._pause = FIRST
 
-    def begin(self, error: DatabaseUnavailable) -> None:
-        """An attempt has failed."""
+    def _begin(self, error: DatabaseUnavailable) -> None:
         self._said = error.what
+        if self._now() < self._until:
+            # Several attempts were under way, and have failed together.
+            return
         self._until = self._now() + self._pause * random.uniform(0.5, 1.0)
         self._pause = min(self._pause * 2, LONGEST)
-
-    def end(self) -> None:
-        """An attempt has succeeded."""
-        self._until = float("-inf")
-        self._pause = FIRST

@@ -1,0 +1,145 @@
+"""A database that is away for long, and one that cannot write for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from txqueue.torture.demands import await_load, ended_jobs, no_duplicates
+from txqueue.torture.ground import Ground
+from txqueue.torture.node import until
+from txqueue.torture.proxy import Address, Proxy
+from txqueue.torture.scenario import scenario
+from txqueue.torture.scenarios.calm import MIXED
+from txqueue.torture.server import Server, dsn_of, small_disk
+
+__all__ = ["database_down", "disk_full"]
+
+NODES = 4
+DOWN = 8.0
+# Attempts to connect, of a node and a second: over the whole outage, and in its worst second.
+MOST_RATE, MOST_AT_ONCE = 2.0, 8
+MEGABYTES = 110
+_FULL = "No space left on device"
+_SMALL = {"max_wal_size": "32MB", "min_wal_size": "32MB", "shared_buffers": "16MB"}
+
+
+@scenario("database_down", "database away for long, with many nodes on it", own_server=True)
+def database_down(ground: Ground) -> None:
+    """Stop and start it: few attempts to connect meanwhile, no storm afterwards."""
+    server = ground.enter(Server(ground.folder / "pg"))
+    ground.use(server.dsn)
+    proxies = [_door(ground, server, f"n{number}") for number in range(1, NODES + 1)]
+    nodes = [
+        ground.start_node(f"n{number}", workers=1, dsn=dsn)
+        for number, (_, dsn) in enumerate(proxies, 1)
+    ]
+    for node in nodes:
+        node.wait_up()
+    ground.start_client(rate=20, kinds=MIXED)
+    await_load(ground)
+    with ground.fault("database down") as fault:
+        began = time.monotonic()
+        server.stop()
+        ground.rest(DOWN * ground.scale)
+        ended = time.monotonic()
+        server.start()
+        fault.evidence = f"no server for {ended - began:.1f} s"
+    _expect_calm(ground, [proxy for proxy, _ in proxies], began, ended)
+    _expect_progress(ground)
+    ground.drain()
+    no_duplicates(ground)
+
+
+@scenario(
+    "disk_full", "the disk fills up, and is freed after a while", needs=("mount",), own_server=True
+)
+def disk_full(ground: Ground) -> None:
+    """Fill it: what was acknowledged is there, and the work goes on once there is room."""
+    disk = ground.enter(small_disk(ground.folder / "disk", MEGABYTES))
+    server = ground.enter(Server(disk / "pg", _SMALL))
+    ground.use(server.dsn)
+    nodes = [ground.start_node("n1"), ground.start_node("n2")]
+    for node in nodes:
+        node.wait_up()
+    ground.start_client(rate=20, kinds=MIXED)
+    ground.start_client(rate=10, kinds=MIXED, node=nodes[0])
+    await_load(ground)
+    ballast = disk / "ballast"
+    with ground.fault("database down") as fault:
+        _fill(ballast)
+        # What is allocated already holds out for a while.
+        ground.wait(lambda: _is_felt(server, ballast), "the disk is full")
+        ground.rest(3 * ground.scale)
+        fault.evidence = _FULL if _FULL in server.log else ""
+        ballast.unlink()
+        ground.figure("panics", server.log.count("PANIC"))
+        ground.figure("server_died", not server.postmaster)
+        if not server.postmaster:
+            server.stop()
+            server.start()
+    _expect_progress(ground)
+    ground.drain()
+    no_duplicates(ground)
+
+
+def _door(ground: Ground, server: Server, name: str) -> tuple[Proxy, str]:
+    """Make a way in for one node, on which its attempts are counted."""
+    folder = ground.folder / f"via-{name}"
+    folder.mkdir()
+    address = server.address.path
+    assert address is not None
+    here = Address(folder / address.name)
+    return ground.enter(Proxy(server.address, here, speaks_postgres=False)), dsn_of(here)
+
+
+def _expect_calm(ground: Ground, proxies: Sequence[Proxy], began: float, ended: float) -> None:
+    """Hold the nodes to few attempts while nobody answers, and to no storm when somebody does."""
+    after = ended + 5.0
+    ground.wait(lambda: time.monotonic() > after, "the first seconds after the return")
+    meanwhile = [_between(proxy, began, ended) for proxy in proxies]
+    rates = [len(times) / (ended - began) for times in meanwhile]
+    bursts = [_burst(times) for times in meanwhile]
+    returns = [moment for proxy in proxies for moment in _between(proxy, ended, after)]
+    ground.figure("attempts_per_node_second", round(max(rates), 2))
+    ground.figure("attempts_in_worst_second", max(bursts))
+    ground.figure("worst_second_of_all_at_return", _burst(sorted(returns)))
+    ground.expect(max(rates) <= MOST_RATE, f"{max(rates):.2f} attempts a node and second")
+    ground.expect(max(bursts) <= MOST_AT_ONCE, f"{max(bursts)} attempts of a node in a second")
+    # Each node needs four connections, and may meet the door closed once more.
+    ground.expect(len(returns) <= 6 * len(proxies), f"{len(returns)} attempts at the return")
+
+
+def _between(proxy: Proxy, began: float, ended: float) -> list[float]:
+    return [moment for moment in proxy.accepted_at if began <= moment < ended]
+
+
+def _burst(times: Sequence[float]) -> int:
+    """The most attempts within any one second."""
+    return max((sum(first <= each < first + 1 for each in times) for first in times), default=0)
+
+
+def _expect_progress(ground: Ground) -> None:
+    before = ended_jobs(ground)
+    goes_on = until(lambda: ended_jobs(ground) > before, 15.0)
+    ground.expect(goes_on, "jobs are done within 15 s of the database's return")
+
+
+def _is_felt(server: Server, ballast: Path) -> bool:
+    """Whether the server could not write; if not yet, what it has freed meanwhile is taken."""
+    if _FULL not in server.log:
+        _fill(ballast)
+    return _FULL in server.log
+
+
+def _fill(ballast: Path) -> None:
+    """Write until there is no room left."""
+    block = bytes(1 << 16)
+    with ballast.open("ab", buffering=0) as file:
+        while True:
+            try:
+                if file.write(block) < len(block):
+                    return
+            except OSError:
+                return
