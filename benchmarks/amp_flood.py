@@ -1,0 +1,58 @@
+"""A million malformed frames and a thousand idle connections against a node's peer port.
+
+    python -m benchmarks.amp_flood [frames [connections]]
+
+Runs a fresh embedded server and one node; prints its master's memory before, after and at its most,
+and how long a peer and an operator that were connected before waited for their answers.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from attrs import asdict
+from rich.console import Console
+
+from benchmarks.flooding import HOST, Figures, Flooded, flooded
+from txqueue.bench.ground import Ground, embedded_ground
+from txqueue.bench.node import RunningNode
+from txqueue.cli.options import Options
+from txqueue.cli.progress import bars
+
+REGISTER = (
+    "select incarnation from {0}.register_node"
+    "('peer', '', 0, 1, 3600, 1, '{{}}', '[]', '', '127.0.0.1')"
+)
+
+
+def free_port() -> int:
+    """A port that nobody uses."""
+    with closing(socket.socket()) as trial:
+        trial.bind((HOST, 0))
+        return int(trial.getsockname()[1])
+
+
+def measured(ground: Ground, frames: int, connections: int) -> Figures:
+    """Flood a node."""
+    port = free_port()
+    settings = {"TXQUEUE_LISTEN": f"tcp:{port}", "TXQUEUE_LEASE": "60"}
+    with RunningNode(ground, "txqueue.bench.work", 1, settings=settings) as node:
+        with ground.session() as session:
+            incarnation = session.value(REGISTER.format(session.schema))
+        admin = Path(node.endpoint.removeprefix("unix:"))
+        return flooded(Flooded(node.pid, port, admin, "peer", incarnation), frames, connections)
+
+
+def main(frames: int = 1_000_000, connections: int = 1_000) -> None:
+    """Measure and print."""
+    with bars(Options()) as stages, embedded_ground(stages) as ground:
+        stages.begin("flooding")
+        figures = measured(ground, frames, connections)
+    Console().print_json(data={**asdict(figures), "grown_mib": figures.grown})
+
+
+if __name__ == "__main__":
+    main(*(int(word) for word in sys.argv[1:]))
