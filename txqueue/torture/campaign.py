@@ -15,9 +15,10 @@ from attrs import frozen
 
 from txqueue.bench.ground import drop_roles, drop_schema, missing_roles
 from txqueue.errors import Refused
+from txqueue.store.hosts import socket_of
 from txqueue.store.reading import Session
 from txqueue.torture.checker import Violation
-from txqueue.torture.needs import lacking
+from txqueue.torture.needs import UNIX_SOCKET, lacking
 from txqueue.torture.processes import Leash
 from txqueue.torture.scenario import Outcome, Scenario, run
 
@@ -176,9 +177,12 @@ def _outcome(chosen: Scenario, places: Places, folder: Path, slot: int, scale: f
             place = None
             if not chosen.own_server:
                 place = stack.enter_context(places.place(chosen.name, slot))
+                if UNIX_SOCKET in chosen.needs and socket_of(place.dsn) is None:
+                    said = "needs a database that is reached by a unix socket"
+                    return Outcome(chosen.name, 0.0, skipped=said)
             dsn, schema = (place.dsn, place.schema) if place else (None, "txqueue")
             return run(chosen, folder, dsn, schema, scale)
     except Exception as error:
         # One scenario that cannot run at all must not keep the others.
-        said = Violation("run", f"{type(error).__name__}: {error}")
-        return Outcome(chosen.name, 0.0, violations=(said,))
+        broken = Violation("run", f"{type(error).__name__}: {error}")
+        return Outcome(chosen.name, 0.0, violations=(broken,))

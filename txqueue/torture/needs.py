@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-__all__ = ["FAKETIME", "NEEDS", "lacking"]
+__all__ = ["FAKETIME", "NEEDS", "UNIX_SOCKET", "lacking"]
 
 FAKETIME = "/usr/lib/*/faketime/libfaketime.so.1"
 
@@ -33,13 +36,27 @@ def _root() -> str | None:
     return None if os.geteuid() == 0 else "only root may do this"
 
 
+def _mount() -> str | None:
+    with tempfile.TemporaryDirectory() as folder:
+        quiet: Any = {"check": False, "capture_output": True}
+        command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder]
+        if shutil.which("mount") is None or subprocess.run(command, **quiet).returncode:
+            return "no file system may be mounted here: root may, outside a container"
+        subprocess.run(["umount", "--lazy", folder], check=True)
+        return None
+
+
 NEEDS: dict[str, Callable[[], str | None]] = {
     "embedded": _embedded,
     "pgbouncer": _pgbouncer,
     "faketime": _faketime,
     "root": _root,
+    "mount": _mount,
 }
 """By name: says what is lacking, None if nothing is."""
+
+UNIX_SOCKET = "unix socket"
+"""Needed of the database, not of the machine: only there can a proxy read what passes."""
 
 
 def lacking(needs: Iterable[str]) -> str | None:
@@ -48,4 +65,5 @@ def lacking(needs: Iterable[str]) -> str | None:
     Args:
         needs: Names of `NEEDS`.
     """
-    return next((said for name in needs if (said := NEEDS[name]()) is not None), None)
+    asked = [NEEDS[name] for name in needs if name != UNIX_SOCKET]
+    return next((said for lacks in asked if (said := lacks()) is not None), None)
