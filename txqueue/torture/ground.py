@@ -254,6 +254,18 @@ class Ground:
         """Let load and faults go on for a while."""
         time.sleep(seconds)
 
+    def flow(self, runs: int = 20, within: float = 60.0) -> None:
+        """Wait until the load flows: until so many more runs have begun.
+
+        Raises:
+            ScenarioFailed: When they do not begin in time.
+        """
+        before = self._begun()
+        self.wait(lambda: self._begun() >= before + runs, f"{runs} more runs begin", within)
+
+    def _begun(self) -> int:
+        return sum(line["what"] == "start" for line in lines_of(self.folder))
+
     def drain(self, within: float = DRAINED_WITHIN) -> None:
         """Stop the clients, wait until nothing is left to do, and stop the nodes."""
         if self._is_drained:

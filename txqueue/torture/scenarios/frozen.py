@@ -40,7 +40,7 @@ def _freeze(ground: Ground, chosen: Any, kind: str) -> None:
     other.wait_up()
     ground.start_client(rate=25, kinds=KINDS)
     for _ in range(int(ground.scale)):
-        ground.rest(2.0)
+        ground.flow()
         _freeze_once(ground, node, chosen(node), kind)
     ground.drain()
 
@@ -87,6 +87,7 @@ def rescue_races_completion(ground: Ground) -> None:
     node.wait_up()
     other.wait_up()
     ground.start_client(rate=40, kinds=("noop", "slow:0.2", "effect:0.1", "grouped:0.05"))
+    ground.flow()
     taken = kept = 0
     for _ in range(int(RACES * ground.scale)):
         ground.rest(0.7)

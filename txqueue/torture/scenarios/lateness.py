@@ -44,6 +44,7 @@ def late_commit(ground: Ground) -> None:
     living.wait_up()
     doomed.wait_up()
     ground.start_client(rate=20, kinds=("noop", "slow:0.1", "grouped:0.05"))
+    ground.flow()
     recorder = Recorder(ground.folder, "late", ground.dsn)
     with ground.database.session() as session:
         session.rows("begin")

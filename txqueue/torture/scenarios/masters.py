@@ -32,7 +32,7 @@ def master_kill(ground: Ground) -> None:
         node.wait_up()
     ground.start_client(rate=30, kinds=(*MIXED, "slow:1", "slow:1"))
     for number in range(int(ground.scale)):
-        ground.rest(2.0)
+        ground.flow(40)
         name = names[number % len(names)]
         _kill_master(ground, nodes[name])
         ground.rest(ground.lease + MARGIN)

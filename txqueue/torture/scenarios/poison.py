@@ -74,7 +74,7 @@ def _start(ground: Ground) -> list[TortureNode]:
     for node in nodes:
         node.wait_up()
     ground.start_client(rate=20, kinds=INNOCENT)
-    ground.rest(1.0)
+    ground.flow()
     return nodes
 
 

@@ -11,8 +11,9 @@ from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
 
-__all__ = ["half_known_type", "rolling_restart"]
+__all__ = ["broken_application", "half_known_type", "rolling_restart"]
 
+BROKEN = ("txqueue.torture.broken",)
 RARE = ("txqueue.torture.rare",)
 _TYPES = "select name, 'txqueue.torture.rare' = any (work_types) from {schema}.node_info order by 1"
 
@@ -28,7 +29,7 @@ def rolling_restart(ground: Ground) -> None:
     slowest = 0.0
     for number in range(int(len(names) * ground.scale)):
         name = names[number % len(names)]
-        ground.rest(1.5)
+        ground.flow(30)
         slowest = max(slowest, _restart(ground, nodes[name]))
         nodes[name] = _start(ground, name).wait_up()
     ground.figure("slowest_stop_seconds", round(slowest, 2))
@@ -72,10 +73,10 @@ def half_known_type(ground: Ground) -> None:
     ground.start_client(rate=30, kinds=("rare", "noop", "slow:0.1", "grouped:0.05"), app=RARE)
     with ground.fault("half known type", snapshot=False) as fault:
         knows = dict(ground.database.rows(_TYPES.format(schema=ground.schema)))
-        ground.rest(3.0 * ground.scale)
+        ground.flow(int(60 * ground.scale))
         knowing.stop()
         since = time.monotonic()
-        ground.rest(2.0)
+        ground.flow()
         alone = [run for run in ground.history().runs if run.began > since]
         knowing = ground.start_node("n1", app=RARE).wait_up()
         if knows == {"n1": True, "n2": False} and alone:
@@ -90,6 +91,24 @@ def half_known_type(ground: Ground) -> None:
     ground.expect(done == {"n1", "n2"}, f"both nodes work: {done}")
     waiting = [job for job in ground.history().jobs.values() if job.state != "done"]
     ground.expect(not waiting, f"all jobs are done in the end, but {waiting[:3]}")
+    _expect_unspent(ground)
+
+
+@scenario("broken_application", "one node's workers cannot import the application")
+def broken_application(ground: Ground) -> None:
+    """It takes nothing that it cannot run, the other does all of it, and no attempt is spent."""
+    broken = ground.start_node("n1", app=BROKEN, listen=True)
+    ground.start_node("n2", listen=True).wait_up()
+    ground.start_client(rate=30, kinds=(*MIXED, "slow:0.5"))
+    with ground.fault("broken application", nodes=[broken], snapshot=False) as fault:
+        ground.flow(int(100 * ground.scale))
+        tried = broken.log.count("a worker could not start")
+        if tried:
+            fault.evidence = f"{tried} workers of {broken.name} could not start"
+    ground.drain()
+    ground.figure("workers_tried", tried)
+    nodes = {run.node for run in ground.history().runs}
+    ground.expect(nodes == {"n2"}, f"only the other node runs jobs: {nodes}")
     _expect_unspent(ground)
 
 

@@ -27,6 +27,7 @@ def worker_kill(ground: Ground) -> None:
     for node in nodes:
         node.wait_up()
     ground.start_client(rate=30, kinds=(*MIXED, "slow:0.5"))
+    ground.flow()
     for _ in range(int(KILLS * ground.scale)):
         ground.rest(1.0)
         _kill_one(ground, choice(nodes))
@@ -55,6 +56,7 @@ def worker_kill_at_start(ground: Ground) -> None:
     healthy, stricken = ground.start_node("n1"), ground.start_node("n2")
     healthy.wait_up()
     ground.start_client(rate=30, kinds=MIXED)
+    ground.flow()
     killed: set[int] = set()
     with ground.fault("kill new worker", nodes=[stricken], snapshot=False) as fault:
         for _ in range(int(KILLS * ground.scale)):
@@ -84,7 +86,7 @@ def frozen_worker(ground: Ground) -> None:
     node.wait_up()
     other.wait_up()
     ground.start_client(rate=30, kinds=("effect:0.4", "grouped:0.1", "slow:0.5", "noop"))
-    ground.rest(2.0)
+    ground.flow()
     for _ in range(int(ground.scale)):
         pid = node.worker_pids()[0]
         with (

@@ -1,0 +1,103 @@
+"""Anything at any time: processes killed, stopped and restarted in no order at all."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+from attrs import define, field
+
+from txqueue.torture.figures import restarts
+from txqueue.torture.freezing import frozen
+from txqueue.torture.ground import Ground
+from txqueue.torture.node import TortureNode, until
+from txqueue.torture.scenario import scenario
+from txqueue.torture.scenarios.calm import MIXED
+
+__all__ = ["process_chaos"]
+
+NAMES = ("n1", "n2", "n3")
+STEPS = 8
+DEATHS = 5
+
+
+@define
+class _Chaos:
+    """Three nodes, and what may be done to one of them."""
+
+    ground: Ground
+    nodes: dict[str, TortureNode] = field(factory=dict)
+    done: Counter[str] = field(factory=Counter)
+
+    def start(self, name: str) -> None:
+        """Start a node, for the first time or anew."""
+        self.nodes[name] = self.ground.start_node(name, listen=True)
+
+    def step(self) -> None:
+        """Do one thing to one node that runs, and have nodes that were ended start again."""
+        acts: list[Callable[[TortureNode], None]] = [
+            self._kill_worker,
+            self._kill_worker,
+            self._kill_master,
+            self._freeze,
+            self._restart,
+        ]
+        act = random.choice(acts)
+        act(random.choice(list(self.nodes.values())).wait_up(workers=1))
+        self.done[act.__name__.strip("_")] += 1
+
+    def _kill_worker(self, node: TortureNode) -> None:
+        with self.ground.fault("kill worker", nodes=[node], still=True) as fault:
+            pid = node.kill_worker()
+            fault.pids = {pid}
+            if until(lambda: pid not in node.worker_pids(), 5.0):
+                fault.evidence = f"{pid} of {node.name} is gone"
+
+    def _kill_master(self, node: TortureNode) -> None:
+        with self.ground.fault("kill master", nodes=[node], still=True) as fault:
+            fault.pids = {node.pid, *node.worker_pids()}
+            node.kill_master()
+            fault.evidence = f"{node.pid}, the master of {node.name}, is gone"
+        self.ground.rest(random.uniform(0, 2 * self.ground.lease))
+        self.start(node.name)
+
+    def _freeze(self, node: TortureNode) -> None:
+        pids = random.choice([node.pids(), [node.pid], node.worker_pids()[:1]])
+        seconds = random.uniform(0.2, 3) * self.ground.lease
+        with self.ground.fault("freeze", nodes=[node], frozen=True, snapshot=False) as fault:
+            fault.pids = set(node.pids())
+            with frozen(pids) as still:
+                self.ground.rest(seconds)
+            if still:
+                fault.evidence = f"{still} of {node.name} stood still for {seconds:.1f} s"
+
+    def _restart(self, node: TortureNode) -> None:
+        with self.ground.fault("restart", nodes=[node], snapshot=False) as fault:
+            node.stop()
+            fault.evidence = f"{node.name} was stopped by SIGTERM"
+        self.start(node.name)
+
+
+@scenario("process_chaos", "workers and masters killed, stopped and restarted in no order at all")
+def process_chaos(ground: Ground) -> None:
+    """All promises hold together, whatever comes after what."""
+    chaos = _Chaos(ground)
+    for name in NAMES:
+        chaos.start(name)
+    for node in chaos.nodes.values():
+        node.wait_up()
+    ground.start_client(rate=15, kinds=(*MIXED, "slow:0.5", "rolled_back"))
+    ground.start_client(rate=15, kinds=(*MIXED, "effect:0.5"), node=chaos.nodes["n1"])
+    ground.flow()
+    for _ in range(int(STEPS * ground.scale)):
+        ground.rest(random.uniform(0, 1))
+        chaos.step()
+    ground.drain()
+    for act, times in chaos.done.items():
+        ground.figure(act, times)
+    taken = list(restarts(ground.history()))
+    ground.figure("runs_cut_short", len(taken))
+    jobs = ground.history().jobs.values()
+    unjust = [job for job in jobs if job.state != "done" and job.deaths < DEATHS]
+    ground.expect(not unjust, f"all are done but what five processes died with: {unjust[:3]}")
