@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 __all__ = ["FAKETIME", "NEEDS", "UNIX_SOCKET", "lacking"]
 
@@ -37,13 +36,14 @@ def _root() -> str | None:
 
 
 def _mount() -> str | None:
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs"]
     with tempfile.TemporaryDirectory() as folder:
-        quiet: Any = {"check": False, "capture_output": True}
-        command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder]
-        if shutil.which("mount") is None or subprocess.run(command, **quiet).returncode:
-            return "no file system may be mounted here: root may, outside a container"
-        subprocess.run(["umount", "--lazy", folder], check=True)
-        return None
+        try:
+            subprocess.run([*command, folder], check=True, capture_output=True)
+            subprocess.run(["umount", "--lazy", folder], check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return "no file system may be mounted here: root may, outside most containers"
+    return None
 
 
 NEEDS: dict[str, Callable[[], str | None]] = {
