@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from random import choice, randrange
 from statistics import median
 
@@ -85,20 +86,31 @@ def frozen_worker(ground: Ground) -> None:
     node, other = ground.start_node("n1"), ground.start_node("n2")
     node.wait_up()
     other.wait_up()
-    ground.start_client(rate=30, kinds=("effect:0.4", "grouped:0.1", "slow:0.5", "noop"))
-    ground.flow()
+    ground.start_client(rate=20, kinds=("effect:0.4", "grouped:0.1", "slow:2", "noop"))
     for _ in range(int(ground.scale)):
-        pid = node.worker_pids()[0]
+        ground.flow()
+        pid = _busiest(ground, node)
         with (
             ground.fault("freeze worker", nodes=[node], frozen=True, snapshot=False) as fault,
             frozen([pid]) as still,
         ):
             fault.pids = {pid}
             ground.rest(3 * ground.lease)
-            held = [run for run in ground.history().runs if run.pid == pid and run.ended is None]
+            held = _open_runs(ground)[pid]
             if still and held:
-                fault.evidence = f"{pid} stood still in the middle of {len(held)} jobs"
-        ground.rest(1.0)
+                fault.evidence = f"{pid} stood still in the middle of {held} jobs"
     ground.drain()
     duplicates = [job for job, runs in ground.history().runs_by_job().items() if len(runs) > 1]
     ground.expect(not duplicates, f"its master keeps its jobs, but {duplicates[:5]} ran again")
+
+
+def _busiest(ground: Ground, node: TortureNode) -> int:
+    """Return the worker of a node that is in the middle of the most jobs."""
+    workers = node.worker_pids()
+    ground.wait(lambda: any(_open_runs(ground)[pid] for pid in workers), "a worker has work")
+    runs = _open_runs(ground)
+    return max(workers, key=lambda pid: runs[pid])
+
+
+def _open_runs(ground: Ground) -> Counter[int]:
+    return Counter(run.pid for run in ground.history().runs if run.ended is None)
