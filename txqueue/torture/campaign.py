@@ -168,21 +168,23 @@ def _one(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float
 
 
 def _outcome(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
-    if chosen.own_server and not places.hurts_servers:
-        return Outcome(chosen.name, 0.0, skipped="hurts its server: only with --embedded")
-    if (missing := lacking(chosen.needs)) is not None:
-        return Outcome(chosen.name, 0.0, skipped=missing)
     try:
-        with ExitStack() as stack:
-            place = None
-            if not chosen.own_server:
-                place = stack.enter_context(places.place(chosen.name, slot))
-                if UNIX_SOCKET in chosen.needs and socket_of(place.dsn) is None:
-                    said = "needs a database that is reached by a unix socket"
-                    return Outcome(chosen.name, 0.0, skipped=said)
-            dsn, schema = (place.dsn, place.schema) if place else (None, "txqueue")
-            return run(chosen, folder, dsn, schema, scale)
+        return _played(chosen, places, folder, slot, scale)
     except Exception as error:
         # One scenario that cannot run at all must not keep the others.
         broken = Violation("run", f"{type(error).__name__}: {error}")
         return Outcome(chosen.name, 0.0, violations=(broken,))
+
+
+def _played(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
+    if chosen.own_server and not places.hurts_servers:
+        return Outcome(chosen.name, 0.0, skipped="hurts its server: only with --embedded")
+    if (missing := lacking(chosen.needs)) is not None:
+        return Outcome(chosen.name, 0.0, skipped=missing)
+    if chosen.own_server:
+        return run(chosen, folder, None, scale=scale)
+    with places.place(chosen.name, slot) as place:
+        if UNIX_SOCKET in chosen.needs and socket_of(place.dsn) is None:
+            said = "needs a database that is reached by a unix socket"
+            return Outcome(chosen.name, 0.0, skipped=said)
+        return run(chosen, folder, place.dsn, place.schema, scale)

@@ -9,6 +9,7 @@ __all__ = ["MIXED", "calm"]
 
 MIXED = ("noop", "slow", "grouped", "effect", "failing", "delayed", "heavy", "noop", "grouped")
 """Some of everything."""
+KINDS = (*MIXED, "grouped:0.3", "grouped:0.3", "expiring:30")
 
 
 @scenario("calm", "no fault: two nodes, clients on both roads")
@@ -17,8 +18,8 @@ def calm(ground: Ground) -> None:
     first, second = ground.start_node("n1"), ground.start_node("n2")
     first.wait_up()
     second.wait_up()
-    ground.start_client(rate=20, kinds=(*MIXED, "rolled_back", "refused"))
-    ground.start_client(rate=20, kinds=(*MIXED, "rolled_back", "refused"), node=first)
+    ground.start_client(rate=20, kinds=(*KINDS, "rolled_back", "refused"))
+    ground.start_client(rate=20, kinds=(*KINDS, "rolled_back", "refused"), node=first)
     ground.rest(5 * ground.scale)
     ground.drain()
     history = ground.history()

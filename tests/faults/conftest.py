@@ -1,0 +1,132 @@
+"""Scenarios and mutations are played some at a time by one process; each test waits for its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from attrs import define, field
+
+from tests.faults.mutations import ROOT
+
+AT_ONCE: Final = 3
+PATIENCE: Final = 900.0
+"""How long one may take at most with all that are played before it."""
+REQUIRE: Final = "TXQUEUE_TEST_REQUIRE"
+
+_outcomes = pytest.StashKey[list[dict[str, Any]]]()
+
+
+@define
+class Players:
+    """One process that plays what the tests of this session want to see.
+
+    Attributes:
+        folder: Where it leaves what came of each.
+    """
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+    seen: list[dict[str, Any]] = field(factory=list)
+
+    @classmethod
+    def started(cls, folder: Path, command: Sequence[str]) -> Players:
+        """Start it apart from our terminal; without coverage, which would slow what is timed."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TXQUEUE_", "COVERAGE_"))}
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, *command],
+                cwd=ROOT,
+                env={**kept, "PYTHONPATH": str(ROOT)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return cls(folder, process)
+
+    def outcome(self, name: str) -> dict[str, Any]:
+        """Wait for what came of one."""
+        path = self.folder / name
+        deadline = time.monotonic() + PATIENCE
+        while not path.exists():
+            if self.process.poll() is not None and not path.exists():
+                pytest.fail(f"the players ended:\n{(self.folder / 'log').read_text()[-5000:]}")
+            assert time.monotonic() < deadline, f"{name} is not there after {PATIENCE:g} s"
+            time.sleep(0.05)
+        outcome: dict[str, Any] = json.loads(path.read_text())
+        self.seen.append(outcome)
+        return outcome
+
+    def stop(self) -> None:
+        """End it with all that it has started."""
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+def wanted(request: pytest.FixtureRequest, fixture: str) -> list[str]:
+    """The names that the tests of this session ask for."""
+    items = [item for item in request.session.items if fixture in getattr(item, "fixturenames", ())]
+    return [item.callspec.params["name"] for item in items if hasattr(item, "callspec")]
+
+
+@pytest.fixture(scope="session")
+def scenes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Players]:
+    """Plays scenarios."""
+    folder = tmp_path_factory.mktemp("scenarios")
+    words = ["torture", *wanted(request, "scenes"), "--embedded", "--jobs", str(AT_ONCE)]
+    main = "from txqueue.cli import main; main()"
+    players = Players.started(folder, ["-c", main, *words, "--keep", str(folder)])
+    request.config.stash[_outcomes] = players.seen
+    yield players
+    players.stop()
+
+
+@pytest.fixture(scope="session")
+def mutants(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Players]:
+    """Plays mutations."""
+    folder = tmp_path_factory.mktemp("mutations")
+    names = wanted(request, "mutants")
+    players = Players.started(folder, ["-m", "tests.faults.mutations", str(folder), *names])
+    yield players
+    players.stop()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the figures of the scenarios."""
+    outcomes = config.stash.get(_outcomes, [])
+    if outcomes:
+        terminalreporter.section("scenarios")
+    for outcome in sorted(outcomes, key=lambda each: str(each["name"])):
+        terminalreporter.write_line(_line(outcome))
+
+
+def _line(outcome: dict[str, Any]) -> str:
+    if outcome["skipped"]:
+        return f"{outcome['name']:<28} skipped: {outcome['skipped']}"
+    figures = {
+        "events": outcome["events"],
+        "enqueued": outcome["enqueued"],
+        "done": outcome["done"],
+        "duplicates": outcome["duplicates"],
+        "restart": outcome["restart_seconds"],
+        **outcome["figures"],
+    }
+    said = ", ".join(f"{name} {value}" for name, value in figures.items() if value is not None)
+    return f"{outcome['name']:<28} {outcome['seconds']:5.1f} s  {said}"

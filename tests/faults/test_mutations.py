@@ -1,0 +1,24 @@
+"""The checker is not blind: each deliberate bug is caught, and the promise that it breaks named."""
+
+import pytest
+
+from tests.faults.conftest import Players
+from tests.faults.mutations import MUTATIONS, UNMUTATED
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_mutation(name: str, mutants: Players) -> None:
+    """A build with this bug does not pass."""
+    outcome = mutants.outcome(f"{name}.json")
+    assert "error" not in outcome, outcome["error"]
+    (played,) = outcome["scenarios"]
+    found = {each["invariant"] for each in played["violations"]}
+    assert found & MUTATIONS[name].invariants, (found, played["violations"][:5])
+
+
+@pytest.mark.parametrize("name", [UNMUTATED])
+def test_the_same_without_a_mutation(name: str, mutants: Players) -> None:
+    """A copy without a bug passes the very same scenarios."""
+    outcome = mutants.outcome(f"{name}.json")
+    assert "error" not in outcome, outcome["error"]
+    assert outcome["violations"] == 0, [each["violations"] for each in outcome["scenarios"]]

@@ -1,0 +1,20 @@
+"""Every scenario in its fast form: the checker has nothing to say, and each fault happened."""
+
+import os
+
+import pytest
+
+from tests.faults.conftest import REQUIRE, Players
+from txqueue.torture.scenario import known_scenarios
+
+
+@pytest.mark.parametrize("name", known_scenarios())
+def test_scenario(name: str, scenes: Players) -> None:
+    """Nothing is lost, nothing runs twice without a cause, and so on: see the checker."""
+    outcome = scenes.outcome(f"{name}/outcome.json")
+    if outcome["skipped"]:
+        if os.environ.get(REQUIRE):
+            pytest.fail(f"skipped, and {REQUIRE} is set: {outcome['skipped']}")
+        pytest.skip(outcome["skipped"])
+    said = [f"{each['invariant']}: {each['text']}" for each in outcome["violations"]]
+    assert not said, "\n".join([*said, *outcome["evidence"], f"records: {scenes.folder / name}"])
