@@ -71,9 +71,12 @@ class Settings:
 
     def node_socket(self, name: str) -> str:
         """Return the unix socket that a node of this account and host listens at by default."""
+        return f"unix:{self.state_dir() / quote(name, safe='')}.sock"
+
+    def state_dir(self) -> Path:
+        """Return the folder of a node's own files."""
         home = self._environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        folder = Path(self.get("state_dir", Path(home) / "txqueue"))
-        return f"unix:{folder / quote(name, safe='')}.sock"
+        return Path(self.get("state_dir", Path(home) / "txqueue"))
 
     def dsn(self) -> str:
         """Return the DSN; an empty one lets libpq look at its own ``PG*`` variables."""

@@ -73,6 +73,15 @@ class Options(usage.Options):
         ["state-dir", None, None, "its own files (default: ~/.local/state/txqueue)"],
     ]
 
+    optFlags = [
+        [
+            "embedded",
+            None,
+            "start a PostgreSQL of its own, in the state directory, if no DSN is given;"
+            " for development",
+        ],
+    ]
+
     def __init__(self) -> None:
         super().__init__()
         self["app"] = []
@@ -123,7 +132,7 @@ def _node_settings(options: Options) -> NodeSettings:
     name = str(settings.get("name", socket.gethostname()))
     credentials = _credentials(settings, name)
     return NodeSettings(
-        dsn=settings.dsn(),
+        dsn=settings.dsn() or (_embedded_dsn(settings) if options["embedded"] else ""),
         app=settings.names("app", []),
         workers=settings.whole("workers", os.cpu_count() or 1),
         queues=settings.names("queues", ["default"]),
@@ -135,6 +144,17 @@ def _node_settings(options: Options) -> NodeSettings:
         admin=parsed_endpoint(str(settings.get("admin", settings.node_socket(name))), credentials),
         listen=_peer_endpoint(settings.get("listen"), credentials),
     )
+
+
+def _embedded_dsn(settings: Settings) -> str:
+    """Start the embedded server, which ends with this process, and say where it is."""
+    from txqueue.embedded import EmbeddedServer
+    from txqueue.store.migrations import migrate
+
+    dsn = EmbeddedServer(settings.state_dir() / "embedded").start()
+    migrate(dsn, checked_name(str(settings.get("schema", "txqueue"))))
+    print(f"embedded PostgreSQL, for other programs: TXQUEUE_DSN='{dsn}'", file=sys.stderr)
+    return dsn
 
 
 def _credentials(settings: Settings, name: str) -> Credentials | None:
