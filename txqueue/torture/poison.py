@@ -20,6 +20,8 @@ __all__ = ["Crashes", "EatsMemory", "Exits", "IsEaten"]
 # What a worker may take beyond what it has as it starts; the jobs of these scenarios need little.
 HEADROOM: Final = 192 << 20
 BITE: Final = 8 << 20
+# Where Linux tells the pages of a process's data and stack.
+DATA: Final = 5
 
 
 @define
@@ -114,9 +116,9 @@ def _is_eaten(draw: Draw) -> Order:
 def _limit() -> None:
     """Have this process get no more memory than it needs, and leave no core behind."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    pages = int(Path("/proc/self/statm").read_text().split()[DATA])
     most = pages * resource.getpagesize() + HEADROOM
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 # Only a worker process imports this; a client that enqueues poison takes none.
