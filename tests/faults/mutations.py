@@ -85,8 +85,8 @@ MUTATIONS: Final = {
         "if False:",
     ),
     "a worker starts jobs after its lease": _of(
-        "frozen_master",
-        "I6 I7 I8",
+        "held_past_lease",
+        "I6",
         "txqueue/worker/performer.py",
         "return time.monotonic() < self._lease_until",
         "return True",

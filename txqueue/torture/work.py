@@ -191,6 +191,20 @@ class Stumbling(Slow):
 
 
 @define
+class Lingering(Slow):
+    """Takes its time on one of the nodes, and next to none on others."""
+
+    on: str
+
+    work_type = "txqueue.torture.lingering"
+
+    async def perform(self, job: Any) -> None:
+        """Wait."""
+        with noted(job, self.intent):
+            await pause(self.seconds if diary().node == self.on else 0.05)
+
+
+@define
 class Expiring(Slow):
     """Is not worth doing after its ``not_after``."""
 
@@ -285,6 +299,11 @@ def _failing(draw: Draw) -> Order:
 @kind("stumbling")
 def _stumbling(draw: Draw) -> Order:
     return Order(Stumbling(draw.intent, 3.0, draw.value))
+
+
+@kind("lingering")
+def _lingering(draw: Draw) -> Order:
+    return Order(Lingering(draw.intent, 15.0, draw.value))
 
 
 @kind("delayed")
