@@ -1,0 +1,95 @@
+"""A failed attempt to connect keeps others from trying, for a moment."""
+
+from contextlib import ExitStack, suppress
+
+import pytest
+from attrs import define
+
+from txqueue.errors import DatabaseUnavailable
+from txqueue.store.rest import FIRST, LONGEST, Rest
+
+
+@define
+class Door:
+    """A database that is away or not, and how often somebody has knocked."""
+
+    rest: Rest
+    is_open: bool = False
+    knocks: int = 0
+
+    def knock(self) -> bool:
+        """Try; whether it was opened."""
+        try:
+            with self.rest.attempt():
+                self.knocks += 1
+                if not self.is_open:
+                    raise DatabaseUnavailable("nobody is there", "come again")
+        except DatabaseUnavailable as error:
+            return "nobody is there" not in str(error)
+        return True
+
+
+@define
+class Time:
+    """A clock that is set."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+
+@pytest.fixture
+def time() -> Time:
+    """The clock."""
+    return Time()
+
+
+@pytest.fixture
+def door(time: Time) -> Door:
+    """A door that is shut."""
+    return Door(Rest(time))
+
+
+def test_many_who_try_at_once_make_one_attempt(door: Door) -> None:
+    """The others hear what that one heard."""
+    assert not any(door.knock() for _ in range(10))
+    assert door.knocks == 1
+
+
+def test_pauses_grow_to_a_bound(door: Door, time: Time) -> None:
+    """After a minute of steady knocking there were few attempts, and still there are some."""
+    for tenth in range(600):
+        time.now = tenth / 10
+        door.knock()
+    assert 60 / LONGEST < door.knocks < 60 / (LONGEST / 2) + 10
+
+
+def test_once_it_opens_nobody_waits(door: Door, time: Time) -> None:
+    """A success ends the rest, and the next failure begins with a short one."""
+    for second in range(20):
+        time.now = float(second)
+        door.knock()
+    door.is_open, time.now = True, 100.0
+    assert door.knock()
+    assert door.knock()
+    door.is_open = False
+    assert not door.knock()
+    door.is_open, time.now = True, 100.0 + FIRST
+    assert door.knock()
+
+
+def test_attempts_that_fail_together_count_once(time: Time) -> None:
+    """Connections that break at the same moment do not make a pause each."""
+    rest = Rest(time)
+    with suppress(DatabaseUnavailable), ExitStack() as attempts:
+        for _ in range(8):
+            attempts.enter_context(rest.attempt())
+        raise DatabaseUnavailable("gone", "")
+    time.now = FIRST
+    with pytest.raises(DatabaseUnavailable, match="again"), rest.attempt():
+        raise DatabaseUnavailable("gone again", "")
+    time.now += 2 * FIRST
+    with rest.attempt():
+        pass
