@@ -74,6 +74,11 @@ class Caller:
         """Send a command that is not answered."""
         self._connection.sendall(box(_command=command.encode(), **values))
 
+    def close(self) -> None:
+        """Hang up."""
+        self._file.close()
+        self._connection.close()
+
     def _box(self) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         while key := self._string():
@@ -184,7 +189,12 @@ def flooded(node: Flooded, frames: int, connections: int) -> Figures:
         connections: How many idle connections.
     """
     peer, operator = Waits(), Waits()
-    with _asking(peer, _peer_of(node)), _asking(operator, _operator_of(node)):
+    with (
+        closing(node.peer()) as known,
+        closing(node.operator()) as person,
+        _asking(peer, _peer_s(known)),
+        _asking(operator, lambda: person.ask("Inspect")),
+    ):
         time.sleep(1)
         before, began = memory(node.pid), time.monotonic()
         words = [str(node.port), str(frames), str(connections)]
@@ -240,8 +250,7 @@ def _asking(waits: Waits, ask: Callable[[], dict[str, bytes]]) -> Iterator[None]
         raise broken[0]
 
 
-def _peer_of(node: Flooded) -> Callable[[], dict[str, bytes]]:
-    caller = node.peer()
+def _peer_s(caller: Caller) -> Callable[[], dict[str, bytes]]:
     told_at = float("-inf")
 
     def ask() -> dict[str, bytes]:
@@ -252,11 +261,6 @@ def _peer_of(node: Flooded) -> Callable[[], dict[str, bytes]]:
         return caller.ask("Take", assignments=b"")
 
     return ask
-
-
-def _operator_of(node: Flooded) -> Callable[[], dict[str, bytes]]:
-    caller = node.operator()
-    return lambda: caller.ask("Inspect")
 
 
 def nonsense(chance: random.Random) -> bytes:

@@ -43,8 +43,9 @@ class Admission:
 
     @property
     def is_full(self) -> bool:
-        """Whether nobody can be let in."""
-        return sum(pipe.is_known for pipe in self._from) >= self._most
+        """Whether nobody can be let in: even those that have made room take some for a moment."""
+        known = sum(pipe.is_known for pipe in self._from)
+        return known >= self._most or len(self._from) - known >= 2 * MOST_STRANGERS
 
     def admit(self, pipe: GuardedPipe, address: Any) -> None:
         """Let a stranger in; if there are too many, one of those that are most makes room."""

@@ -47,6 +47,8 @@ class GuardedPipe(Pipe):
 
     is_known = False
     is_closed = False
+    # AMP's own name: a longer value is not even begun to be kept.
+    _MAX_VALUE_LENGTH = STRANGER_BOX
     why_dropped: str | None = None
     _bytes = _strings = 0
     _allowance = BOX_BURST
@@ -69,14 +71,17 @@ class GuardedPipe(Pipe):
             self._wait(INTRODUCTION)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Wait no more."""
+        """Wait no more, and be gone at once: many of these in circles would wait for the collector."""
         self.is_closed = True
         self._stop_waiting()
         super().connectionLost(reason)
+        self._answers, self._responders = {}, {}
+        self.boxReceiver = self.boxSender = self.locator = None
 
     def introduce(self) -> None:
         """From now on the other end is known and may say anything."""
         self.is_known = True
+        self._MAX_VALUE_LENGTH = Pipe._MAX_VALUE_LENGTH
         _cancel(self._deadline)
 
     def drop(self, why: str) -> None:
@@ -99,7 +104,7 @@ class GuardedPipe(Pipe):
 
     def lengthLimitExceeded(self, length: int) -> None:  # noqa: ARG002 - Twisted's
         """Hang up on whoever sends what is no box."""
-        self.drop("sent a key that is none")
+        self.drop("sent too large a key or value")
 
     def stringReceived(self, string: bytes) -> None:
         """Take a key or a value of a box, if the box does not grow too large."""
@@ -130,6 +135,11 @@ class GuardedPipe(Pipe):
         carrying_out = super().dispatchCommand(box)
         carrying_out.addErrback(self._not_carried_out)
         return carrying_out.addBoth(self._carried_out)
+
+    def _safeEmit(self, box: AmpBox) -> None:
+        """Answer, if anybody is left to be answered."""
+        if not self.is_closed:
+            super()._safeEmit(box)
 
     def unhandledError(self, failure: Failure) -> None:
         """Hang up on whoever sent what a command does not expect, without a traceback."""
