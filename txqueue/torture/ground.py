@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from attrs import define, field
 
 from txqueue.torture.database import Database
-from txqueue.torture.history import History, lines_of, read_history
+from txqueue.torture.history import SUFFIX, History, lines_of, read_history
 from txqueue.torture.node import TortureClient, TortureNode, free_port, until
 from txqueue.torture.processes import Leash
 from txqueue.torture.recorder import DSN_VARIABLE, FOLDER_VARIABLE, NODE_VARIABLE, Recorder
@@ -25,7 +25,7 @@ T = TypeVar("T")
 APP = "txqueue.torture.work"
 LEASE = 3.0
 DRAINED_WITHIN = 60.0
-ASK_EVERY = 0.1
+ASK_EVERY, READ_EVERY = 0.1, 0.3
 
 
 class ScenarioFailed(Exception):
@@ -241,13 +241,15 @@ class Ground:
         if not condition:
             self.failures.append(text)
 
-    def wait(self, predicate: Any, text: str, within: float = 30.0) -> None:
+    def wait(
+        self, predicate: Any, text: str, within: float = 30.0, every: float = ASK_EVERY
+    ) -> None:
         """Wait until something is so.
 
         Raises:
             ScenarioFailed: When it is not so in time; the text says what.
         """
-        if not until(predicate, within):
+        if not until(predicate, within, every):
             raise ScenarioFailed(f"not so within {within:g} s: {text}")
 
     def rest(self, seconds: float) -> None:
@@ -261,10 +263,14 @@ class Ground:
             ScenarioFailed: When they do not begin in time.
         """
         before = self._begun()
-        self.wait(lambda: self._begun() >= before + runs, f"{runs} more runs begin", within)
+        # To read all records takes a while, which the load should have.
+        self.wait(lambda: self._begun() >= before + runs, f"{runs} runs begin", within, READ_EVERY)
 
     def _begun(self) -> int:
-        return sum(line["what"] == "start" for line in lines_of(self.folder))
+        return sum(
+            path.read_text("utf-8", "replace").count('"what":"start"')
+            for path in self.folder.glob(f"*{SUFFIX}")
+        )
 
     def drain(self, within: float = DRAINED_WITHIN) -> None:
         """Stop the clients, wait until nothing is left to do, and stop the nodes."""

@@ -56,7 +56,7 @@ def _freeze_once(ground: Ground, node: TortureNode, pids: list[int], kind: str) 
         if still and state == "dead":
             fault.evidence = f"{still} stood still for {LEASES} leases, and {node.name} was dead"
     ground.expect(state == "dead", f"the others find it dead, but it is {state}")
-    ground.wait(lambda: _works(ground, node, incarnation), f"{node.name} works again")
+    ground.wait(lambda: _works(ground, node, incarnation), f"{node.name} works again", every=0.3)
     _expect_no_zombie(ground, incarnation, began + ground.lease + MARGIN)
 
 

@@ -105,7 +105,7 @@ def _kill(ground: Ground, node: TortureNode) -> None:
 
 
 def _expect_soon(ground: Ground, ids: set[int], committed: float) -> None:
-    ground.wait(lambda: ids <= ground.history().runs_by_job().keys(), "they run")
+    ground.wait(lambda: ids <= ground.history().runs_by_job().keys(), "they run", every=0.3)
     ground.drain()
     runs = {job: its for job, its in ground.history().runs_by_job().items() if job in ids}
     took = max(its[0].began - committed for its in runs.values())

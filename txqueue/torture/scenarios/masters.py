@@ -13,7 +13,12 @@ from txqueue.torture.processes import is_alive
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
 
-__all__ = ["master_kill", "master_kill_after_claim", "master_kill_before_delivery"]
+__all__ = [
+    "master_kill",
+    "master_kill_after_claim",
+    "master_kill_before_delivery",
+    "master_kill_other_host",
+]
 
 # What the restart may take on top of the lease, seconds.
 MARGIN = 2.0
@@ -25,20 +30,33 @@ KINDS = ("noop", "slow:0.1", "effect:0.05", "noop")
 
 @scenario("master_kill", "kill -9 of one master of three; a supervisor starts it anew later")
 def master_kill(ground: Ground) -> None:
-    """Its workers end at once, its jobs start elsewhere within the lease and two seconds."""
-    names = ["n1", "n2", "n3"]
-    nodes = {name: ground.start_node(name, listen=True) for name in names}
-    for node in nodes.values():
+    """Its workers end at once; its jobs start elsewhere as soon as its neighbours see that."""
+    _kill_masters(ground, ["here", "here", "here"])
+
+
+@scenario("master_kill_other_host", "the same, and nobody can see that its process is gone")
+def master_kill_other_host(ground: Ground) -> None:
+    """Its jobs start elsewhere within the lease and two seconds."""
+    _kill_masters(ground, ["here", "there", "elsewhere"])
+
+
+def _kill_masters(ground: Ground, hosts: list[str]) -> None:
+    nodes = [_start(ground, number, host) for number, host in enumerate(hosts)]
+    for node in nodes:
         node.wait_up()
     ground.start_client(rate=30, kinds=(*MIXED, "slow:1", "slow:1"))
     for number in range(int(ground.scale)):
         ground.flow(40)
-        name = names[number % len(names)]
-        _kill_master(ground, nodes[name])
+        which = number % len(nodes)
+        _kill_master(ground, nodes[which])
         ground.rest(ground.lease + MARGIN)
-        nodes[name] = ground.start_node(name, listen=True).wait_up()
+        nodes[which] = _start(ground, which, hosts[which]).wait_up()
     ground.drain()
     _expect_restarts(ground)
+
+
+def _start(ground: Ground, number: int, host: str) -> TortureNode:
+    return ground.start_node(f"n{number + 1}", listen=True, env={"TXQUEUE_HOST": host})
 
 
 def _kill_master(ground: Ground, node: TortureNode) -> None:
@@ -107,7 +125,7 @@ def _started_on(ground: Ground, node: TortureNode) -> set[int]:
 
 
 def _expect_elsewhere(ground: Ground, node: TortureNode, held: set[int], died: float) -> None:
-    ground.wait(lambda: held <= ground.history().runs_by_job().keys(), "they start elsewhere")
+    ground.wait(lambda: held <= ground.history().runs_by_job().keys(), "they start", every=0.3)
     ground.drain()
     runs = {job: its for job, its in ground.history().runs_by_job().items() if job in held}
     took = max((its[0].began - died for its in runs.values()), default=0.0)

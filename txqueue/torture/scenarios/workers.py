@@ -54,10 +54,10 @@ def _kill_one(ground: Ground, node: TortureNode) -> None:
 @scenario("worker_kill_at_start", "one node's workers are killed again and again as they start")
 def worker_kill_at_start(ground: Ground) -> None:
     """The node takes nothing it cannot run, the other goes on, and nothing is run twice."""
-    healthy, stricken = ground.start_node("n1"), ground.start_node("n2")
-    healthy.wait_up()
+    ground.start_node("n1").wait_up()
     ground.start_client(rate=30, kinds=MIXED)
     ground.flow()
+    stricken = ground.start_node("n2")
     killed: set[int] = set()
     with ground.fault("kill new worker", nodes=[stricken], snapshot=False) as fault:
         for _ in range(int(KILLS * ground.scale)):
@@ -73,6 +73,7 @@ def worker_kill_at_start(ground: Ground) -> None:
     ground.wait(
         lambda: any(run.node == stricken.name for run in ground.history().runs[since:]),
         "the stricken node works at last",
+        every=0.3,
     )
     ground.drain()
     ground.figure("killed", len(killed))
@@ -107,7 +108,9 @@ def frozen_worker(ground: Ground) -> None:
 def _busiest(ground: Ground, node: TortureNode) -> int:
     """Return the worker of a node that is in the middle of the most jobs."""
     workers = node.worker_pids()
-    ground.wait(lambda: any(_open_runs(ground)[pid] for pid in workers), "a worker has work")
+    ground.wait(
+        lambda: any(_open_runs(ground)[pid] for pid in workers), "a worker has work", every=0.3
+    )
     runs = _open_runs(ground)
     return max(workers, key=lambda pid: runs[pid])
 
