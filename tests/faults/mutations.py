@@ -92,11 +92,11 @@ MUTATIONS: Final = {
         "return True",
     ),
     "jobs of groups run on after the lease": _of(
-        "node_cut_alone",
+        "held_past_lease",
         "I5",
-        "txqueue/worker/performer.py",
-        "if is_grouped(running.options):\n                running.job.is_ended = True",
-        "if False:\n                running.job.is_ended = True",
+        "txqueue/worker/lease.py",
+        "elif self._end():",
+        "elif False:",
     ),
     "a group admits everybody": _of(
         "calm",

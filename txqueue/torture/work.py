@@ -195,12 +195,18 @@ class Lingering(Slow):
     """Takes its time on one of the nodes, and next to none on others."""
 
     on: str
+    key: str | None = None
 
     work_type = "txqueue.torture.lingering"
 
+    @property
+    def group(self) -> str | None:
+        """Its group, if it is in one."""
+        return self.key
+
     async def perform(self, job: Any) -> None:
         """Wait."""
-        with noted(job, self.intent):
+        with noted(job, self.intent, self.key):
             await pause(self.seconds if diary().node == self.on else 0.05)
 
 
@@ -303,7 +309,12 @@ def _stumbling(draw: Draw) -> Order:
 
 @kind("lingering")
 def _lingering(draw: Draw) -> Order:
-    return Order(Lingering(draw.intent, 15.0, draw.value))
+    return Order(Lingering(draw.intent, 10.0, draw.value))
+
+
+@kind("lingering_group")
+def _lingering_group(draw: Draw) -> Order:
+    return Order(Lingering(draw.intent, 10.0, draw.value, "lingering"))
 
 
 @kind("delayed")

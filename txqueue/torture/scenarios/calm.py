@@ -9,6 +9,7 @@ __all__ = ["MIXED", "calm"]
 
 MIXED = ("noop", "slow", "grouped", "effect", "failing", "delayed", "heavy", "noop", "grouped")
 """Some of everything."""
+JOBS = 100
 KINDS = (*MIXED, "grouped:0.3", "grouped:0.3", "expiring:30")
 
 
@@ -18,9 +19,11 @@ def calm(ground: Ground) -> None:
     first, second = ground.start_node("n1"), ground.start_node("n2")
     first.wait_up()
     second.wait_up()
-    ground.start_client(rate=20, kinds=(*KINDS, "rolled_back", "refused"))
-    ground.start_client(rate=20, kinds=(*KINDS, "rolled_back", "refused"), node=first)
-    ground.rest(5 * ground.scale)
+    kinds, count = (*KINDS, "rolled_back", "refused"), int(JOBS * ground.scale)
+    for road in (None, first):
+        ground.start_client(rate=20, kinds=kinds, count=count, node=road)
+    for client in ground.clients:
+        client.wait(60.0 * ground.scale)
     ground.drain()
     history = ground.history()
     enqueues = history.enqueues.values()
