@@ -10,6 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 PYTEST := $(BIN)/python -m pytest --cov --cov-report=
 SLOW := tests/cluster tests/docs
+FAULTS := tests/faults
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint clean
@@ -24,16 +25,18 @@ help:
 demo: $(DEMO_STAMP)
 	$(BIN)/txqueue demo
 
-# The tests with many processes run beside the others: both halves wait much. With arguments of your
-# own all run one after the other.
+# The tests with many processes run beside the others: both halves wait much. The faults come after
+# both, some at a time: they time what they do. With arguments of your own all run one by one.
 ifeq ($(strip $(PYTEST_ARGS)),)
 test: lint
 	@rm -f .coverage.half-*; \
 	COVERAGE_FILE=.coverage.half-1 $(PYTEST) $(SLOW) > .half.log 2>&1 & half=$$!; \
-	COVERAGE_FILE=.coverage.half-2 $(PYTEST) tests $(SLOW:%=--ignore=%); other=$$?; \
+	COVERAGE_FILE=.coverage.half-2 $(PYTEST) tests $(SLOW:%=--ignore=%) --ignore=$(FAULTS); \
+	other=$$?; \
 	wait $$half; half=$$?; cat .half.log; rm -f .half.log; \
+	COVERAGE_FILE=.coverage.half-3 $(PYTEST) $(FAULTS); faults=$$?; \
 	$(BIN)/coverage combine --quiet .coverage.half-*; $(BIN)/coverage report; \
-	exit $$((half + other))
+	exit $$((half + other + faults))
 else
 test: lint
 	$(PYTEST) --cov-report=term $(PYTEST_ARGS)
