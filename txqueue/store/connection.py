@@ -16,12 +16,30 @@ from txqueue.store.rest import Rest
 
 __all__ = ["Connection"]
 
+# Behind a pooler the number is not a backend's, or not ours.
+CANCEL = """select pg_cancel_backend(pid) from pg_stat_activity
+    where pid = %s and application_name = current_setting('application_name')"""
+CANCEL_PATIENCE = 10.0
+
 
 class _Driver(txpostgres.Connection):  # type: ignore[misc] # has no types
-    """The driver's connection, one that dies in silence: whoever uses it next is told."""
+    """The driver's connection; it dies in silence, for whoever uses it next is told."""
 
     def continuePolling(self, swallowErrors: bool = False) -> None:  # noqa: ARG002 - the driver's
         super().continuePolling(swallowErrors=True)
+
+    def doRead(self) -> None:
+        # A failed attempt to connect has no file descriptor left to be watched.
+        with suppress(ValueError, OSError):
+            super().doRead()
+
+    def close(self) -> None:
+        # While a statement runs it is the cursor that the reactor watches. Left there, it would
+        # keep the next connection, which gets the same file descriptor, from being watched.
+        for cursor in set(self._cursors):
+            self.reactor.removeReader(cursor)
+            self.reactor.removeWriter(cursor)
+        super().close()
 
 
 class Connection:
@@ -40,6 +58,7 @@ class Connection:
         self._application_name = application_name
         self._driver = _Driver(reactor)
         self._is_broken = False
+        self._attempt: Attempt | None = None
 
     @property
     def is_dead(self) -> bool:
@@ -71,6 +90,7 @@ class Connection:
         return await self._open(last)
 
     async def _open(self, attempt: Attempt) -> Connection:
+        self._attempt = attempt
         self._driver = _Driver(self._reactor)
         is_late = False
 
@@ -145,16 +165,41 @@ class Connection:
     async def _executed(self, sql: str, parameters: Sequence[object]) -> Any:
         try:
             cursor = self._driver.cursor()
-            await self._bounded(cursor.execute(sql, parameters or None))
+            await self._bounded(self._cancellable(cursor.execute(sql, parameters or None)))
         except Exception as error:
             other = translation(error)
             if isinstance(other, DatabaseUnavailable | CancelledError):
-                # After a cancellation nobody knows what the server is doing: do not use it again.
                 self._is_broken = True
             if other is error:
                 raise
             raise other from None
         return cursor
+
+    def _cancellable(self, executing: Deferred[Any]) -> Deferred[Any]:
+        """Have it cancelled in our way: the driver's blocks us until the server has answered."""
+        waiting = Deferred[Any](self._cancel)
+        executing.addBoth(lambda result: None if waiting.called else waiting.callback(result))
+        return waiting
+
+    def _cancel(self, waiting: Deferred[Any]) -> None:
+        # After a cancellation nobody knows what the server is doing: do not use it again.
+        self._is_broken = True
+        driver = self._driver.pollable()
+        backend = 0 if driver.closed else driver.get_backend_pid()
+        waiting.errback(CancelledError())
+        self.close()
+        asking = Deferred.fromCoroutine(self._cancel_backend(backend))
+        # Nobody is left who could be told; a server that is away ends the statement itself.
+        asking.addErrback(lambda _: None)
+
+    async def _cancel_backend(self, backend: int) -> None:
+        assert self._attempt is not None
+        other = Connection(self._reactor, self._application_name, CANCEL_PATIENCE)
+        await other._open(self._attempt)
+        try:
+            await other.query(CANCEL, (backend,))
+        finally:
+            other.close()
 
     def _bounded(self, executing: Deferred[Any]) -> Deferred[Any]:
         """Close the connection when the answer takes too long: a cancellation might block."""

@@ -1,0 +1,173 @@
+"""Connections on a real server: given up in time, cancelled without waiting, tried in turn."""
+
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg2
+import pytest
+from twisted.internet.defer import CancelledError, Deferred
+
+from tests.waiting import eventually, pause, running_reactor
+from txqueue.errors import ConfigurationError, DatabaseUnavailable
+from txqueue.store.connection import Connection
+from txqueue.store.hosts import redirected, socket_of
+from txqueue.store.listener import Listener
+from txqueue.torture.needs import lacking
+from txqueue.torture.proxy import Address, Proxy
+from txqueue.torture.server import Server, dsn_of, pgbouncer
+
+NAME = "txqueue test"
+LONG = "select pg_sleep(600)"
+SOON = 5.0
+
+
+async def connected(dsn: str) -> Connection:
+    """A connection of ours."""
+    return await Connection(running_reactor(), NAME).open(dsn)
+
+
+def running_statements(dsn: str) -> int:
+    """How many backends run the long statement."""
+    with closing(psycopg2.connect(dsn)) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "select pid from pg_stat_activity where application_name = %s and query = %s"
+            " and state = 'active'",
+            (NAME, LONG),
+        )
+        return len(cursor.fetchall())
+
+
+@contextmanager
+def silent(folder: Path) -> Iterator[str]:
+    """A host that takes connections and never says a word; gives its folder."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / ".s.PGSQL.5432"))
+        listener.listen()
+        yield str(folder)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a name short enough for sockets, which other accounts may enter."""
+    with tempfile.TemporaryDirectory(prefix="txq-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+async def test_who_never_answers_is_given_up(folder: Path) -> None:
+    """A connection that is taken and not answered fails after the time that the DSN gives."""
+    began = time.monotonic()
+    with silent(folder) as host, pytest.raises(DatabaseUnavailable, match="within 1 s"):
+        await connected(f"host={host} connect_timeout=1")
+    assert time.monotonic() - began >= 1
+
+
+async def test_a_silent_host_does_not_hide_the_next(folder: Path, database18: str) -> None:
+    """The next one of the DSN is tried."""
+    real = socket_of(database18)
+    assert real is not None
+    with silent(folder) as host:
+        dsn = redirected(database18, real).replace(str(real.parent), f"{host},{real.parent}")
+        connection = await connected(f"{dsn} connect_timeout=1")
+        assert await connection.query("select 1") == [(1,)]
+        connection.close()
+
+
+async def test_an_attempt_can_be_cancelled(folder: Path) -> None:
+    """Whoever no longer wants it does not wait for it."""
+    with silent(folder) as host:
+        attempt = Deferred.fromCoroutine(connected(f"host={host}"))
+        attempt.cancel()
+        with pytest.raises(CancelledError):
+            await attempt
+
+
+async def test_a_cancelled_statement_ends_on_the_server(database18: str) -> None:
+    """Its connection is not used again."""
+    connection = await connected(database18)
+    running = Deferred.fromCoroutine(connection.query(LONG))
+    await eventually(lambda: running_statements(database18))
+    running.cancel()
+    with pytest.raises(CancelledError):
+        await running
+    assert connection.is_dead
+    await eventually(lambda: not running_statements(database18))
+
+
+async def test_cancelling_does_not_wait_for_a_silent_server(folder: Path, database18: str) -> None:
+    """The process goes on at once, however the network is."""
+    await pause(0)
+    timers = len(running_reactor().getDelayedCalls())
+    real = socket_of(database18)
+    assert real is not None
+    own = folder / real.name
+    with Proxy(Address(real), Address(own)) as proxy:
+        connection = await connected(redirected(database18, own))
+        proxy.swallow()
+        running = Deferred.fromCoroutine(connection.query("select 1"))
+        began = time.monotonic()
+        running.cancel()
+        with pytest.raises(CancelledError):
+            await running
+        assert time.monotonic() - began < SOON
+        proxy.refuses = True
+        proxy.cut()
+    # What was to cancel the statement has failed by then, and nobody is told.
+    await eventually(lambda: len(running_reactor().getDelayedCalls()) == timers)
+
+
+async def test_a_server_that_takes_no_writes_is_left(database18: str) -> None:
+    """It may be a standby by now: the connection is given up, so that the next finds another."""
+    connection = await connected(database18)
+    await connection.query("set default_transaction_read_only = on")
+    with pytest.raises(DatabaseUnavailable, match="target_session_attrs=read-write"):
+        await connection.query("create table written ()")
+    assert connection.is_dead
+    connection.close()
+
+
+@pytest.fixture
+def pooled(folder: Path) -> Iterator[Server]:
+    """A server for a pooler to stand before."""
+    missing = lacking(["pgbouncer"])
+    if missing is not None and os.environ.get("TXQUEUE_TEST_REQUIRE") != "1":
+        pytest.skip(missing)
+    with Server(folder / "pg") as server:
+        yield server
+
+
+def listener(dsn: str, heard: list[bool]) -> Listener:
+    """A listener behind a pooler."""
+    return Listener(running_reactor(), dsn, "txqueue", lambda: heard.append(True))
+
+
+async def test_a_listener_behind_transactions_says_that_it_is_deaf(
+    pooled: Server, folder: Path
+) -> None:
+    """It would never hear anything: PgBouncer gives its session to others."""
+    with pgbouncer(pooled, folder / "pb", "transaction") as pooler:
+        one = listener(dsn_of(pooler), [])
+        with pytest.raises(ConfigurationError, match="pooler in transaction mode"):
+            await one.ensure()
+        one.close()
+    with pooled.session() as session:
+        channels = "select count(*) from pg_listening_channels()"
+        assert session.value(channels) == 0
+
+
+async def test_a_listener_behind_sessions_hears(pooled: Server, folder: Path) -> None:
+    """The numbers of the backends differ there too, and it is no harm."""
+    heard: list[bool] = []
+    with pgbouncer(pooled, folder / "pb", "session") as pooler:
+        one = listener(dsn_of(pooler), heard)
+        assert await one.ensure()
+        heard.clear()
+        with pooled.session() as session:
+            session.rows("notify txqueue")
+        await eventually(lambda: heard)
+        one.close()
