@@ -13,7 +13,8 @@ def test_scenario(name: str, scenes: Players) -> None:
     """Nothing is lost, nothing runs twice without a cause, and so on: see the checker."""
     outcome = scenes.outcome(f"{name}/outcome.json")
     if outcome["skipped"]:
-        if os.environ.get(REQUIRE):
+        # What no package brings, such as a file system of one's own, may be lacking in any case.
+        if os.environ.get(REQUIRE) and " install " in outcome["skipped"]:
             pytest.fail(f"skipped, and {REQUIRE} is set: {outcome['skipped']}")
         pytest.skip(outcome["skipped"])
     said = [f"{each['invariant']}: {each['text']}" for each in outcome["violations"]]
