@@ -3,8 +3,8 @@
     python -m benchmarks.soak [seconds [jobs a second [folder for the records]]]
 
 Three nodes on a fresh embedded server. The first is never killed: its master and its workers, and
-the server's processes, are watched for growth. The others are killed, restarted and stopped; all
-lose their connections now and then. A reader keeps a snapshot for ten minutes at a time. At the end
+the server's processes, are watched for growth. The others are killed, restarted and stopped, and
+lose their connections now and then, as clients do. A reader keeps a snapshot for ten minutes at a time. At the end
 the checker of `txqueue torture` decides over everything that was recorded. Exits with 1 on a fault.
 """
 
@@ -53,8 +53,9 @@ HISTORY = """select coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8
     where n.nspname = %s and c.relkind = 'r' and c.relname ~ '^job_(done|cancelled|failed)'"""
 SERVED = """select pid, application_name from pg_stat_activity
     where application_name like 'txqueue%%' and application_name not like '%%torture%%'"""
+# The connections of the node that is watched live on, so that the server's processes are watched too.
 CUT = """select count(pg_terminate_backend(pid)) from pg_stat_activity
-    where application_name like 'txqueue%%' and application_name not like '%%torture%%'"""
+    where application_name like 'txqueue%%' and application_name !~ '(torture|diary| n1)$'"""
 
 
 @define
@@ -164,7 +165,7 @@ def stop_for_long(ground: Ground, nodes: list[TortureNode]) -> None:
 
 
 def cut(ground: Ground, nodes: list[TortureNode]) -> None:  # noqa: ARG001 - of all nodes
-    """Terminate all connections of nodes and clients."""
+    """Terminate the connections of clients, and of the nodes that are not watched."""
     with ground.fault("backends terminated", snapshot=False) as fault:
         fault.evidence = f"{ground.database.value(CUT)} connections"
 
