@@ -9,7 +9,13 @@ from txqueue.torture.ground import Ground
 from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario
 
-__all__ = ["poison_and_drain", "poison_exit", "poison_memory", "poison_segfault"]
+__all__ = [
+    "poison_and_drain",
+    "poison_exit",
+    "poison_memory",
+    "poison_one_worker",
+    "poison_segfault",
+]
 
 APP = ("txqueue.torture.poison",)
 # Nothing that runs for a second: such a job spends an attempt with the process that it dies with.
@@ -26,6 +32,16 @@ _POISONED = """select job_id, state::text as state, deaths, error from {schema}.
 def poison_exit(ground: Ground) -> None:
     """They are quarantined after five deaths; of the others none is failed or spends an attempt."""
     _poison(ground, "exits", 2)
+
+
+@scenario("poison_one_worker", "a job ends the only worker of the only node, again and again")
+def poison_one_worker(ground: Ground) -> None:
+    """It is found out even there, where all others must share its process or wait."""
+    node = ground.start_node("n1", workers=1, capacity=8, app=APP).wait_up()
+    ground.start_client(rate=10, kinds=INNOCENT)
+    ground.flow()
+    _see_quarantined(ground, [node], "exits", 1)
+    _expect_innocence(ground)
 
 
 @scenario("poison_segfault", "a job's library reads where no memory is, among innocent ones")
