@@ -4,8 +4,9 @@
 
 Three nodes on a fresh embedded server. The first is never killed: its master and its workers, and
 the server's processes, are watched for growth. The others are killed, restarted and stopped, and
-lose their connections now and then, as clients do. A reader keeps a snapshot for ten minutes at a time. At the end
-the checker of `txqueue torture` decides over everything that was recorded. Exits with 1 on a fault.
+lose their connections now and then, as clients do. A reader keeps a snapshot for ten minutes at a
+time. At the end the checker of `txqueue torture` decides over everything that was recorded. Exits
+with 1 on a fault.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ HISTORY = """select coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8
     where n.nspname = %s and c.relkind = 'r' and c.relname ~ '^job_(done|cancelled|failed)'"""
 SERVED = """select pid, application_name from pg_stat_activity
     where application_name like 'txqueue%%' and application_name not like '%%torture%%'"""
-# The connections of the node that is watched live on, so that the server's processes are watched too.
+# Those of the node that is watched live on, so that the server's processes are watched too.
 CUT = """select count(pg_terminate_backend(pid)) from pg_stat_activity
     where application_name like 'txqueue%%' and application_name !~ '(torture|diary| n1)$'"""
 
