@@ -231,6 +231,17 @@ drop function if exists txqueue.set_limit(text, text, integer, double precision,
     text, text[]);
 drop function if exists txqueue.check_limit(text, integer, double precision, integer, double precision, double precision, text[]);
 
+-- What jobs have to do with each other, with schedules and with sets: unique keys, parents, batches.
+
+alter table txqueue.job add column followed smallint;
+comment on column txqueue.job.followed is 'Not null if something else happens when it ends: see follow().';
+
+-- These return more than they did.
+drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
+    txqueue.complete_in_2(integer, bigint, bigint[]), txqueue.complete_in_3(integer, bigint, bigint[]),
+    txqueue.complete_in_4(integer, bigint, bigint[]), txqueue.complete_in_5(integer, bigint, bigint[]),
+    txqueue.complete_in_6(integer, bigint, bigint[]), txqueue.complete_in_7(integer, bigint, bigint[]);
+
 set check_function_bodies = off;
 
 -- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
@@ -285,9 +296,9 @@ begin
         returning *
     ), put as (
         insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error, followed
           from gone
     )
     select count(*) into parked from gone;
@@ -353,9 +364,9 @@ begin
         returning *
     ), put as (
         insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error, followed
           from gone
     )
     select count(*) into parked from gone;
@@ -421,9 +432,9 @@ begin
         returning *
     ), put as (
         insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error, followed
           from gone
     )
     select count(*) into parked from gone;
@@ -489,9 +500,9 @@ begin
         returning *
     ), put as (
         insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error, followed
           from gone
     )
     select count(*) into parked from gone;
@@ -557,9 +568,9 @@ begin
         returning *
     ), put as (
         insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error, followed
           from gone
     )
     select count(*) into parked from gone;
@@ -625,9 +636,9 @@ begin
         returning *
     ), put as (
         insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error, followed
           from gone
     )
     select count(*) into parked from gone;
@@ -693,9 +704,9 @@ begin
         returning *
     ), put as (
         insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error, followed
           from gone
     )
     select count(*) into parked from gone;
@@ -761,9 +772,9 @@ begin
         returning *
     ), put as (
         insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error, followed
           from gone
     )
     select count(*) into parked from gone;
@@ -836,10 +847,10 @@ begin
     ), put as (
         insert into job_assigned_0 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error)
+            queue, "group", tenant, counted, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error, followed
           from gone
     )
     select number, count(*), sum(weight),
@@ -869,10 +880,10 @@ begin
     ), put as (
         insert into job_assigned_1 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error)
+            queue, "group", tenant, counted, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error, followed
           from gone
     )
     select number, count(*), sum(weight),
@@ -902,10 +913,10 @@ begin
     ), put as (
         insert into job_assigned_2 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error)
+            queue, "group", tenant, counted, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error, followed
           from gone
     )
     select number, count(*), sum(weight),
@@ -935,10 +946,10 @@ begin
     ), put as (
         insert into job_assigned_3 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error)
+            queue, "group", tenant, counted, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error, followed
           from gone
     )
     select number, count(*), sum(weight),
@@ -968,10 +979,10 @@ begin
     ), put as (
         insert into job_assigned_4 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error)
+            queue, "group", tenant, counted, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error, followed
           from gone
     )
     select number, count(*), sum(weight),
@@ -1001,10 +1012,10 @@ begin
     ), put as (
         insert into job_assigned_5 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error)
+            queue, "group", tenant, counted, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error, followed
           from gone
     )
     select number, count(*), sum(weight),
@@ -1034,10 +1045,10 @@ begin
     ), put as (
         insert into job_assigned_6 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error)
+            queue, "group", tenant, counted, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error, followed
           from gone
     )
     select number, count(*), sum(weight),
@@ -1067,10 +1078,10 @@ begin
     ), put as (
         insert into job_assigned_7 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error)
+            queue, "group", tenant, counted, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error, followed
           from gone
     )
     select number, count(*), sum(weight),
@@ -1293,6 +1304,8 @@ declare
     keys      text[];
     groups    text[];
     limited   integer;
+    ended     bigint[];
+    followed  bigint[] := '{}';
     lane      integer;
 begin
     total := 0;
@@ -1304,14 +1317,18 @@ begin
             exit when remaining = 0;
             -- What is no lane becomes no part of a statement.
             continue when (lane between 0 and 7) is not true;
-            execute format('select jobs, groups, limited from complete_in_%s($1, $2, $3)', lane)
-               into moved, keys, limited using its_incarnation, assignments[each], ids[each]::bigint[];
+            execute format('select jobs, groups, limited, followed from complete_in_%s($1, $2, $3)', lane)
+               into moved, keys, limited, ended using its_incarnation, assignments[each], ids[each]::bigint[];
             remaining := remaining - moved;
             total := total + moved;
             groups := groups || keys;
+            followed := followed || coalesce(ended, '{}');
             freed := freed or limited > 0;
         end loop;
     end loop;
+    if followed <> '{}' then
+        freed := follow(followed, 'done') or freed;
+    end if;
     if groups is not null then
         perform free_groups(groups);
         freed := true;
@@ -1322,7 +1339,7 @@ end $$;
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_0(
     its_incarnation integer, its_assignment bigint, ids bigint[], 
-    out jobs integer, out groups text[], out limited integer)
+    out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -1338,19 +1355,21 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error
+            work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted),
+           array_agg(job_id) filter (where gone.followed is not null)
+      into jobs, groups, limited, followed from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_1(
     its_incarnation integer, its_assignment bigint, ids bigint[], 
-    out jobs integer, out groups text[], out limited integer)
+    out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -1366,19 +1385,21 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error
+            work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted),
+           array_agg(job_id) filter (where gone.followed is not null)
+      into jobs, groups, limited, followed from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_2(
     its_incarnation integer, its_assignment bigint, ids bigint[], 
-    out jobs integer, out groups text[], out limited integer)
+    out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -1394,19 +1415,21 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error
+            work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted),
+           array_agg(job_id) filter (where gone.followed is not null)
+      into jobs, groups, limited, followed from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_3(
     its_incarnation integer, its_assignment bigint, ids bigint[], 
-    out jobs integer, out groups text[], out limited integer)
+    out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -1422,19 +1445,21 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error
+            work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted),
+           array_agg(job_id) filter (where gone.followed is not null)
+      into jobs, groups, limited, followed from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_4(
     its_incarnation integer, its_assignment bigint, ids bigint[], 
-    out jobs integer, out groups text[], out limited integer)
+    out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -1450,19 +1475,21 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error
+            work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted),
+           array_agg(job_id) filter (where gone.followed is not null)
+      into jobs, groups, limited, followed from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_5(
     its_incarnation integer, its_assignment bigint, ids bigint[], 
-    out jobs integer, out groups text[], out limited integer)
+    out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -1478,19 +1505,21 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error
+            work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted),
+           array_agg(job_id) filter (where gone.followed is not null)
+      into jobs, groups, limited, followed from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_6(
     its_incarnation integer, its_assignment bigint, ids bigint[], 
-    out jobs integer, out groups text[], out limited integer)
+    out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -1506,19 +1535,21 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error
+            work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted),
+           array_agg(job_id) filter (where gone.followed is not null)
+      into jobs, groups, limited, followed from gone;
 end $$;
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_7(
     its_incarnation integer, its_assignment bigint, ids bigint[], 
-    out jobs integer, out groups text[], out limited integer)
+    out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -1534,13 +1565,15 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error
+            work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted),
+           array_agg(job_id) filter (where gone.followed is not null)
+      into jobs, groups, limited, followed from gone;
 end $$;
 
 -- Completes one job in the caller's transaction, with its own writes or not at all. Returns false
@@ -1628,6 +1661,7 @@ declare
     this   job;
     locked text[] := lock_groups(ids);
     groups text[] := '{}';
+    followed bigint[] := '{}';
 begin
     cancelled := '{}';
     -- A job that goes from one partition to another meanwhile is found there the next time.
@@ -1643,6 +1677,7 @@ begin
             this.error := 'cancelled by ' || who;
             insert into job values (this.*);
             cancelled := cancelled || this.job_id;
+            followed := followed || case when this.followed is not null then this.job_id end;
             groups := groups || this."group";
         end loop;
         insert into request (incarnation, job_id, assignment, who)
@@ -1655,6 +1690,10 @@ begin
     end loop;
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
+    followed := array_remove(followed, null);
+    if followed <> '{}' then
+        perform follow(followed, 'cancelled');
+    end if;
     groups := array_remove(groups, null);
     if groups <> '{}' then
         perform free_groups(groups);
@@ -1938,6 +1977,18 @@ begin
     return taken;
 end $$;
 
+-- What else happens as jobs end, all in one way (done, failed or cancelled), in the transaction that ends
+-- them. Only jobs that are marked as followed come here. Returns whether other jobs may run because of it.
+create or replace function txqueue.follow(ids bigint[], ended text) returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    freed boolean := false;
+begin
+    return freed;
+end $$;
+
 -- Readies as many of the oldest parked jobs of each group as may run, less those that are ready
 -- already; called by whatever took a job of the group away. If the group's bucket of tokens is empty, its
 -- oldest parked job waits for the next token instead, and brings on the rest. Keys are locked in sorted
@@ -2042,6 +2093,9 @@ begin
         this.counted := null;
     end if;
     insert into job values (this.*);
+    if this.state = 'failed' and this.followed is not null then
+        perform follow(array[this.job_id], 'failed');
+    end if;
 end $$;
 
 -- Gives each role what it needs and nobody else anything. The roles are made if the migrating role
@@ -3235,9 +3289,9 @@ begin
         delete from job_waiting where ctid = any (array(select tid from due)) returning *
     )
     insert into job_ready (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                           lane, state, work_type, queue, "group", tenant, options, payload, error)
+                           lane, state, work_type, queue, "group", tenant, options, payload, error, followed)
     select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error
+           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error, followed
       from gone;
     get diagnostics promoted = row_count;
     return promoted;
@@ -3675,7 +3729,10 @@ as $$
 declare
     said    record;
     this    job;
+    followed bigint[] := '{}';
     groups  text[] := '{}';
+    ended   bigint[];
+    final   text;
 begin
     settled := '{}';
     freed := false;
@@ -3711,7 +3768,15 @@ begin
         end if;
         insert into job values (this.*);
         settled := settled || this.job_id;
+        followed := followed || case when this.followed is not null then this.job_id end;
         groups := groups || this."group";
+    end loop;
+    foreach final in array '{done,failed,cancelled}'::text[] loop
+        ended := array(select job_id from jsonb_to_recordset(outcomes) as each (job_id bigint, outcome text)
+                        where outcome = final and job_id = any (followed));
+        if ended <> '{}' then
+            freed := follow(ended, final) or freed;
+        end if;
     end loop;
     groups := array_remove(groups, null);
     if groups <> '{}' then
@@ -3951,6 +4016,8 @@ insert into txqueue.migration (number, name) values (1, 'tables');
 insert into txqueue.migration (number, name) values (2, 'dispatch');
 
 insert into txqueue.migration (number, name) values (3, 'faults');
+
+insert into txqueue.migration (number, name) values (4, 'relations');
 
 select ensure_history();
 

@@ -50,9 +50,9 @@ begin
         returning *
     ), put as (
         insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error)
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error, followed
           from gone
     )
     select count(*) into parked from gone;

@@ -19,10 +19,10 @@ begin
     ), put as (
         insert into job_assigned_@lane@ (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error)
+            queue, "group", tenant, counted, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
             number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error
+            queue, "group", tenant, is_counted, options, payload, error, followed
           from gone
     )
     select number, count(*), sum(weight),

@@ -13,6 +13,8 @@ declare
     keys      text[];
     groups    text[];
     limited   integer;
+    ended     bigint[];
+    followed  bigint[] := '{}';
     lane      integer;
 begin
     total := 0;
@@ -24,14 +26,18 @@ begin
             exit when remaining = 0;
             -- What is no lane becomes no part of a statement.
             continue when (lane between 0 and 7) is not true;
-            execute format('select jobs, groups, limited from complete_in_%s($1, $2, $3)', lane)
-               into moved, keys, limited using its_incarnation, assignments[each], ids[each]::bigint[];
+            execute format('select jobs, groups, limited, followed from complete_in_%s($1, $2, $3)', lane)
+               into moved, keys, limited, ended using its_incarnation, assignments[each], ids[each]::bigint[];
             remaining := remaining - moved;
             total := total + moved;
             groups := groups || keys;
+            followed := followed || coalesce(ended, '{}');
             freed := freed or limited > 0;
         end loop;
     end loop;
+    if followed <> '{}' then
+        freed := follow(followed, 'done') or freed;
+    end if;
     if groups is not null then
         perform free_groups(groups);
         freed := true;

@@ -2,7 +2,7 @@
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function @schema@.complete_in_@lane@(
     its_incarnation integer, its_assignment bigint, ids bigint[], 
-    out jobs integer, out groups text[], out limited integer)
+    out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
@@ -18,11 +18,13 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error)
+            work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error
+            work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
-    select count(*), array_agg("group") filter (where "group" is not null), count(counted) into jobs, groups, limited from gone;
+    select count(*), array_agg("group") filter (where "group" is not null), count(counted),
+           array_agg(job_id) filter (where gone.followed is not null)
+      into jobs, groups, limited, followed from gone;
 end $$;

@@ -11,6 +11,7 @@ declare
     this   job;
     locked text[] := lock_groups(ids);
     groups text[] := '{}';
+    followed bigint[] := '{}';
 begin
     cancelled := '{}';
     -- A job that goes from one partition to another meanwhile is found there the next time.
@@ -26,6 +27,7 @@ begin
             this.error := 'cancelled by ' || who;
             insert into job values (this.*);
             cancelled := cancelled || this.job_id;
+            followed := followed || case when this.followed is not null then this.job_id end;
             groups := groups || this."group";
         end loop;
         insert into request (incarnation, job_id, assignment, who)
@@ -38,6 +40,10 @@ begin
     end loop;
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
+    followed := array_remove(followed, null);
+    if followed <> '{}' then
+        perform follow(followed, 'cancelled');
+    end if;
     groups := array_remove(groups, null);
     if groups <> '{}' then
         perform free_groups(groups);

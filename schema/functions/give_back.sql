@@ -27,4 +27,7 @@ begin
         this.counted := null;
     end if;
     insert into job values (this.*);
+    if this.state = 'failed' and this.followed is not null then
+        perform follow(array[this.job_id], 'failed');
+    end if;
 end $$;

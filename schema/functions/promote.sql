@@ -18,9 +18,9 @@ begin
         delete from job_waiting where ctid = any (array(select tid from due)) returning *
     )
     insert into job_ready (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                           lane, state, work_type, queue, "group", tenant, options, payload, error)
+                           lane, state, work_type, queue, "group", tenant, options, payload, error, followed)
     select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error
+           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error, followed
       from gone;
     get diagnostics promoted = row_count;
     return promoted;

@@ -12,7 +12,10 @@ as $$
 declare
     said    record;
     this    job;
+    followed bigint[] := '{}';
     groups  text[] := '{}';
+    ended   bigint[];
+    final   text;
 begin
     settled := '{}';
     freed := false;
@@ -48,7 +51,15 @@ begin
         end if;
         insert into job values (this.*);
         settled := settled || this.job_id;
+        followed := followed || case when this.followed is not null then this.job_id end;
         groups := groups || this."group";
+    end loop;
+    foreach final in array '{done,failed,cancelled}'::text[] loop
+        ended := array(select job_id from jsonb_to_recordset(outcomes) as each (job_id bigint, outcome text)
+                        where outcome = final and job_id = any (followed));
+        if ended <> '{}' then
+            freed := follow(ended, final) or freed;
+        end if;
     end loop;
     groups := array_remove(groups, null);
     if groups <> '{}' then
