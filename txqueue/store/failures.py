@@ -29,6 +29,12 @@ _BAD_INPUT = {
     errorcodes.DATETIME_FIELD_OVERFLOW: "pass a moment that PostgreSQL can store",
     errorcodes.INVALID_DATETIME_FORMAT: "pass moments in ISO 8601",
 }
+# It cannot work for want of something, and may soon.
+_EXHAUSTED = {
+    errorcodes.DISK_FULL,
+    errorcodes.OUT_OF_MEMORY,
+    errorcodes.TOO_MANY_CONNECTIONS,
+}
 _NO_SCHEMA = {
     errorcodes.UNDEFINED_TABLE,
     errorcodes.UNDEFINED_FUNCTION,
@@ -79,6 +85,7 @@ def _is_lost(error: psycopg2.Error) -> bool:
         error.pgcode is None
         or error.pgcode[:2] == "08"
         or error.pgcode[:3] in ("57P", "28P", "3D0")
+        or error.pgcode in _EXHAUSTED
     )
 
 
@@ -98,7 +105,8 @@ def _primary(error: psycopg2.Error) -> str:
 
 
 def _unavailable(error: BaseException) -> DatabaseUnavailable:
-    said = " ".join(str(error).split()) or type(error).__name__
+    of_server = isinstance(error, psycopg2.Error) and error.pgcode is not None
+    said = " ".join((_primary(error) if of_server else str(error)).split()) or type(error).__name__
     return DatabaseUnavailable(
         f"the database does not answer: {said[:300]}",
         "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs",
