@@ -104,9 +104,14 @@ def _primary(error: psycopg2.Error) -> str:
     return error.diag.message_primary or type(error).__name__
 
 
+def _said(error: BaseException) -> str:
+    if isinstance(error, psycopg2.Error) and error.pgcode is not None:
+        return _primary(error)
+    return str(error)
+
+
 def _unavailable(error: BaseException) -> DatabaseUnavailable:
-    of_server = isinstance(error, psycopg2.Error) and error.pgcode is not None
-    said = " ".join((_primary(error) if of_server else str(error)).split()) or type(error).__name__
+    said = " ".join(_said(error).split()) or type(error).__name__
     return DatabaseUnavailable(
         f"the database does not answer: {said[:300]}",
         "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs",
