@@ -264,7 +264,8 @@ class Ground:
         """
         before = self._begun()
         # To read all records takes a while, which the load should have.
-        self.wait(lambda: self._begun() >= before + runs, f"{runs} runs begin", within, READ_EVERY)
+        most = within * max(1.0, self.scale)
+        self.wait(lambda: self._begun() >= before + runs, f"{runs} runs begin", most, READ_EVERY)
 
     def _begun(self) -> int:
         return sum(
