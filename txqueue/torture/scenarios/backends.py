@@ -7,7 +7,7 @@ from txqueue.torture.ground import Ground
 from txqueue.torture.node import until
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
-from txqueue.torture.server import Server
+from txqueue.torture.server import Server, short_folder
 
 __all__ = ["backend_killed", "postmaster_killed"]
 
@@ -26,7 +26,7 @@ _TERMINATE = """
 def backend_killed(ground: Ground) -> None:
     """Terminate; whoever was connected connects anew, and nothing runs twice."""
     # Elsewhere there may be other people's backends of txqueue.
-    ground.use(ground.enter(Server(ground.folder / "pg")).dsn)
+    ground.use(ground.enter(Server(ground.enter(short_folder()) / "pg")).dsn)
     nodes = [ground.start_node("n1"), ground.start_node("n2")]
     for node in nodes:
         node.wait_up()
@@ -48,7 +48,7 @@ def backend_killed(ground: Ground) -> None:
 @scenario("postmaster_killed", "the server is killed and started again, twice", own_server=True)
 def postmaster_killed(ground: Ground) -> None:
     """Kill PostgreSQL as a whole; it comes back with the same data, and the work goes on."""
-    server = ground.enter(Server(ground.folder / "pg"))
+    server = ground.enter(Server(ground.enter(short_folder()) / "pg"))
     ground.use(server.dsn)
     nodes = [ground.start_node("n1"), ground.start_node("n2")]
     for node in nodes:

@@ -7,7 +7,7 @@ from txqueue.torture.ground import Ground
 from txqueue.torture.node import until
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
-from txqueue.torture.server import Server, dsn_of, rejoin, standby_of, synchronise
+from txqueue.torture.server import Server, dsn_of, rejoin, short_folder, standby_of, synchronise
 
 __all__ = ["failover", "switchover"]
 
@@ -58,8 +58,9 @@ def switchover(ground: Ground) -> None:
 
 def _pair(ground: Ground) -> tuple[Server, Server]:
     """Start a primary with a synchronous standby, two nodes and a client that know both."""
-    primary = ground.enter(Server(ground.folder / "a"))
-    standby = ground.enter(standby_of(primary, ground.folder / "b"))
+    folder = ground.enter(short_folder())
+    primary = ground.enter(Server(folder / "a"))
+    standby = ground.enter(standby_of(primary, folder / "b"))
     synchronise(primary)
     ground.use(dsn_of(primary.address, standby.address, attributes="read-write"))
     nodes = [ground.start_node("n1"), ground.start_node("n2")]

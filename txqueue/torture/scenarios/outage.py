@@ -12,7 +12,7 @@ from txqueue.torture.node import until
 from txqueue.torture.proxy import Address, Proxy
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
-from txqueue.torture.server import Server, dsn_of, small_disk
+from txqueue.torture.server import Server, dsn_of, short_folder, small_disk
 
 __all__ = ["database_down", "disk_full"]
 
@@ -28,7 +28,7 @@ _SMALL = {"max_wal_size": "32MB", "min_wal_size": "32MB", "shared_buffers": "16M
 @scenario("database_down", "database away for long, with many nodes on it", own_server=True)
 def database_down(ground: Ground) -> None:
     """Stop and start it: few attempts to connect meanwhile, no storm afterwards."""
-    server = ground.enter(Server(ground.folder / "pg"))
+    server = ground.enter(Server(ground.enter(short_folder()) / "pg"))
     ground.use(server.dsn)
     proxies = [_door(ground, server, f"n{number}") for number in range(1, NODES + 1)]
     nodes = [
@@ -57,7 +57,7 @@ def database_down(ground: Ground) -> None:
 )
 def disk_full(ground: Ground) -> None:
     """Fill it: what was acknowledged is there, and the work goes on once there is room."""
-    disk = ground.enter(small_disk(ground.folder / "disk", MEGABYTES))
+    disk = ground.enter(small_disk(ground.enter(short_folder()) / "disk", MEGABYTES))
     server = ground.enter(Server(disk / "pg", _SMALL))
     ground.use(server.dsn)
     nodes = [ground.start_node("n1"), ground.start_node("n2")]
