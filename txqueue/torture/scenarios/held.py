@@ -37,7 +37,7 @@ def held_past_lease(ground: Ground) -> None:
         with frozen([node.pid]) as still:
             waiting = len(ground.database.held_by(["n1"])) - CAPACITY
             ground.database.rows(f"select {ground.schema}.undrain_node('n2', 'torture')")
-            ground.wait(lambda: not ground.database.live_jobs(), "all is done elsewhere")
+            ground.wait(lambda: not ground.database.live_jobs(), "all is done elsewhere", 60.0)
             ground.wait(lambda: not _lingering(ground), "there is room in the worker")
             ground.rest(0.5)
         if still and waiting > 0:
