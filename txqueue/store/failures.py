@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg2
 from psycopg2 import errorcodes
@@ -17,7 +18,7 @@ from txqueue.errors import (
     SchemaMismatch,
 )
 
-__all__ = ["answered", "is_passing", "translated", "translation"]
+__all__ = ["answered", "demoted", "is_passing", "translated", "translation"]
 
 # Raised by the stored functions refuse() and refuse_full().
 _REFUSALS: dict[str | None, type[Refused]] = {"TXQ01": Refused, "TXQ02": QueueFull}
@@ -68,12 +69,6 @@ def _of_the_server(error: psycopg2.Error) -> BaseException:
         return ConfigurationError(
             "the DSN is not valid", "give a libpq URI or keyword string (--dsn, TXQUEUE_DSN)"
         )
-    if code == errorcodes.READ_ONLY_SQL_TRANSACTION:
-        # Once the primary, now a standby: the connection is given up, the next may find another.
-        return DatabaseUnavailable(
-            f"the server takes no writes: {_primary(error)}",
-            "is it a standby? name all hosts in the DSN, with target_session_attrs=read-write",
-        )
     return _unavailable(error) if _is_lost(error) else error
 
 
@@ -95,8 +90,28 @@ def is_passing(error: BaseException) -> bool:
         return True
     if not isinstance(error, psycopg2.Error):
         return False
+    is_read_only = error.pgcode == errorcodes.READ_ONLY_SQL_TRANSACTION
     is_too_large = (error.pgcode or "").startswith(errorcodes.CLASS_PROGRAM_LIMIT_EXCEEDED)
-    return isinstance(error, psycopg2.OperationalError) and not is_too_large
+    return is_read_only or (isinstance(error, psycopg2.OperationalError) and not is_too_large)
+
+
+def demoted(error: BaseException, driver: Any) -> BaseException:
+    """Return what to raise if a statement failed because its server is a primary no more.
+
+    Args:
+        error: What the statement failed with; comes back as it is for any other reason, such as a
+            transaction that was to be read-only.
+        driver: The connection, to which the server reports what it is.
+    """
+    if not isinstance(error, psycopg2.errors.ReadOnlySqlTransaction):
+        return error
+    signs = ("in_hot_standby", "default_transaction_read_only")
+    if not any(driver.get_parameter_status(sign) == "on" for sign in signs):
+        return error
+    return DatabaseUnavailable(
+        f"the server takes no writes: {_primary(error)}",
+        "is it a standby? name all hosts in the DSN, with target_session_attrs=read-write",
+    )
 
 
 def _primary(error: psycopg2.Error) -> str:
