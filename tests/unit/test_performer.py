@@ -280,3 +280,19 @@ def test_stopping_cancels_what_runs_and_starts_nothing() -> None:
         desk.performer.stop()
         desk.turn()
     assert cancelled == [1]
+
+
+def test_no_job_of_a_burst_starts_once_the_lease_is_out() -> None:
+    """The process may have been stopped between two of them, for long."""
+    desk = Desk()
+    started: list[int] = []
+
+    def perform(_: object, job: RunningJob) -> None:
+        started.append(job.id)
+        if job.id == 9:
+            desk.performer.renew(0.0)
+
+    with desk.handler(perform):
+        desk.hand(5, *(Handled.entry(number) for number in range(1, 21)))
+        desk.turn()
+    assert started == list(range(1, 10))

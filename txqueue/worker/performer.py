@@ -187,6 +187,9 @@ class Performer:
             self._begin(batch, entry)
             if self._running_weight and waiting and not self._has_room(waiting[0][1][3]):
                 break
+            # Whoever was stopped between two jobs may have lost the lease meanwhile.
+            if time.monotonic() >= self._lease_until:
+                break
 
     def _may_start(self) -> bool:
         if not self._waiting or not self._has_room(self._waiting[0][1][3]):
