@@ -216,8 +216,10 @@ drop function if exists txqueue.settle(integer, jsonb);
 
 alter table txqueue.node_info add column leased_at timestamptz not null default now();
 alter table txqueue.node_info add column vouched_at timestamptz;
+alter table txqueue.node_info add column former integer;
 comment on column txqueue.node_info.leased_at is 'Since when it has kept its lease without a break.';
 comment on column txqueue.node_info.vouched_at is 'Since when only peers that hear it keep its lease for it; null if it does so itself.';
+comment on column txqueue.node_info.former is 'The incarnation before: a claim of it may commit late.';
 
 alter table txqueue.control add column backlog bigint check (backlog > 0);
 alter table txqueue.control add column is_full boolean not null default false;
@@ -3371,7 +3373,8 @@ begin
         incarnation = excluded.incarnation, started_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
         lease = excluded.lease, state = 'alive', load = 0, capacity = excluded.capacity,
         queues = excluded.queues, work_types = excluded.work_types, version = excluded.version,
-        address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null
+        address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null,
+        former = info.incarnation
     returning info.node_id into node_id;
     if former is not null then
         perform release(former, '{}', true, true);
@@ -3480,7 +3483,11 @@ begin
             select from node_info as node
              where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
         union
-        -- A claim that was under way may have committed after its node was declared dead.
+        -- A claim that was under way may have committed after its node was declared dead, or began anew.
+        select node.former from node_info as node
+         where node.started_at > clock_timestamp() - node.lease - interval '1 minute'
+           and exists (select from job_assigned as job where job.incarnation = node.former)
+        union
         select node.incarnation from node_info as node
          where node.state = 'dead' and node.heartbeat_at > clock_timestamp() - node.lease - interval '1 minute'
            and exists (select from job_assigned as job where job.incarnation = node.incarnation)

@@ -71,6 +71,7 @@ PARTS: Final = {
     "txqueue.node.peer": "one other master as this one sees it; the mesh is the service",
     "txqueue.node.settings": "values: how a node runs",
     "txqueue.node.worker": "one worker process as its master sees it; the pool is the service",
+    "txqueue.worker.backlog": "what waits in a worker; it knows no service",
     "txqueue.worker.chunk": "how a chunk's text is read; it knows no service",
     "txqueue.worker.running": "what the services hand on: a job as its handler sees it",
     "txqueue.worker.terms": "values: what is told of one job; it knows no service",
