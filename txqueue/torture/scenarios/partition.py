@@ -136,7 +136,7 @@ def _cut_node(ground: Ground, *, listen: bool) -> tuple[Proxy, TortureNode]:
 
 @contextmanager
 def _resting(ground: Ground, name: str) -> Iterator[None]:
-    """Have a node take nothing meanwhile: the other, behind its proxy, is slower and gets little."""
+    """Have a node take nothing meanwhile: the other, behind its proxy, is slower."""
     ground.database.rows(f"select {ground.schema}.drain_node(%s, 'torture')", (name,))
     yield
     ground.database.rows(f"select {ground.schema}.undrain_node(%s, 'torture')", (name,))
