@@ -182,6 +182,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
     )
     assert loose == [
         "check_job",
+        "check_sealed",
         "current_lane",
         "lease_margin",
         "note_tenants",
