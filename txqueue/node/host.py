@@ -26,8 +26,10 @@ def has_ended(pid: int) -> bool:
     """Tell whether no such process of this host lives: none is there, or one that only its parent
     has not noticed yet."""
     try:
+        # Not whether /proc shows it: it may hide what belongs to another account.
+        os.kill(pid, 0)
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+    except ProcessLookupError:
         return True
     except OSError:
         return False
