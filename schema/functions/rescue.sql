@@ -12,17 +12,12 @@ as $$
 declare
     since    timestamptz := coalesce((select leased_at from node_info where incarnation = its_incarnation), '-infinity');
     orphaned integer;
-    rescued  integer := 0;
+    rescued  integer;
 begin
-    for orphaned in
-        update node_info set state = 'dead'
-         where node_id in (select node_id from node_info
-                            where state in ('alive', 'draining') and greatest(heartbeat_at, since) < clock_timestamp() - lease - lease_margin()
-                              for update skip locked)
-        returning incarnation
-    loop
-        rescued := rescued + release(orphaned, '{}', true, true);
-    end loop;
+    rescued := bury(array(
+        select incarnation from node_info
+         where state in ('alive', 'draining') and greatest(heartbeat_at, since) < clock_timestamp() - lease - lease_margin()
+           for update skip locked));
     for orphaned in
         select distinct job.incarnation from job_assigned as job
          where job.handed is not null and not exists (

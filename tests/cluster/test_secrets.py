@@ -13,9 +13,10 @@ from psycopg2.extensions import make_dsn
 
 from tests.cluster.app_with_secrets import Charge, Plain, Strict
 from tests.cluster.database import Database
-from tests.cluster.nodes import PATIENCE, Node, Nodes, command, command_line, environment
+from tests.cluster.nodes import PATIENCE, Node, Nodes, command, environment
 from tests.waiting import eventually
 from txqueue import WorkQueue
+from txqueue.processes import command_of
 from txqueue.store.sealing import KEY
 
 APP = Plain.__module__
@@ -56,7 +57,7 @@ async def test_secrets_are_nowhere_to_be_seen(nodes: Nodes, db: Database) -> Non
     done = db.enqueue(Plain.work_type, "{}")
     await eventually(lambda: db.job(done)["state"] == "done", PATIENCE)
     answers = [asked(node, *words) for words in operators(wrong)]
-    lines = [command_line(pid) for pid in node.processes()]
+    lines = [command_of(pid) for pid in node.processes()]
     assert len(lines) >= 2
     assert all(lines)
     rows = [db.row("select * from txqueue.node_info"), *map(errors_of, map(db.job, wrong))]

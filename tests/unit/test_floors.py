@@ -26,6 +26,7 @@ VALUES: Final = frozenset(
         "txqueue.page",
         "txqueue.payload",
         "txqueue.policy",
+        "txqueue.processes",
         "txqueue.priority",
         "txqueue.rank",
         "txqueue.retry",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from txqueue.processes import STATE, stat_of
+
 __all__ = ["NO_HOST", "has_ended", "host_identity"]
 
 NO_HOST = ""
@@ -28,9 +30,8 @@ def has_ended(pid: int) -> bool:
     try:
         # Not whether /proc shows it: it may hide what belongs to another account.
         os.kill(pid, 0)
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        return stat_of(pid)[STATE] in ("Z", "X")
     except ProcessLookupError:
         return True
     except OSError:
         return False
-    return stat.rpartition(")")[2].split()[0] in ("Z", "X")

@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from txqueue.embedded import EmbeddedServer
 from txqueue.errors import EmbeddedUnavailable
+from txqueue.processes import children_of, is_alive
 from txqueue.store.reading import Session
-from txqueue.torture.processes import children_of, is_alive
 from txqueue.torture.proxy import Address
 
 __all__ = [

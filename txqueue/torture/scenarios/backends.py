@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txqueue.torture.demands import await_load, ended_jobs, no_duplicates
+from txqueue.torture.demands import ended_jobs, no_duplicates
 from txqueue.torture.ground import Ground
 from txqueue.torture.node import until
 from txqueue.torture.scenario import scenario
@@ -32,7 +32,7 @@ def backend_killed(ground: Ground) -> None:
         node.wait_up()
     ground.start_client(rate=20, kinds=MIXED)
     ground.start_client(rate=20, kinds=MIXED, node=nodes[0])
-    await_load(ground)
+    ground.flow(10)
     killed = 0
     for _ in range(int(ROUNDS * ground.scale)):
         ground.rest(1.0)
@@ -55,7 +55,7 @@ def postmaster_killed(ground: Ground) -> None:
         node.wait_up()
     ground.start_client(rate=20, kinds=MIXED)
     ground.start_client(rate=10, kinds=MIXED, node=nodes[0])
-    await_load(ground)
+    ground.flow(10)
     for _ in range(int(2 * ground.scale)):
         ground.rest(2.0)
         with ground.fault("database down") as fault:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txqueue.torture.demands import await_load, ended_jobs, no_duplicates
+from txqueue.torture.demands import ended_jobs, no_duplicates
 from txqueue.torture.ground import Ground
 from txqueue.torture.node import until
 from txqueue.torture.scenario import scenario
@@ -24,7 +24,7 @@ _PROMOTE = "select pg_promote()"
 def failover(ground: Ground) -> None:
     """Kill and promote; what was acknowledged is there, and nodes go over by themselves."""
     primary, standby = _pair(ground)
-    await_load(ground)
+    ground.flow(10)
     with ground.fault("database down") as fault:
         fault.evidence = f"killed primary {primary.kill()}, promoted {standby.postmaster}"
         ground.rest(1.0)
@@ -43,7 +43,7 @@ def failover(ground: Ground) -> None:
 def switchover(ground: Ground) -> None:
     """Nobody is disconnected: who finds that the server takes no writes looks for another."""
     primary, standby = _pair(ground)
-    await_load(ground)
+    ground.flow(10)
     with ground.fault("database read-only") as fault:
         with primary.session() as session:
             for statement in _READ_ONLY:

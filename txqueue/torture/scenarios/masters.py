@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
+from txqueue.processes import is_alive
 from txqueue.torture import sabotage
 from txqueue.torture.figures import restarts
 from txqueue.torture.ground import Ground
 from txqueue.torture.history import lines_of
 from txqueue.torture.node import TortureNode, until
-from txqueue.torture.processes import is_alive
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
 

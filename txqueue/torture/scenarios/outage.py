@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from txqueue.torture.demands import await_load, ended_jobs, no_duplicates
+from txqueue.torture.demands import ended_jobs, no_duplicates
 from txqueue.torture.ground import Ground
 from txqueue.torture.node import until
 from txqueue.torture.proxy import Address, Proxy
@@ -38,7 +38,7 @@ def database_down(ground: Ground) -> None:
     for node in nodes:
         node.wait_up()
     ground.start_client(rate=20, kinds=MIXED)
-    await_load(ground)
+    ground.flow(10)
     with ground.fault("database down") as fault:
         began = time.monotonic()
         server.stop()
@@ -65,7 +65,7 @@ def disk_full(ground: Ground) -> None:
         node.wait_up()
     ground.start_client(rate=20, kinds=MIXED)
     ground.start_client(rate=10, kinds=MIXED, node=nodes[0])
-    await_load(ground)
+    ground.flow(10)
     ballast = disk / "ballast"
     with ground.fault("database down") as fault:
         _fill(ballast)

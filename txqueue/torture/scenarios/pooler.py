@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txqueue.torture.demands import await_load, no_duplicates
+from txqueue.torture.demands import no_duplicates
 from txqueue.torture.ground import Ground
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
@@ -32,7 +32,7 @@ def pgbouncer_transactions(ground: Ground) -> None:
         ground.wait(lambda node=node: _DEAF in node.log, f"{node.name} says that it is deaf")
     ground.start_client(rate=20, kinds=(*MIXED, "rolled_back", "refused"), dsn=dsn)
     ground.start_client(rate=10, kinds=MIXED, dsn=dsn, node=nodes[0])
-    await_load(ground)
+    ground.flow(10)
     with ground.fault("connections shared") as fault:
         ground.rest(5 * ground.scale)
         backends = ground.database.value(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from txqueue.torture.figures import duplicates
+from txqueue.torture.demands import no_duplicates, nothing_spent
 from txqueue.torture.ground import Ground
 from txqueue.torture.history import Run
 from txqueue.torture.node import TortureNode
@@ -55,11 +55,9 @@ def _restart(ground: Ground, node: TortureNode) -> float:
 
 
 def _expect_unspent(ground: Ground) -> None:
+    no_duplicates(ground)
+    nothing_spent(ground)
     history = ground.history()
-    twice = [again for _, again in duplicates(history)]
-    ground.expect(not twice, f"nothing runs twice, but {twice[:3]}")
-    died = [job for job in history.jobs.values() if job.deaths]
-    ground.expect(not died, f"nothing has died, but {died[:3]}")
     by_job = history.runs_by_job()
     spent = [job for job in history.jobs.values() if job.attempt != len(by_job[job.job_id])]
     ground.expect(not spent, f"only runs spend attempts, but {spent[:3]}")
