@@ -203,7 +203,7 @@ def soak(ground: Ground, seconds: float, rate: float) -> dict[str, Any]:
             if left > 2 * FAULT_EVERY:
                 random.choice(FAULTS)(ground, nodes)
                 faults += 1
-                restore(nodes)
+                restore(ground, nodes)
     watch.stopped.set()
     watching.join()
     live = ground.database.live_jobs()
@@ -217,10 +217,10 @@ def soak(ground: Ground, seconds: float, rate: float) -> dict[str, Any]:
     }
 
 
-def restore(nodes: list[TortureNode]) -> None:
-    """Wait until all nodes are up again."""
+def restore(ground: Ground, nodes: list[TortureNode]) -> None:
+    """Wait until all nodes have workers again; to read all the records for it would take long."""
     for node in nodes:
-        node.wait_up(workers=1)
+        ground.wait(node.worker_pids, f"{node.name} has workers")
 
 
 def grown(watch: Watch, began: float, seconds: float) -> dict[str, Any]:

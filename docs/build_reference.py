@@ -41,7 +41,9 @@ CHAPTERS: Final = (
             "InvalidWork",
             "UnknownWorkType",
             "Refused",
+            "QueueFull",
             "JobNotFound",
+            "KeyUnavailable",
             "JobFailed",
             "WaitTimeout",
             "TokenLost",
@@ -233,7 +235,10 @@ def _defaults(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
         if isinstance(each, ast.AnnAssign) and each.value is not None:
             value = each.value
             if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
-                value = next(word.value for word in value.keywords if word.arg == "default")
+                given = [word.value for word in value.keywords if word.arg == "default"]
+                if not given:
+                    continue
+                value = given[0]
             yield ast.unparse(each.target), ast.unparse(value)
 
 

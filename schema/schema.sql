@@ -216,8 +216,10 @@ drop function if exists txqueue.settle(integer, jsonb);
 
 alter table txqueue.node_info add column leased_at timestamptz not null default now();
 alter table txqueue.node_info add column vouched_at timestamptz;
+alter table txqueue.node_info add column former integer;
 comment on column txqueue.node_info.leased_at is 'Since when it has kept its lease without a break.';
 comment on column txqueue.node_info.vouched_at is 'Since when only peers that hear it keep its lease for it; null if it does so itself.';
+comment on column txqueue.node_info.former is 'The incarnation before: a claim of it may commit late.';
 
 alter table txqueue.control add column backlog bigint check (backlog > 0);
 alter table txqueue.control add column is_full boolean not null default false;
@@ -1121,6 +1123,25 @@ begin
     end if;
 end $$;
 
+-- Declares nodes dead that were not yet, and gives their jobs back. Returns how many jobs.
+create or replace function txqueue.bury(incarnations integer[]) returns integer
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    orphaned integer;
+    rescued  integer := 0;
+begin
+    for orphaned in
+        update node_info set state = 'dead'
+         where incarnation = any (incarnations) and state in ('alive', 'draining')
+        returning incarnation
+    loop
+        rescued := rescued + release(orphaned, '{}', true, true);
+    end loop;
+    return rescued;
+end $$;
+
 -- Cancels jobs: at once those that no node has taken; of the others, those that have not ended yet, their
 -- node hears at its next heartbeat. Returns the numbers of the first, of the second
 -- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were.
@@ -1311,7 +1332,7 @@ begin
     total := 0;
     freed := false;
     for each in 1 .. cardinality(lanes) loop
-        remaining := cardinality(ids[each]::bigint[]);
+        remaining := coalesce(cardinality(ids[each]::bigint[]), 0);
         -- A job that ran long may have been moved to another lane by rotation.
         foreach lane in array array[lanes[each]] || array_remove('{0,1,2,3,4,5,6,7}'::smallint[], lanes[each]) loop
             exit when remaining = 0;
@@ -1597,25 +1618,15 @@ as $$ select last_value from txqueue.lane $$;
 -- Gives the jobs of nodes back whose masters are known to have ended, before their leases are out. Only a
 -- live node of the same host can know that. Returns how many jobs.
 create or replace function txqueue.declare_dead(its_incarnation integer, ended integer[]) returns integer
-language plpgsql volatile security definer
+language sql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
-declare
-    orphaned integer;
-    rescued  integer := 0;
-begin
-    for orphaned in
-        update node_info as node set state = 'dead'
-         where node.incarnation = any (ended) and node.state in ('alive', 'draining')
-           and exists (select from node_info as me
-                        where me.incarnation = its_incarnation and me.state in ('alive', 'draining')
-                          and me.report ->> 'host' = node.report ->> 'host')
-        returning node.incarnation
-    loop
-        rescued := rescued + release(orphaned, '{}', true, true);
-    end loop;
-    return rescued;
-end $$;
+    select bury(array(
+        select node.incarnation from node_info as node
+          join node_info as me on me.report ->> 'host' = node.report ->> 'host'
+         where node.incarnation = any (ended)
+           and me.incarnation = its_incarnation and me.state in ('alive', 'draining')))
+$$;
 
 -- Has a live node take nothing more: it passes on what it has not started and goes on with what runs, until
 -- it is undrained or starts anew. Returns whether that changed anything.
@@ -2060,7 +2071,7 @@ begin
         select count(*) into waiting from (select from job_ready where queue = this.key limit this.backlog) as counted;
         update control set is_full = not is_full
          where kind = 'queue' and key = this.key
-           and is_full <> case when is_full then waiting >= this.backlog - this.backlog / 10 else waiting >= this.backlog end;
+           and is_full <> (waiting >= case when is_full then this.backlog - this.backlog / 10 else this.backlog end);
     end loop;
 end $$;
 
@@ -3425,7 +3436,8 @@ begin
         incarnation = excluded.incarnation, started_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
         lease = excluded.lease, state = 'alive', load = 0, capacity = excluded.capacity,
         queues = excluded.queues, work_types = excluded.work_types, version = excluded.version,
-        address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null
+        address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null,
+        former = info.incarnation
     returning info.node_id into node_id;
     if former is not null then
         perform release(former, '{}', true, true);
@@ -3517,24 +3529,23 @@ as $$
 declare
     since    timestamptz := coalesce((select leased_at from node_info where incarnation = its_incarnation), '-infinity');
     orphaned integer;
-    rescued  integer := 0;
+    rescued  integer;
 begin
-    for orphaned in
-        update node_info set state = 'dead'
-         where node_id in (select node_id from node_info
-                            where state in ('alive', 'draining') and greatest(heartbeat_at, since) < clock_timestamp() - lease - lease_margin()
-                              for update skip locked)
-        returning incarnation
-    loop
-        rescued := rescued + release(orphaned, '{}', true, true);
-    end loop;
+    rescued := bury(array(
+        select incarnation from node_info
+         where state in ('alive', 'draining') and greatest(heartbeat_at, since) < clock_timestamp() - lease - lease_margin()
+           for update skip locked));
     for orphaned in
         select distinct job.incarnation from job_assigned as job
          where job.handed is not null and not exists (
             select from node_info as node
              where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
         union
-        -- A claim that was under way may have committed after its node was declared dead.
+        -- A claim that was under way may have committed after its node was declared dead, or began anew.
+        select node.former from node_info as node
+         where node.started_at > clock_timestamp() - node.lease - interval '1 minute'
+           and exists (select from job_assigned as job where job.incarnation = node.former)
+        union
         select node.incarnation from node_info as node
          where node.state = 'dead' and node.heartbeat_at > clock_timestamp() - node.lease - interval '1 minute'
            and exists (select from job_assigned as job where job.incarnation = node.incarnation)

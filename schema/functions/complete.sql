@@ -20,7 +20,7 @@ begin
     total := 0;
     freed := false;
     for each in 1 .. cardinality(lanes) loop
-        remaining := cardinality(ids[each]::bigint[]);
+        remaining := coalesce(cardinality(ids[each]::bigint[]), 0);
         -- A job that ran long may have been moved to another lane by rotation.
         foreach lane in array array[lanes[each]] || array_remove('{0,1,2,3,4,5,6,7}'::smallint[], lanes[each]) loop
             exit when remaining = 0;

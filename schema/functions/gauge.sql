@@ -19,6 +19,6 @@ begin
         select count(*) into waiting from (select from job_ready where queue = this.key limit this.backlog) as counted;
         update control set is_full = not is_full
          where kind = 'queue' and key = this.key
-           and is_full <> case when is_full then waiting >= this.backlog - this.backlog / 10 else waiting >= this.backlog end;
+           and is_full <> (waiting >= case when is_full then this.backlog - this.backlog / 10 else this.backlog end);
     end loop;
 end $$;

@@ -25,7 +25,8 @@ begin
         incarnation = excluded.incarnation, started_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
         lease = excluded.lease, state = 'alive', load = 0, capacity = excluded.capacity,
         queues = excluded.queues, work_types = excluded.work_types, version = excluded.version,
-        address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null
+        address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null,
+        former = info.incarnation
     returning info.node_id into node_id;
     if former is not null then
         perform release(former, '{}', true, true);

@@ -12,24 +12,23 @@ as $$
 declare
     since    timestamptz := coalesce((select leased_at from node_info where incarnation = its_incarnation), '-infinity');
     orphaned integer;
-    rescued  integer := 0;
+    rescued  integer;
 begin
-    for orphaned in
-        update node_info set state = 'dead'
-         where node_id in (select node_id from node_info
-                            where state in ('alive', 'draining') and greatest(heartbeat_at, since) < clock_timestamp() - lease - lease_margin()
-                              for update skip locked)
-        returning incarnation
-    loop
-        rescued := rescued + release(orphaned, '{}', true, true);
-    end loop;
+    rescued := bury(array(
+        select incarnation from node_info
+         where state in ('alive', 'draining') and greatest(heartbeat_at, since) < clock_timestamp() - lease - lease_margin()
+           for update skip locked));
     for orphaned in
         select distinct job.incarnation from job_assigned as job
          where job.handed is not null and not exists (
             select from node_info as node
              where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
         union
-        -- A claim that was under way may have committed after its node was declared dead.
+        -- A claim that was under way may have committed after its node was declared dead, or began anew.
+        select node.former from node_info as node
+         where node.started_at > clock_timestamp() - node.lease - interval '1 minute'
+           and exists (select from job_assigned as job where job.incarnation = node.former)
+        union
         select node.incarnation from node_info as node
          where node.state = 'dead' and node.heartbeat_at > clock_timestamp() - node.lease - interval '1 minute'
            and exists (select from job_assigned as job where job.incarnation = node.incarnation)

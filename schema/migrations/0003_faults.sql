@@ -2,8 +2,10 @@
 
 alter table @schema@.node_info add column leased_at timestamptz not null default now();
 alter table @schema@.node_info add column vouched_at timestamptz;
+alter table @schema@.node_info add column former integer;
 comment on column @schema@.node_info.leased_at is 'Since when it has kept its lease without a break.';
 comment on column @schema@.node_info.vouched_at is 'Since when only peers that hear it keep its lease for it; null if it does so itself.';
+comment on column @schema@.node_info.former is 'The incarnation before: a claim of it may commit late.';
 
 alter table @schema@.control add column backlog bigint check (backlog > 0);
 alter table @schema@.control add column is_full boolean not null default false;

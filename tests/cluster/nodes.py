@@ -15,6 +15,7 @@ from attrs import field, mutable
 
 from tests.cluster.database import Database
 from tests.waiting import pause
+from txqueue.processes import all_processes, is_alive
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 APP: Final = "tests.cluster.app"
@@ -201,14 +202,7 @@ class Nodes:
 
 def living() -> Iterator[int]:
     """All processes of this machine that have not ended."""
-    return (pid for path in Path("/proc").glob("[0-9]*") if is_alive(pid := int(path.name)))
-
-
-def is_alive(pid: int) -> bool:
-    """Whether there is such a process and it does more than wait for its parent."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+    return filter(is_alive, all_processes())
 
 
 def environment_of(pid: int) -> list[bytes]:
@@ -216,10 +210,3 @@ def environment_of(pid: int) -> list[bytes]:
     with suppress(OSError):
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return []
-
-
-def command_line(pid: int) -> str:
-    """The command line of a process."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
-    return ""

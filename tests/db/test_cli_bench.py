@@ -141,7 +141,7 @@ def test_a_demo_that_is_ended_leaves_no_process(
         cwd=tmp_path,
         stderr=subprocess.PIPE,
     ) as demo:
-        until(lambda: bool(list(tmp_path.glob("txqueue-bench-*/node.log"))))
+        until(lambda: bool(list(tmp_path.glob("txqueue-bench-*/bench.log"))))
         demo.send_signal(how)
         _, said = demo.communicate(timeout=PATIENCE)
     assert demo.returncode == (-how if how is signal.SIGKILL else 130), said

@@ -121,6 +121,25 @@ async def test_cancelling_does_not_wait_for_a_silent_server(folder: Path, databa
     await eventually(lambda: len(running_reactor().getDelayedCalls()) == timers)
 
 
+async def test_after_a_statement_without_an_answer_the_next_connection_works(
+    folder: Path, database18: str
+) -> None:
+    """It gets the file descriptor of the one that was given up."""
+    real = socket_of(database18)
+    assert real is not None
+    own = folder / real.name
+    with Proxy(Address(real), Address(own)) as proxy:
+        dsn = redirected(database18, own)
+        given_up = await Connection(running_reactor(), NAME, patience=0.3).open(dsn)
+        proxy.swallow()
+        with pytest.raises(DatabaseUnavailable):
+            await given_up.query("select 1")
+        proxy.heal()
+        connection = await connected(dsn)
+        assert await connection.query("select 1") == [(1,)]
+        connection.close()
+
+
 async def test_a_server_that_takes_no_writes_is_left(database18: str) -> None:
     """It may be a standby by now: the connection is given up, so that the next finds another."""
     connection = await connected(database18)

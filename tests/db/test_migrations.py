@@ -175,13 +175,14 @@ def test_schemas_side_by_side_share_nothing(node: Master, dsn: str) -> None:
 
 
 def test_every_function_pins_its_search_path(node: Master) -> None:
-    """A caller's search path must not decide what a name means; these five name the schema."""
+    """A caller's search path must not decide what a name means; these name the schema."""
     loose = node.column(
         "select proname from pg_proc where pronamespace = 'txqueue'::regnamespace"
         " and not 'search_path=txqueue, pg_temp' = any (coalesce(proconfig, '{}')) order by 1"
     )
     assert loose == [
         "check_job",
+        "check_sealed",
         "current_lane",
         "lease_margin",
         "note_tenants",

@@ -108,3 +108,15 @@ def test_a_claim_that_commits_after_its_node_was_found_dead(node: Master, other:
     other.value("select owned from txqueue.heartbeat(%s, 0)", other.incarnation)
     assert other.take().ids == [job_id]
     assert other.job(job_id)["deaths"] == 0
+
+
+def test_a_claim_that_commits_after_its_node_began_anew(node: Master, other: Master) -> None:
+    """No node has its incarnation any more; its jobs are given back all the same."""
+    (job_id,) = node.enqueue({})
+    node.connection.autocommit = False
+    assert node.take().ids == [job_id]
+    other.register("node")
+    node.connection.commit()
+    other.value("select owned from txqueue.heartbeat(%s, 0)", other.incarnation)
+    assert other.take().ids == [job_id]
+    assert other.job(job_id)["deaths"] == 0

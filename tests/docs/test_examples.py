@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import psycopg2
 import pytest
+from cryptography.fernet import Fernet
 
 from tests.docs.markdown import ROOT, Block, blocks
 from tests.docs.session import PATIENCE, Session
@@ -127,6 +128,18 @@ def test_a_failed_job_is_run_again_and_deleted(migrated_database18: str) -> None
     left = run_sql(migrated_database18, 'select job_id, state, "group", payload from txqueue.job')
     assert failed < enqueued
     assert left == [(enqueued, "waiting", "g", {"order_id": 7})]
+
+
+def test_encrypted_work_runs(migrated_database18: str, tmp_path: Path) -> None:
+    """As the page says, and nothing of it is in the database."""
+    key = {"TXQUEUE_PAYLOAD_KEY": Fernet.generate_key().decode()}
+    page = HOWTO / "encrypt-payloads.md"
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18, **key}) as session:
+        session.follow(files(page))
+        session.start("node", "exec twistd -n --pidfile= txqueue --app charges --workers 1", READY)
+        session.follow([each for each in blocks(page) if each.action == ""])
+    [(row,)] = run_sql(migrated_database18, "select job::text from txqueue.job as job")
+    assert "4111 1111" not in row
 
 
 def test_the_handlers_run(migrated_database18: str, tmp_path: Path) -> None:

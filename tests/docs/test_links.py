@@ -6,6 +6,8 @@ from typing import Final
 import pytest
 
 from tests.docs.markdown import DOCUMENTS, ROOT, anchors, links
+from txqueue.torture.checker import INVARIANTS
+from txqueue.torture.scenario import known_scenarios
 
 FLOORS: Final = ("node", "worker", "client", "store", "wire")
 
@@ -37,3 +39,11 @@ def test_the_architecture_names_every_module() -> None:
     modules |= {path.stem for path in package.glob("*.py")}
     unnamed = [name for name in modules - {"__init__"} if f"**`{name}`**" not in text]
     assert not sorted(unnamed)
+
+
+def test_the_reliability_names_every_scenario_and_invariant() -> None:
+    """Whoever adds a fault says what must hold under it."""
+    text = (ROOT / "docs" / "explanation" / "reliability.md").read_text()
+    unnamed = [name for name in known_scenarios() if f"`{name}`" not in text]
+    unnamed += [name for name, _ in INVARIANTS if name != "fault" and f"| {name} |" not in text]
+    assert not unnamed

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -74,6 +76,8 @@ class Players:
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+        if not any(outcome.get("violations") for outcome in self.seen):
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def wanted(request: pytest.FixtureRequest, fixture: str) -> list[str]:
@@ -83,11 +87,11 @@ def wanted(request: pytest.FixtureRequest, fixture: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def scenes(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Players]:
+def scenes(request: pytest.FixtureRequest) -> Iterator[Players]:
     """Plays scenarios."""
-    folder = tmp_path_factory.mktemp("scenarios")
+    # Not one of pytest's folders: the servers run under another account, which any other session of
+    # pytest that starts meanwhile shuts out of them.
+    folder = Path(tempfile.mkdtemp(prefix="txqueue-scenarios-"))
     words = ["torture", *wanted(request, "scenes"), "--embedded", "--jobs", str(AT_ONCE)]
     main = "from txqueue.cli import main; main()"
     players = Players.started(folder, ["-c", main, *words, "--keep", str(folder)])

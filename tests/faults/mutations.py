@@ -92,7 +92,7 @@ MUTATIONS: Final = {
         "return True",
     ),
     "jobs of groups run on after the lease": _of(
-        "held_past_lease",
+        "group_past_lease",
         "I5",
         "txqueue/worker/lease.py",
         "elif self._end():",

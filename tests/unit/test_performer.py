@@ -8,7 +8,7 @@ import pytest
 from attrs import define
 from twisted.internet.defer import CancelledError, Deferred
 
-from tests.unit.performing import Desk, Handled, entry
+from tests.unit.performing import INCARNATION, Desk, Handled, entry
 from txqueue import Discard, Fail, Retry, RunningJob, Snooze, WorkItem
 from txqueue.store.transaction import Transaction
 
@@ -280,3 +280,33 @@ def test_stopping_cancels_what_runs_and_starts_nothing() -> None:
         desk.performer.stop()
         desk.turn()
     assert cancelled == [1]
+
+
+def test_no_job_of_a_burst_starts_once_the_lease_is_out() -> None:
+    """The process may have been stopped between two of them, for long."""
+    desk = Desk()
+    started: list[int] = []
+
+    def perform(_: object, job: RunningJob) -> None:
+        started.append(job.id)
+        if job.id == 9:
+            desk.performer.renew(0.0)
+
+    with desk.handler(perform):
+        desk.hand(5, *(Handled.entry(number) for number in range(1, 21)))
+        desk.turn()
+    assert started == list(range(1, 10))
+
+
+def test_what_a_former_run_was_assigned_does_not_start() -> None:
+    """Whether it came before or after the lease of the new one: it may run elsewhere by now."""
+    desk = Desk(capacity=1)
+    with desk.handler(lambda _, job: desk.wait(job)):
+        desk.hand(5, Handled.entry(1), Handled.entry(2, weight=3))
+        desk.turn()
+        desk.performer.renew(float("inf"), INCARNATION + 1)
+        desk.hand(6, Handled.entry(3))
+        desk.turn()
+        desk.end(1)
+        assert desk.running == {}
+    assert sorted(desk.finished) == [(5, 3, [], 1, 3), (5, 3, [1], 1, 1), (6, 3, [], 1, 1)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+
+from txqueue.processes import all_processes, command_of, stat_of
 
 __all__ = ["cpu_seconds"]
 
@@ -25,32 +26,18 @@ def cpu_seconds(group: int, backend: int) -> float | None:
     Returns:
         Seconds; None where the server is another host's or there is no ``/proc``.
     """
-    server = _stat(backend)
-    if server is None or "postgres" not in _name(backend):
+    stats = dict(_stats())
+    if backend not in stats or "postgres" not in command_of(backend):
         return None
-    postmaster = int(server[PARENT])
+    postmaster = int(stats[backend][PARENT])
     ticks = 0
-    for pid, stat in _all():
+    for pid, stat in stats.items():
         if int(stat[GROUP]) == group or postmaster in (pid, int(stat[PARENT])):
             ticks += sum(map(int, stat[TIMES]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _all() -> Iterator[tuple[int, list[str]]]:
-    for path in Path("/proc").glob("[0-9]*"):
-        stat = _stat(int(path.name))
-        if stat is not None:
-            yield int(path.name), stat
-
-
-def _name(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text()
-    return ""
-
-
-def _stat(pid: int) -> list[str] | None:
-    """Return the fields behind the name, which may have blanks in it."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return None
+def _stats() -> Iterator[tuple[int, list[str]]]:
+    for pid in all_processes():
+        with suppress(OSError):
+            yield pid, stat_of(pid)

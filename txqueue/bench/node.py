@@ -16,7 +16,7 @@ from txqueue.bench.ground import Ground
 from txqueue.bench.tally import FOLDER_VARIABLE
 from txqueue.errors import TxqueueError
 
-__all__ = ["NodeFailed", "RunningNode"]
+__all__ = ["NodeFailed", "RunningNode", "twistd"]
 
 START_LIMIT = 60.0
 STOP_LIMIT = 30.0
@@ -112,12 +112,8 @@ class RunningNode:
             raise self._failure(f"the node ended with status {self._process.returncode}")
 
     def _command(self) -> list[str]:
-        twistd = Path(sys.executable).with_name("twistd")
-        words = (
-            [str(twistd)] if twistd.exists() else [sys.executable, "-m", "twisted.scripts.twistd"]
-        )
-        node = ["txqueue", "--app", self._app, "--workers", str(self._workers)]
-        return [*words, "-n", "--pidfile=", *node, "--name", self._name]
+        node = ["--app", self._app, "--workers", str(self._workers), "--name", self._name]
+        return [*twistd(), *node]
 
     def _environment(self) -> dict[str, str]:
         """Return ours, without the user's settings of nodes, and with the DSN: argv is public."""
@@ -158,6 +154,13 @@ class RunningNode:
         lines = self._log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:]
         sys.stderr.write("".join(f"  node: {line}\n" for line in lines))
         return NodeFailed(what, "its last words are above")
+
+
+def twistd() -> list[str]:
+    """Return the beginning of a node's command line, for the Python that runs here."""
+    program = Path(sys.executable).with_name("twistd")
+    found = [str(program)] if program.exists() else ["-m", "twisted.scripts.twistd"]
+    return [sys.executable, *found, "-n", "--pidfile=", "txqueue"]
 
 
 def _spawn(

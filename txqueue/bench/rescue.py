@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from txqueue.bench.ground import Ground
@@ -15,6 +14,7 @@ from txqueue.bench.stages import Stages
 from txqueue.bench.tally import NOTES, noted
 from txqueue.bench.traffic import fill, publish
 from txqueue.bench.work import ENOUGH, Endless
+from txqueue.processes import children_of
 from txqueue.store.reading import Session
 
 __all__ = ["rescue"]
@@ -100,7 +100,7 @@ class _Trial:
     def _busy_worker(self, node: RunningNode) -> int:
         """Return the number of a worker process that runs some of the jobs."""
         noting = {int(path.name.partition(".")[0]) for path in self._ground.folder.glob(NOTES)}
-        return max(noting & _children_of(node.pid))
+        return max(noting.intersection(children_of(node.pid)))
 
     def _node(self, name: str, host: str) -> RunningNode:
         settings = {"TXQUEUE_HOST": host, "TXQUEUE_LEASE": f"{self._lease:g}"}
@@ -130,8 +130,3 @@ class _Trial:
             if time.monotonic() > deadline:
                 raise NodeFailed(f"jobs did not run within {PATIENCE:g} s", "see the nodes' logs")
             time.sleep(0.02)
-
-
-def _children_of(master: int) -> set[int]:
-    """Return the numbers of the processes that a master has started."""
-    return set(map(int, Path(f"/proc/{master}/task/{master}/children").read_text().split()))

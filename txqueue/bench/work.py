@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import define
-from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 
 from txqueue.bench.tally import FOLDER_VARIABLE, Tally
 from txqueue.work import WorkItem
@@ -50,9 +50,7 @@ class Endless(WorkItem):
         _tally.add(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
         enough = Path(os.environ[FOLDER_VARIABLE]) / ENOUGH
         while not enough.exists():
-            pause: Deferred[None] = Deferred()
-            running_reactor().callLater(LOOK, pause.callback, None)
-            await pause
+            await deferLater(running_reactor(), LOOK)
 
 
 @define

@@ -153,15 +153,17 @@ def _tables(outcomes: Sequence[Outcome]) -> Iterator[RenderableType]:
 
 
 def _row(outcome: Outcome) -> list[object]:
+    if outcome.skipped:
+        return [outcome.name, *["-"] * (len(COLUMNS) - 2), styled("skipped", "dim")]
     restart = outcome.restart_seconds
     count = len(outcome.violations)
     verdict = styled(_verdict(outcome), "bold red" if count else "green")
     return [
         outcome.name,
-        duration(outcome.seconds) if not outcome.skipped else "-",
+        duration(outcome.seconds),
         *map(amount, (outcome.events, outcome.enqueued, outcome.done, outcome.duplicates)),
         "-" if restart is None else duration(restart),
-        styled(_verdict(outcome), "dim") if outcome.skipped else verdict,
+        verdict,
     ]
 
 

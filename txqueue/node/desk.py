@@ -204,7 +204,12 @@ class Desk:
 
 
 def _number(text: str | None) -> int | None:
-    return numbers(text)[0] if text else None
+    if not text:
+        return None
+    found = numbers(text)
+    if len(found) != 1:
+        raise AdminRefused(f"{text[:100]!r} is not a number to go on after", "pass one number")
+    return found[0]
 
 
 def _after(rows: Sequence[Answer], after: str | None, key: str) -> Sequence[Answer]:

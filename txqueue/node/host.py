@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from txqueue.processes import STATE, stat_of
+
 __all__ = ["NO_HOST", "has_ended", "host_identity"]
 
 NO_HOST = ""
@@ -26,9 +28,10 @@ def has_ended(pid: int) -> bool:
     """Tell whether no such process of this host lives: none is there, or one that only its parent
     has not noticed yet."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+        # Not whether /proc shows it: it may hide what belongs to another account.
+        os.kill(pid, 0)
+        return stat_of(pid)[STATE] in ("Z", "X")
+    except ProcessLookupError:
         return True
     except OSError:
         return False
-    return stat.rpartition(")")[2].split()[0] in ("Z", "X")

@@ -32,7 +32,8 @@ class Registry(Periodic):
         load: Returns the node's load.
         report: Returns what else is to be said of the node: plain data.
         heard: Told what each heartbeat brought.
-        renewed: Called with the moment of the monotonic clock until which the lease now holds.
+        renewed: Called with the moment of the monotonic clock until which the lease now holds, and
+            the incarnation.
         lost: Called when the lease is lost: nothing it held may start.
         gained: Called when the node has a lease, again or for the first time.
         replaced: Called when another run has taken the name.
@@ -51,7 +52,7 @@ class Registry(Periodic):
         load: Callable[[], float],
         report: Callable[[], Mapping[str, Any]],
         heard: Callable[[Beat], None],
-        renewed: Callable[[float], None],
+        renewed: Callable[[float, int], None],
         lost: Callable[[], None],
         gained: Callable[[], None],
         replaced: Callable[[], None],
@@ -166,7 +167,7 @@ class Registry(Periodic):
     def _renewed(self, began: float) -> None:
         self._renewed_at = max(began, self._renewed_at)
         until = self._renewed_at + self.lease
-        self._is_renewed(until)
+        self._is_renewed(until, self.incarnation)
         self._stop_watching()
         if self.running:
             left = max(0.0, until - time.monotonic())

@@ -144,9 +144,9 @@ class Worker:
             jobs=chunk.text,
         )
 
-    def renew(self, until: float) -> None:
-        """Let it start jobs until a moment of the monotonic clock, which processes share."""
-        self._pipe.say(Lease, until=until)
+    def renew(self, until: float, incarnation: int) -> None:
+        """Let it start this run's jobs until a moment of the monotonic clock, which is shared."""
+        self._pipe.say(Lease, until=until, incarnation=incarnation)
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
         """Have it end a job that somebody cancelled."""

@@ -62,7 +62,7 @@ class WorkerPool(Service):
         self._respawns: list[Any] = []
         self._is_draining = False
         self._is_ending = False
-        self._until = float("-inf")
+        self._lease = float("-inf"), 0
         # A job that may kill its process, until a worker is free of others, and that worker.
         self._suspect: Chunk | None = None
         self._alone: Worker | None = None
@@ -172,11 +172,11 @@ class WorkerPool(Service):
             self.reports.give_back(self._suspect.assignment, died=False)
             self._suspect = None
 
-    def renew(self, until: float) -> None:
-        """Let the workers start jobs until a moment of the monotonic clock."""
-        self._until = until
+    def renew(self, until: float, incarnation: int) -> None:
+        """Let the workers start a run's jobs until a moment of the monotonic clock."""
+        self._lease = until, incarnation
         for worker in self._ready():
-            worker.renew(until)
+            worker.renew(*self._lease)
 
     def give_back(self) -> None:
         """Have the workers start nothing of what they hold, and give that back."""
@@ -279,7 +279,7 @@ class WorkerPool(Service):
         )
 
     def _configured(self, worker: Worker) -> None:
-        worker.renew(self._until)
+        worker.renew(*self._lease)
         self._room_made()
 
     def _not_configured(self, failure: Failure, worker: Worker) -> None:

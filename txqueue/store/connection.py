@@ -10,7 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from txpostgres import txpostgres
 
 from txqueue.errors import DatabaseUnavailable, Refused
-from txqueue.store.failures import translated, translation
+from txqueue.store.failures import demoted, translated, translation
 from txqueue.store.hosts import Attempt, attempts
 from txqueue.store.rest import Rest
 
@@ -167,7 +167,7 @@ class Connection:
             cursor = self._driver.cursor()
             await self._bounded(self._cancellable(cursor.execute(sql, parameters or None)))
         except Exception as error:
-            other = translation(error)
+            other = demoted(translation(error), self._driver.pollable())
             if isinstance(other, DatabaseUnavailable | CancelledError):
                 self._is_broken = True
             if other is error:

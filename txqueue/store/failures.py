@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg2
 from psycopg2 import errorcodes
@@ -17,7 +18,7 @@ from txqueue.errors import (
     SchemaMismatch,
 )
 
-__all__ = ["answered", "is_passing", "translated", "translation"]
+__all__ = ["answered", "demoted", "is_passing", "translated", "translation"]
 
 # Raised by the stored functions refuse() and refuse_full().
 _REFUSALS: dict[str | None, type[Refused]] = {"TXQ01": Refused, "TXQ02": QueueFull}
@@ -28,6 +29,12 @@ _BAD_INPUT = {
     errorcodes.NUMERIC_VALUE_OUT_OF_RANGE: "pass smaller numbers",
     errorcodes.DATETIME_FIELD_OVERFLOW: "pass a moment that PostgreSQL can store",
     errorcodes.INVALID_DATETIME_FORMAT: "pass moments in ISO 8601",
+}
+# It cannot work for want of something, and may soon.
+_EXHAUSTED = {
+    errorcodes.DISK_FULL,
+    errorcodes.OUT_OF_MEMORY,
+    errorcodes.TOO_MANY_CONNECTIONS,
 }
 _NO_SCHEMA = {
     errorcodes.UNDEFINED_TABLE,
@@ -62,12 +69,6 @@ def _of_the_server(error: psycopg2.Error) -> BaseException:
         return ConfigurationError(
             "the DSN is not valid", "give a libpq URI or keyword string (--dsn, TXQUEUE_DSN)"
         )
-    if code == errorcodes.READ_ONLY_SQL_TRANSACTION:
-        # Once the primary, now a standby: the connection is given up, the next may find another.
-        return DatabaseUnavailable(
-            f"the server takes no writes: {_primary(error)}",
-            "is it a standby? name all hosts in the DSN, with target_session_attrs=read-write",
-        )
     return _unavailable(error) if _is_lost(error) else error
 
 
@@ -79,6 +80,7 @@ def _is_lost(error: psycopg2.Error) -> bool:
         error.pgcode is None
         or error.pgcode[:2] == "08"
         or error.pgcode[:3] in ("57P", "28P", "3D0")
+        or error.pgcode in _EXHAUSTED
     )
 
 
@@ -88,8 +90,28 @@ def is_passing(error: BaseException) -> bool:
         return True
     if not isinstance(error, psycopg2.Error):
         return False
+    is_read_only = error.pgcode == errorcodes.READ_ONLY_SQL_TRANSACTION
     is_too_large = (error.pgcode or "").startswith(errorcodes.CLASS_PROGRAM_LIMIT_EXCEEDED)
-    return isinstance(error, psycopg2.OperationalError) and not is_too_large
+    return is_read_only or (isinstance(error, psycopg2.OperationalError) and not is_too_large)
+
+
+def demoted(error: BaseException, driver: Any) -> BaseException:
+    """Return what to raise if a statement failed because its server is a primary no more.
+
+    Args:
+        error: What the statement failed with; comes back as it is for any other reason, such as a
+            transaction that was to be read-only.
+        driver: The connection, to which the server reports what it is.
+    """
+    if not isinstance(error, psycopg2.errors.ReadOnlySqlTransaction):
+        return error
+    signs = ("in_hot_standby", "default_transaction_read_only")
+    if not any(driver.get_parameter_status(sign) == "on" for sign in signs):
+        return error
+    return DatabaseUnavailable(
+        f"the server takes no writes: {_primary(error)}",
+        "is it a standby? name all hosts in the DSN, with target_session_attrs=read-write",
+    )
 
 
 def _primary(error: psycopg2.Error) -> str:
@@ -97,8 +119,14 @@ def _primary(error: psycopg2.Error) -> str:
     return error.diag.message_primary or type(error).__name__
 
 
+def _said(error: BaseException) -> str:
+    if isinstance(error, psycopg2.Error) and error.pgcode is not None:
+        return _primary(error)
+    return str(error)
+
+
 def _unavailable(error: BaseException) -> DatabaseUnavailable:
-    said = " ".join(str(error).split()) or type(error).__name__
+    said = " ".join(_said(error).split()) or type(error).__name__
     return DatabaseUnavailable(
         f"the database does not answer: {said[:300]}",
         "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs",

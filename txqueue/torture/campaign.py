@@ -18,8 +18,8 @@ from txqueue.errors import Refused
 from txqueue.store.hosts import socket_of
 from txqueue.store.reading import Session
 from txqueue.torture.checker import Violation
+from txqueue.torture.leash import Leash
 from txqueue.torture.needs import UNIX_SOCKET, lacking
-from txqueue.torture.processes import Leash
 from txqueue.torture.scenario import Outcome, Scenario, run
 
 __all__ = ["EmbeddedPlaces", "OwnSchemas", "Place", "Places", "carry_out"]

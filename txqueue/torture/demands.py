@@ -5,7 +5,7 @@ from __future__ import annotations
 from txqueue.torture.figures import duplicates
 from txqueue.torture.ground import Ground
 
-__all__ = ["await_load", "ended_jobs", "no_duplicates", "nothing_spent"]
+__all__ = ["ended_jobs", "no_duplicates", "nothing_spent"]
 
 
 def no_duplicates(ground: Ground) -> None:
@@ -24,8 +24,3 @@ def ended_jobs(ground: Ground) -> int:
     """Return how many jobs are done now."""
     table = f"{ground.schema}.job"
     return int(ground.database.value(f"select count(*) from {table} where state = 'done'"))
-
-
-def await_load(ground: Ground, jobs: int = 10) -> None:
-    """Wait until the clients' jobs are being done: only then a fault means something."""
-    ground.wait(lambda: ended_jobs(ground) >= jobs, f"{jobs} jobs are done")

@@ -6,8 +6,8 @@ import os
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
+from txqueue.processes import STATE, stat_of
 from txqueue.torture.node import until
 
 __all__ = ["frozen", "is_stopped"]
@@ -34,8 +34,7 @@ def frozen(pids: Iterable[int]) -> Iterator[list[int]]:
 def is_stopped(pid: int) -> bool:
     """Tell whether a process stands still by a signal."""
     with suppress(OSError):
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return state in ("T", "t")
+        return stat_of(pid)[STATE] in ("T", "t")
     return False
 
 

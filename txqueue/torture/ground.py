@@ -14,8 +14,8 @@ from attrs import define, field
 
 from txqueue.torture.database import Database
 from txqueue.torture.history import SUFFIX, History, lines_of, read_history
+from txqueue.torture.leash import Leash
 from txqueue.torture.node import TortureClient, TortureNode, free_port, until
-from txqueue.torture.processes import Leash
 from txqueue.torture.recorder import DSN_VARIABLE, FOLDER_VARIABLE, NODE_VARIABLE, Recorder
 
 __all__ = ["FaultInProgress", "Ground", "ScenarioFailed"]
@@ -264,7 +264,8 @@ class Ground:
         """
         before = self._begun()
         # To read all records takes a while, which the load should have.
-        self.wait(lambda: self._begun() >= before + runs, f"{runs} runs begin", within, READ_EVERY)
+        most = within * max(1.0, self.scale)
+        self.wait(lambda: self._begun() >= before + runs, f"{runs} runs begin", most, READ_EVERY)
 
     def _begun(self) -> int:
         return sum(

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from txqueue.bench.node import twistd
 from txqueue.errors import TxqueueError
+from txqueue.processes import children_of, command_of, descendants_of
 from txqueue.store.reading import Session
 from txqueue.torture.history import lines_of
-from txqueue.torture.processes import Leash, children_of, command_of, descendants_of
+from txqueue.torture.leash import Leash
 
 __all__ = ["ProcessFailed", "TortureClient", "TortureNode", "free_port", "until"]
 
@@ -65,8 +67,7 @@ class TortureNode:
         self._session = session
         self._log = folder / "log"
         self._is_stopped = False
-        command = [*_twistd(), "-n", "--pidfile=", "txqueue", *options]
-        self._process = leash.start(command, environment, folder, self._log)
+        self._process = leash.start([*twistd(), *options], environment, folder, self._log)
 
     @property
     def pid(self) -> int:
@@ -253,10 +254,3 @@ def free_port() -> int:
         trial.bind(("127.0.0.1", 0))
         port: int = trial.getsockname()[1]
         return port
-
-
-def _twistd() -> list[str]:
-    program = Path(sys.executable).with_name("twistd")
-    if program.exists():
-        return [sys.executable, str(program)]
-    return [sys.executable, "-m", "twisted.scripts.twistd"]

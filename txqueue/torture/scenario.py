@@ -122,7 +122,14 @@ def run(
     ground = Ground(folder, schema, scale)
     try:
         broken = _act(chosen, ground, dsn)
-        return _outcome(chosen, ground, time.monotonic() - began, broken)
+        seconds = round(time.monotonic() - began, 1)
+        try:
+            return _outcome(chosen, ground, seconds, broken)
+        except (ScenarioFailed, TxqueueError):
+            # Whatever broke the scenario has taken its database along.
+            if not broken:
+                raise
+            return Outcome(chosen.name, seconds, violations=tuple(broken))
     finally:
         ground.close()
 
@@ -144,7 +151,7 @@ def _outcome(chosen: Scenario, ground: Ground, seconds: float, broken: list[Viol
     failures = [Violation("expected", text) for text in ground.failures]
     return Outcome(
         name=chosen.name,
-        seconds=round(seconds, 1),
+        seconds=seconds,
         **figures_of(history),
         events=ground.figures.pop("lines"),
         figures=ground.figures,

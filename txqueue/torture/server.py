@@ -7,6 +7,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,11 +18,20 @@ from urllib.parse import quote
 
 from txqueue.embedded import EmbeddedServer
 from txqueue.errors import EmbeddedUnavailable
+from txqueue.processes import children_of, is_alive
 from txqueue.store.reading import Session
-from txqueue.torture.processes import children_of, is_alive
 from txqueue.torture.proxy import Address
 
-__all__ = ["Server", "dsn_of", "pgbouncer", "rejoin", "small_disk", "standby_of", "synchronise"]
+__all__ = [
+    "Server",
+    "dsn_of",
+    "pgbouncer",
+    "rejoin",
+    "short_folder",
+    "small_disk",
+    "standby_of",
+    "synchronise",
+]
 
 # Killing a process loses nothing of what the kernel has, so that fsync is spared.
 SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
@@ -208,6 +218,15 @@ def pgbouncer(server: Server, folder: Path, mode: str, size: int = 10) -> Iterat
     finally:
         process.terminate()
         process.wait(PATIENCE)
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """Make a folder for servers: its name is short, and their account may go in and out."""
+    with tempfile.TemporaryDirectory(prefix="txqueue-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
 
 
 @contextmanager

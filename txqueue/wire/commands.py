@@ -55,10 +55,11 @@ class Perform(amp.Command):
 class Lease(amp.Command):
     """Master to worker: start jobs only until a moment of the monotonic clock.
 
-    A master that is stopped or stuck cannot say that its lease is out: its workers must know.
+    A master that is stopped or stuck cannot say that its lease is out: its workers must know. What
+    was assigned to a former run of the node is not this lease's, and must not start at all.
     """
 
-    arguments = [(b"until", amp.Float())]
+    arguments = [(b"until", amp.Float()), (b"incarnation", amp.Integer())]
     response = []
     requiresAnswer = False
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from twisted.internet.abstract import FileDescriptor
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import connectionDone
 from twisted.protocols.amp import COMMAND, UNKNOWN_ERROR_CODE, AmpBox, RemoteAmpError
@@ -68,10 +69,11 @@ class GuardedPipe(Pipe):
         if self.is_closed:
             self.close()
         else:
+            self._read_at_a_time(STRANGER_BOX)
             self._wait(INTRODUCTION)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Wait no more, and be gone at once: many of these in circles would wait for the collector."""
+        """Wait no more, and be gone at once: in circles, many would wait for the collector."""
         self.is_closed = True
         self._stop_waiting()
         super().connectionLost(reason)
@@ -82,6 +84,7 @@ class GuardedPipe(Pipe):
         """From now on the other end is known and may say anything."""
         self.is_known = True
         self._MAX_VALUE_LENGTH = Pipe._MAX_VALUE_LENGTH
+        self._read_at_a_time(FileDescriptor.bufferSize)
         _cancel(self._deadline)
 
     def drop(self, why: str) -> None:
@@ -191,6 +194,11 @@ class GuardedPipe(Pipe):
             self._take(self._held.popleft())
         if not self._is_busy and not self.is_closed:
             self._read_on(True)
+
+    def _read_at_a_time(self, most: int) -> None:
+        """Have the socket be read so many bytes at a time; under TLS it is another's transport."""
+        socket: Any = getattr(self.transport, "transport", self.transport)
+        socket.bufferSize = most
 
     def _read_on(self, is_reading: bool) -> None:
         self._is_paused = not is_reading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter, deque
+from collections import Counter
 from typing import Any, Protocol, cast
 
 from attrs import evolve
@@ -20,6 +20,7 @@ from txqueue.payload import decode
 from txqueue.retry import Retry
 from txqueue.verdict import EXPIRED, LEASE_OUT, Verdict, judge, judge_cancelled
 from txqueue.work import Runtime, WorkItem, find_work_type
+from txqueue.worker.backlog import Backlog
 from txqueue.worker.chunk import Unreadable, read_chunk
 from txqueue.worker.running import Batch, OpenTransaction, Run, RunningJob
 from txqueue.worker.runtimes import Kind, kind_of
@@ -72,7 +73,7 @@ class Performer:
         self._capacity = capacity
         self._report = report
         self._open_transaction = open_transaction
-        self._waiting: deque[tuple[Batch, list[Any]]] = deque()
+        self._waiting = Backlog()
         self._running: dict[RunningJob, Run] = {}
         self._running_weight = 0
         self._kinds: dict[str, Kind] = {}
@@ -83,6 +84,7 @@ class Performer:
         self._is_scheduled = False
         self._burst = 1
         self._lease_until = float("inf")
+        self._incarnation = 0
         self._beat = LoopingCall(self._report_running)
         self._beat.clock = reactor
 
@@ -103,14 +105,25 @@ class Performer:
         batch = Batch(token, lane, asked_at)
         is_idle = not self._waiting and not self._is_scheduled
         self._waiting.extend((batch, entry) for entry in read_chunk(text))
+        if token.incarnation < self._incarnation:
+            self._forget_former()
         if is_idle and self._may_start():
             self._begin_some()
         self._schedule()
 
-    def renew(self, until: float) -> None:
-        """Start jobs only until a moment of the monotonic clock, unless this is called again."""
+    def renew(self, until: float, incarnation: int = 0) -> None:
+        """Start jobs of a run only until a moment of the monotonic clock, unless called again."""
         self._lease_until = until
+        if incarnation > self._incarnation:
+            self._incarnation = incarnation
+            self._forget_former()
         self._schedule()
+
+    def _forget_former(self) -> None:
+        """Drop what was assigned to a former run of the node: others may run it by now."""
+        for batch, entry in self._waiting.take_former(self._incarnation):
+            batch.let_go(entry[3])
+            self._touched[batch.token.assignment] = batch
 
     def give_up_waiting(self, most: int | None = None) -> tuple[dict[int, list[int]], int]:
         """Start nothing of what was taken, or not the last of it: up to a weight, or one job more.
@@ -118,22 +131,14 @@ class Performer:
         Returns:
             The numbers of what is given up by assignment, and its weight.
         """
-        unstarted: dict[int, list[int]] = {}
-        weight = 0
-        waiting = self._waiting
-        while waiting and (most is None or weight < most):
-            batch, entry = waiting.pop()
-            unstarted.setdefault(batch.token.assignment, []).append(entry[0])
-            weight += entry[3]
-        return {assignment: ids[::-1] for assignment, ids in unstarted.items()}, weight
+        return self._waiting.give_up(most)
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
         """End a job that somebody cancelled: it never starts, or is interrupted if it can be."""
-        for batch, entry in self._waiting:
-            if entry[0] == job_id and batch.token.assignment == assignment:
-                self._waiting.remove((batch, entry))
-                self._drop(batch, entry, who)
-                return
+        waiting = self._waiting.take(assignment, job_id)
+        if waiting is not None:
+            self._drop(*waiting, who)
+            return
         for job, running in list(self._running.items()):
             if job.id == job_id and job.token.assignment == assignment and not job.is_cancelled:
                 job.cancelled_by = who
@@ -186,6 +191,9 @@ class Performer:
             batch, entry = waiting.popleft()
             self._begin(batch, entry)
             if self._running_weight and waiting and not self._has_room(waiting[0][1][3]):
+                break
+            # Whoever was stopped between two jobs may have lost the lease meanwhile.
+            if time.monotonic() >= self._lease_until:
                 break
 
     def _may_start(self) -> bool:
@@ -266,8 +274,7 @@ class Performer:
         batch = job.batch
         if not job.is_completed:
             batch.done.append(job.id)
-        batch.jobs += 1
-        batch.weight += job.weight
+        batch.let_go(job.weight)
         self._touched[batch.token.assignment] = batch
 
     def _keep_result(self, job: RunningJob, kind: Kind, value: Any) -> None:

@@ -28,7 +28,7 @@ class Batch:
         asked_at: When they were asked for, by the monotonic clock.
         lane: Where the database keeps them.
         done: Numbers of jobs that returned nothing.
-        jobs: How many jobs are done, those that completed themselves included.
+        jobs: How many jobs are held no more: done, completed by themselves, or dropped.
         weight: Their weight.
     """
 
@@ -45,6 +45,11 @@ class Batch:
         self.done: list[int] = []
         self.jobs = 0
         self.weight = 0
+
+    def let_go(self, weight: int) -> None:
+        """Note that a job of a weight is held no more."""
+        self.jobs += 1
+        self.weight += weight
 
 
 class RunningJob:

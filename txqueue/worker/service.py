@@ -122,8 +122,8 @@ class WorkerProcess:
         self._configured.perform(Token(incarnation, assignment), lane, jobs, asked_at)
         return {}
 
-    def _lease(self, until: float) -> dict[str, Any]:
-        self._configured.renew(until)
+    def _lease(self, until: float, incarnation: int) -> dict[str, Any]:
+        self._configured.renew(until, incarnation)
         assert self._lease_watch is not None
         self._lease_watch.renew(until)
         return {}

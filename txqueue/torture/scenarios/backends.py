@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from txqueue.torture.demands import await_load, ended_jobs, no_duplicates
+from txqueue.torture.demands import ended_jobs, no_duplicates
 from txqueue.torture.ground import Ground
 from txqueue.torture.node import until
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
-from txqueue.torture.server import Server
+from txqueue.torture.server import Server, short_folder
 
 __all__ = ["backend_killed", "postmaster_killed"]
 
@@ -26,13 +26,13 @@ _TERMINATE = """
 def backend_killed(ground: Ground) -> None:
     """Terminate; whoever was connected connects anew, and nothing runs twice."""
     # Elsewhere there may be other people's backends of txqueue.
-    ground.use(ground.enter(Server(ground.folder / "pg")).dsn)
+    ground.use(ground.enter(Server(ground.enter(short_folder()) / "pg")).dsn)
     nodes = [ground.start_node("n1"), ground.start_node("n2")]
     for node in nodes:
         node.wait_up()
     ground.start_client(rate=20, kinds=MIXED)
     ground.start_client(rate=20, kinds=MIXED, node=nodes[0])
-    await_load(ground)
+    ground.flow(10)
     killed = 0
     for _ in range(int(ROUNDS * ground.scale)):
         ground.rest(1.0)
@@ -48,14 +48,14 @@ def backend_killed(ground: Ground) -> None:
 @scenario("postmaster_killed", "the server is killed and started again, twice", own_server=True)
 def postmaster_killed(ground: Ground) -> None:
     """Kill PostgreSQL as a whole; it comes back with the same data, and the work goes on."""
-    server = ground.enter(Server(ground.folder / "pg"))
+    server = ground.enter(Server(ground.enter(short_folder()) / "pg"))
     ground.use(server.dsn)
     nodes = [ground.start_node("n1"), ground.start_node("n2")]
     for node in nodes:
         node.wait_up()
     ground.start_client(rate=20, kinds=MIXED)
     ground.start_client(rate=10, kinds=MIXED, node=nodes[0])
-    await_load(ground)
+    ground.flow(10)
     for _ in range(int(2 * ground.scale)):
         ground.rest(2.0)
         with ground.fault("database down") as fault:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from collections import Counter
 from collections.abc import Callable
 
@@ -18,7 +19,7 @@ from txqueue.torture.scenarios.calm import MIXED
 __all__ = ["process_chaos"]
 
 NAMES = ("n1", "n2", "n3")
-STEPS = 8
+STEPS = 6
 DEATHS = 5
 
 
@@ -41,6 +42,7 @@ class _Chaos:
             self._kill_worker,
             self._kill_master,
             self._freeze,
+            self._kill_while_draining,
             self._restart,
         ]
         act = random.choice(acts)
@@ -60,6 +62,17 @@ class _Chaos:
             node.kill_master()
             fault.evidence = f"{node.pid}, the master of {node.name}, is gone"
         self.ground.rest(random.uniform(0, 2 * self.ground.lease))
+        self.start(node.name)
+
+    def _kill_while_draining(self, node: TortureNode) -> None:
+        """A supervisor lost patience with a node that waits for its jobs."""
+        with self.ground.fault("kill while draining", nodes=[node], snapshot=False) as fault:
+            node.signal(signal.SIGTERM)
+            self.ground.rest(random.uniform(0, 0.3))
+            fault.pids = {node.pid, *node.worker_pids()}
+            how = "was killed as it drained" if node.is_running else "had drained before"
+            node.kill_master()
+            fault.evidence = f"{node.name} {how}"
         self.start(node.name)
 
     def _freeze(self, node: TortureNode) -> None:

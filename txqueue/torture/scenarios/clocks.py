@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from txqueue.torture.demands import await_load, ended_jobs, no_duplicates
+from txqueue.torture.demands import ended_jobs, no_duplicates
 from txqueue.torture.ground import Ground
 from txqueue.torture.needs import FAKETIME
 from txqueue.torture.scenario import scenario
@@ -59,7 +59,7 @@ def clocks_wrong(ground: Ground) -> None:
     with ground.fault("clocks wrong") as fault:
         ground.start_client(rate=15, kinds=LOAD, env=fast.environment)
         ground.start_client(rate=15, kinds=LOAD, env=slow.environment, node=nodes[0])
-        await_load(ground)
+        ground.flow(10)
         ground.rest(5 * ground.scale)
         shown = {node.log[:19] for node in nodes}
         fault.evidence = f"logs begin at {', '.join(sorted(shown))}"
@@ -77,7 +77,7 @@ def clocks_stepped(ground: Ground) -> None:
         node.wait_up()
     ground.start_client(rate=15, kinds=LOAD)
     ground.start_client(rate=15, kinds=LOAD, node=nodes[0])
-    await_load(ground)
+    ground.flow(10)
     incarnations = _incarnations(ground)
     for offset in STEPS * int(ground.scale):
         before = ended_jobs(ground)

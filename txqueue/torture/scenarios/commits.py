@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from txqueue.torture.demands import await_load, no_duplicates
+from txqueue.torture.demands import no_duplicates
 from txqueue.torture.ground import Ground
 from txqueue.torture.proxy import Cut, Proxy
 from txqueue.torture.roads import proxied
@@ -78,7 +78,7 @@ def commit_cut_node(ground: Ground) -> None:
 
 def _cut(ground: Ground, *proxies: Proxy, matches: Callable[[str], bool], every: int) -> None:
     """Cut for a while before the server hears of it, and for a while just after it has done it."""
-    await_load(ground)
+    ground.flow(10)
     for is_after in (False, True) * int(ground.scale):
         side = "after" if is_after else "before"
         with ground.fault(f"cut {side} commit") as fault:

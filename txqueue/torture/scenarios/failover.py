@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from txqueue.torture.demands import await_load, ended_jobs, no_duplicates
+from txqueue.torture.demands import ended_jobs, no_duplicates
 from txqueue.torture.ground import Ground
 from txqueue.torture.node import until
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
-from txqueue.torture.server import Server, dsn_of, rejoin, standby_of, synchronise
+from txqueue.torture.server import Server, dsn_of, rejoin, short_folder, standby_of, synchronise
 
 __all__ = ["failover", "switchover"]
 
@@ -24,7 +24,7 @@ _PROMOTE = "select pg_promote()"
 def failover(ground: Ground) -> None:
     """Kill and promote; what was acknowledged is there, and nodes go over by themselves."""
     primary, standby = _pair(ground)
-    await_load(ground)
+    ground.flow(10)
     with ground.fault("database down") as fault:
         fault.evidence = f"killed primary {primary.kill()}, promoted {standby.postmaster}"
         ground.rest(1.0)
@@ -43,7 +43,7 @@ def failover(ground: Ground) -> None:
 def switchover(ground: Ground) -> None:
     """Nobody is disconnected: who finds that the server takes no writes looks for another."""
     primary, standby = _pair(ground)
-    await_load(ground)
+    ground.flow(10)
     with ground.fault("database read-only") as fault:
         with primary.session() as session:
             for statement in _READ_ONLY:
@@ -58,8 +58,9 @@ def switchover(ground: Ground) -> None:
 
 def _pair(ground: Ground) -> tuple[Server, Server]:
     """Start a primary with a synchronous standby, two nodes and a client that know both."""
-    primary = ground.enter(Server(ground.folder / "a"))
-    standby = ground.enter(standby_of(primary, ground.folder / "b"))
+    folder = ground.enter(short_folder())
+    primary = ground.enter(Server(folder / "a"))
+    standby = ground.enter(standby_of(primary, folder / "b"))
     synchronise(primary)
     ground.use(dsn_of(primary.address, standby.address, attributes="read-write"))
     nodes = [ground.start_node("n1"), ground.start_node("n2")]

@@ -1,49 +1,59 @@
-"""A worker whose node has lost its lease while jobs wait in it for room."""
+"""A worker whose node has lost its lease: what it must not start, and what it must end."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from txqueue.torture.freezing import frozen
 from txqueue.torture.ground import Ground
 from txqueue.torture.scenario import scenario
 
-__all__ = ["held_past_lease"]
+__all__ = ["group_past_lease", "held_past_lease"]
 
 LEASE = 2.0
 CAPACITY = 4
 # Quick ones, so that much is handed ahead; then as many as fill the worker; and those that wait.
-BACKLOG = (
-    *["noop"] * 200,
-    "lingering_group:n1",
-    *["lingering:n1"] * (CAPACITY - 1),
-    *["noop"] * 60,
-)
+HELD = (*["noop"] * 200, *["lingering:n1"] * CAPACITY, *["noop"] * 60)
+GROUPED = (*["lingering_group:n1"], *["noop"] * 9)
 
 
 @scenario("held_past_lease", "a master is stopped while jobs wait in its worker for room")
 def held_past_lease(ground: Ground) -> None:
-    """They run elsewhere; when there is room at last, the worker starts none of them.
+    """They run elsewhere; when there is room at last, the worker starts none of them."""
+    waited = _stop_master(ground, HELD, CAPACITY)
+    ground.figure("waited", waited)
+    ground.drain()
 
-    The job of a group that it runs it ends itself, before that runs elsewhere.
-    """
+
+@scenario("group_past_lease", "a master is stopped while its worker runs a job of a group")
+def group_past_lease(ground: Ground) -> None:
+    """The worker ends it with the lease, before it runs elsewhere."""
+    _stop_master(ground, GROUPED, 1)
+    ground.drain()
+    ends = [run.how for run in ground.history().runs if run.group and run.node == "n1"]
+    ground.expect(ends == ["cancelled"], f"the worker ends the job itself, but {ends}")
+
+
+def _stop_master(ground: Ground, backlog: Sequence[str], lingering: int) -> int:
+    """Stop it until all is done elsewhere and its worker is idle; returns what waited in that."""
     ground.lease = LEASE
     # It takes nothing before there is something to take over.
     ground.start_node("n2").wait_up()
     ground.database.rows(f"select {ground.schema}.drain_node('n2', 'torture')")
-    ground.start_client(rate=400, kinds=BACKLOG, count=len(BACKLOG)).wait()
+    ground.start_client(rate=400, kinds=backlog, count=len(backlog)).wait()
     node = ground.start_node("n1", workers=1, capacity=CAPACITY).wait_up()
-    ground.wait(lambda: len(_lingering(ground)) == CAPACITY, "the worker is full")
+    ground.wait(lambda: len(_lingering(ground)) == lingering, "the worker is full")
     with ground.fault("stop master", nodes=[node], frozen=True, snapshot=False) as fault:
         fault.pids = {node.pid}
         with frozen([node.pid]) as still:
-            waiting = len(ground.database.held_by(["n1"])) - CAPACITY
+            held = len(ground.database.held_by(["n1"]))
             ground.database.rows(f"select {ground.schema}.undrain_node('n2', 'torture')")
-            ground.wait(lambda: not ground.database.live_jobs(), "all is done elsewhere")
+            ground.wait(lambda: not ground.database.live_jobs(), "all is done elsewhere", 60.0)
             ground.wait(lambda: not _lingering(ground), "there is room in the worker")
             ground.rest(0.5)
-        if still and waiting > 0:
-            fault.evidence = f"{still} stood still, {waiting} jobs waited in its worker"
-    ground.figure("waited", waiting)
-    ground.drain()
+        if still and (held > lingering or lingering < CAPACITY):
+            fault.evidence = f"{still} stood still and held {held} jobs, {lingering} of them begun"
+    return held - lingering
 
 
 def _lingering(ground: Ground) -> list[int]:

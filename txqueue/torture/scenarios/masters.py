@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
+from txqueue.processes import is_alive
 from txqueue.torture import sabotage
 from txqueue.torture.figures import restarts
 from txqueue.torture.ground import Ground
 from txqueue.torture.history import lines_of
 from txqueue.torture.node import TortureNode, until
-from txqueue.torture.processes import is_alive
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
 
@@ -44,10 +44,11 @@ def _kill_masters(ground: Ground, hosts: list[str]) -> None:
     nodes = [_start(ground, number, host) for number, host in enumerate(hosts)]
     for node in nodes:
         node.wait_up()
-    ground.start_client(rate=30, kinds=(*MIXED, "slow:1", "slow:1"))
+    ground.start_client(rate=30, kinds=(*MIXED, "slow:3", "slow:3"))
     for number in range(int(ground.scale)):
         ground.flow(40)
         which = number % len(nodes)
+        ground.wait(lambda node=nodes[which]: _running_on(ground, node) > 1, "has work", every=0.3)
         _kill_master(ground, nodes[which])
         ground.rest(ground.lease + MARGIN)
         nodes[which] = _start(ground, which, hosts[which]).wait_up()
@@ -118,6 +119,10 @@ def _see_it_die(ground: Ground, node: TortureNode, kind: str) -> None:
 def _in_its_hands(ground: Ground) -> set[int]:
     lines = [line for line in lines_of(ground.folder) if line["what"] == sabotage.WHAT]
     return {job_id for line in lines for job_id in line["job_ids"]}
+
+
+def _running_on(ground: Ground, node: TortureNode) -> int:
+    return sum(run.node == node.name and run.ended is None for run in ground.history().runs)
 
 
 def _started_on(ground: Ground, node: TortureNode) -> set[int]:

@@ -6,20 +6,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from txqueue.torture.demands import await_load, ended_jobs, no_duplicates
+from txqueue.torture.demands import ended_jobs, no_duplicates
 from txqueue.torture.ground import Ground
 from txqueue.torture.node import until
 from txqueue.torture.proxy import Address, Proxy
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
-from txqueue.torture.server import Server, dsn_of, small_disk
+from txqueue.torture.server import Server, dsn_of, short_folder, small_disk
 
 __all__ = ["database_down", "disk_full"]
 
 NODES = 4
 DOWN = 8.0
 # Attempts to connect, of a node and a second: over the whole outage, and in its worst second.
-MOST_RATE, MOST_AT_ONCE = 2.0, 8
+MOST_RATE, MOST_AT_ONCE = 2.0, 10
 MEGABYTES = 110
 _FULL = "No space left on device"
 _SMALL = {"max_wal_size": "32MB", "min_wal_size": "32MB", "shared_buffers": "16MB"}
@@ -28,7 +28,7 @@ _SMALL = {"max_wal_size": "32MB", "min_wal_size": "32MB", "shared_buffers": "16M
 @scenario("database_down", "database away for long, with many nodes on it", own_server=True)
 def database_down(ground: Ground) -> None:
     """Stop and start it: few attempts to connect meanwhile, no storm afterwards."""
-    server = ground.enter(Server(ground.folder / "pg"))
+    server = ground.enter(Server(ground.enter(short_folder()) / "pg"))
     ground.use(server.dsn)
     proxies = [_door(ground, server, f"n{number}") for number in range(1, NODES + 1)]
     nodes = [
@@ -38,7 +38,7 @@ def database_down(ground: Ground) -> None:
     for node in nodes:
         node.wait_up()
     ground.start_client(rate=20, kinds=MIXED)
-    await_load(ground)
+    ground.flow(10)
     with ground.fault("database down") as fault:
         began = time.monotonic()
         server.stop()
@@ -57,7 +57,7 @@ def database_down(ground: Ground) -> None:
 )
 def disk_full(ground: Ground) -> None:
     """Fill it: what was acknowledged is there, and the work goes on once there is room."""
-    disk = ground.enter(small_disk(ground.folder / "disk", MEGABYTES))
+    disk = ground.enter(small_disk(ground.enter(short_folder()) / "disk", MEGABYTES))
     server = ground.enter(Server(disk / "pg", _SMALL))
     ground.use(server.dsn)
     nodes = [ground.start_node("n1"), ground.start_node("n2")]
@@ -65,7 +65,7 @@ def disk_full(ground: Ground) -> None:
         node.wait_up()
     ground.start_client(rate=20, kinds=MIXED)
     ground.start_client(rate=10, kinds=MIXED, node=nodes[0])
-    await_load(ground)
+    ground.flow(10)
     ballast = disk / "ballast"
     with ground.fault("database down") as fault:
         _fill(ballast)

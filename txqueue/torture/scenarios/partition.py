@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from txqueue.torture.demands import await_load, ended_jobs, no_duplicates
+from txqueue.torture.demands import ended_jobs, no_duplicates
 from txqueue.torture.ground import Ground
 from txqueue.torture.node import TortureNode, free_port, until
 from txqueue.torture.proxy import Address, Direction, Proxy
@@ -39,13 +41,7 @@ _DETOUR = """
 )
 def node_cut_linked(ground: Ground) -> None:
     """Its peers vouch for it: it keeps its jobs, and nothing runs twice."""
-    proxy, cut = _cut_node(ground, listen=True)
-    with ground.fault("node cut", nodes=[cut]) as fault:
-        proxy.hold()
-        ground.rest(LEASES * ground.lease * ground.scale)
-        proxy.heal()
-        fault.evidence = f"{proxy.counts['held']} packets held" if proxy.counts["held"] else ""
-    _expect_back(ground, cut)
+    _hold_all(ground, *_cut_node(ground, listen=True))
     ground.drain()
     no_duplicates(ground)
 
@@ -57,13 +53,7 @@ def node_cut_linked(ground: Ground) -> None:
 )
 def node_cut_alone(ground: Ground) -> None:
     """Others take its jobs; those in groups it has ended itself by then, so that none overlap."""
-    proxy, cut = _cut_node(ground, listen=False)
-    with ground.fault("node cut", nodes=[cut]) as fault:
-        proxy.hold()
-        ground.rest(LEASES * ground.lease * ground.scale)
-        proxy.heal()
-        fault.evidence = f"{proxy.counts['held']} packets held" if proxy.counts["held"] else ""
-    _expect_back(ground, cut)
+    _hold_all(ground, *_cut_node(ground, listen=False))
     ground.drain()
 
 
@@ -99,7 +89,7 @@ def peers_cut(ground: Ground) -> None:
         node.wait_up()
     ground.start_client(rate=20, kinds=LOAD[:3])
     ground.start_client(rate=10, kinds=LOAD[:3], node=nodes[0])
-    await_load(ground)
+    ground.flow(10)
     ground.wait(lambda: _links(proxies), "the peers are linked")
     before = ended_jobs(ground)
     with ground.fault("peers cut") as fault:
@@ -126,9 +116,28 @@ def _cut_node(ground: Ground, *, listen: bool) -> tuple[Proxy, TortureNode]:
     for node in (cut, other):
         node.wait_up()
     ground.start_client(rate=5, kinds=LOAD)
-    await_load(ground)
-    ground.wait(lambda: len(_started(ground, cut)) > 3, "the node that is to be cut has jobs")
+    ground.flow(10)
+    with _resting(ground, "n2"):
+        ground.wait(lambda: len(_started(ground, cut)) > 3, "the node that is to be cut has jobs")
     return proxy, cut
+
+
+def _hold_all(ground: Ground, proxy: Proxy, cut: TortureNode) -> None:
+    """Let nothing through for some leases, and hold the node to it that it comes back."""
+    with ground.fault("node cut", nodes=[cut]) as fault:
+        proxy.hold()
+        ground.rest(LEASES * ground.lease * ground.scale)
+        proxy.heal()
+        fault.evidence = f"{proxy.counts['held']} packets held" if proxy.counts["held"] else ""
+    _expect_back(ground, cut)
+
+
+@contextmanager
+def _resting(ground: Ground, name: str) -> Iterator[None]:
+    """Have a node take nothing meanwhile: the other, behind its proxy, is slower."""
+    ground.database.rows(f"select {ground.schema}.drain_node(%s, 'torture')", (name,))
+    yield
+    ground.database.rows(f"select {ground.schema}.undrain_node(%s, 'torture')", (name,))
 
 
 def _started(ground: Ground, node: TortureNode) -> list[int]:
@@ -142,7 +151,8 @@ def _expect_back(ground: Ground, cut: TortureNode) -> None:
     def is_back() -> bool:
         return any(run.node == cut.name and run.began > healed for run in ground.history().runs)
 
-    ground.expect(until(is_back, BACK_WITHIN), f"{cut.name} runs jobs within {BACK_WITHIN:g} s")
+    with _resting(ground, "n2"):
+        ground.expect(until(is_back, BACK_WITHIN), f"{cut.name} runs jobs within {BACK_WITHIN:g} s")
     ground.figure("back_after", round(time.monotonic() - healed, 1))
 
 

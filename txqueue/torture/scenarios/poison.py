@@ -23,7 +23,8 @@ INNOCENT = ("noop", "slow:0.3", "grouped:0.1", "effect:0.2", "heavy:0.1")
 DEATHS = 5
 # An innocent shares a process with a job that kills it so often, then it runs alone.
 COMPANY = 2
-PATIENCE = 60.0
+# A worker that dies soon after its start is replaced after ever longer pauses.
+PATIENCE = 90.0
 _POISONED = """select job_id, state::text as state, deaths, error from {schema}.job
     where work_type = 'txqueue.torture.' || %s order by job_id"""
 
@@ -120,7 +121,7 @@ def _await_ended(ground: Ground, kind: str) -> list[dict[str, Any]]:
     ground.wait(
         lambda: all(each["state"] in final for each in _poisoned(ground, kind)),
         f"the jobs {kind} come to an end",
-        PATIENCE,
+        PATIENCE * ground.scale,
     )
     return _poisoned(ground, kind)
 

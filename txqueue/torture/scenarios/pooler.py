@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from txqueue.torture.demands import await_load, no_duplicates
+from txqueue.torture.demands import no_duplicates
 from txqueue.torture.ground import Ground
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
-from txqueue.torture.server import Server, dsn_of, pgbouncer
+from txqueue.torture.server import Server, dsn_of, pgbouncer, short_folder
 
 __all__ = ["pgbouncer_transactions"]
 
@@ -21,9 +21,10 @@ _DEAF = "pooler in transaction mode"
 )
 def pgbouncer_transactions(ground: Ground) -> None:
     """Nodes say at the start that they hear no wake-ups, and work all the same."""
-    server = ground.enter(Server(ground.folder / "pg"))
+    folder = ground.enter(short_folder())
+    server = ground.enter(Server(folder / "pg"))
     ground.use(server.dsn)
-    pooler = ground.enter(pgbouncer(server, ground.folder / "pb", "transaction"))
+    pooler = ground.enter(pgbouncer(server, folder / "pb", "transaction"))
     dsn = dsn_of(pooler)
     nodes = [ground.start_node(name, dsn=dsn) for name in ("n1", "n2")]
     for node in nodes:
@@ -31,7 +32,7 @@ def pgbouncer_transactions(ground: Ground) -> None:
         ground.wait(lambda node=node: _DEAF in node.log, f"{node.name} says that it is deaf")
     ground.start_client(rate=20, kinds=(*MIXED, "rolled_back", "refused"), dsn=dsn)
     ground.start_client(rate=10, kinds=MIXED, dsn=dsn, node=nodes[0])
-    await_load(ground)
+    ground.flow(10)
     with ground.fault("connections shared") as fault:
         ground.rest(5 * ground.scale)
         backends = ground.database.value(

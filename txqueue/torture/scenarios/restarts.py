@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
-from txqueue.torture.figures import duplicates
+from txqueue.torture.demands import no_duplicates, nothing_spent
 from txqueue.torture.ground import Ground
 from txqueue.torture.history import Run
 from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
 
-__all__ = ["broken_application", "half_known_type", "rolling_restart"]
+__all__ = ["broken_application", "half_known_type", "rolling_restart", "stop_at_once"]
 
 BROKEN = ("txqueue.torture.broken",)
 RARE = ("txqueue.torture.rare",)
+_STATE = "select state from {schema}.node_info where name = %s"
 _TYPES = "select name, 'txqueue.torture.rare' = any (work_types) from {schema}.node_info order by 1"
 
 
@@ -53,14 +55,38 @@ def _restart(ground: Ground, node: TortureNode) -> float:
 
 
 def _expect_unspent(ground: Ground) -> None:
+    no_duplicates(ground)
+    nothing_spent(ground)
     history = ground.history()
-    twice = [again for _, again in duplicates(history)]
-    ground.expect(not twice, f"nothing runs twice, but {twice[:3]}")
-    died = [job for job in history.jobs.values() if job.deaths]
-    ground.expect(not died, f"nothing has died, but {died[:3]}")
     by_job = history.runs_by_job()
     spent = [job for job in history.jobs.values() if job.attempt != len(by_job[job.job_id])]
     ground.expect(not spent, f"only runs spend attempts, but {spent[:3]}")
+
+
+@scenario("stop_at_once", "a second SIGTERM ends a node in the middle of its jobs")
+def stop_at_once(ground: Ground) -> None:
+    """It ends within seconds; what it cut short runs again elsewhere, and nothing has died."""
+    node, other = ground.start_node("n1"), ground.start_node("n2")
+    node.wait_up()
+    other.wait_up()
+    ground.start_client(rate=20, kinds=("slow:4", "effect:0.5", "noop", "noop"))
+    ground.flow()
+    with ground.fault("stop at once", nodes=[node], snapshot=False) as fault:
+        node.signal(signal.SIGTERM)
+        question = _STATE.format(schema=ground.schema)
+        ground.wait(lambda: ground.database.value(question, (node.name,)) == "draining", "drains")
+        began = time.monotonic()
+        node.signal(signal.SIGTERM)
+        node.stop()
+        ground.figure("stop_seconds", round(time.monotonic() - began, 2))
+        runs = ground.history().runs
+        cut = [run for run in runs if run.node == node.name and run.ended is None]
+        if cut:
+            fault.evidence = f"{node.name} was stopped in the middle of {len(cut)} jobs"
+    ground.drain()
+    history = ground.history()
+    marked = [job for job in history.jobs.values() if job.deaths or job.state != "done"]
+    ground.expect(not marked, f"all are done and nothing has died, but {marked[:3]}")
 
 
 @scenario("half_known_type", "a type that half of the nodes know, and then nobody for a while")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from txqueue.torture.demands import await_load, no_duplicates
+from txqueue.torture.demands import no_duplicates
 from txqueue.torture.ground import Ground
 from txqueue.torture.node import until
 from txqueue.torture.roads import proxied
@@ -29,7 +29,7 @@ def half_open(ground: Ground) -> None:
     proxy, dsn = proxied(ground, "n1", speaks_postgres=False)
     node = ground.start_node("n1", dsn=dsn).wait_up()
     ground.start_client(rate=10, kinds=("noop", "slow:0.2", "grouped:0.1", "delayed"))
-    await_load(ground)
+    ground.flow(10)
     with ground.fault("half open", nodes=[node]) as fault:
         proxy.swallow()
         ground.rest(2 * ground.scale)

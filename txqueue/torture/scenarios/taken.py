@@ -26,7 +26,7 @@ def _take_over(ground: Ground, first: str, second: str) -> None:
     ground.wait(lambda: len(_running_on(ground, first)) == JOBS, "all jobs run")
     with ground.fault("stop node", nodes=[holder], frozen=True, still=True) as fault:
         ground.start_node(second).wait_up()
-        ground.wait(lambda: len(_running_on(ground, second)) == JOBS, "they run elsewhere")
+        ground.wait(lambda: len(_running_on(ground, second)) == JOBS, "all run elsewhere", 60.0)
         taken = _running_on(ground, second)
         if taken <= _running_on(ground, first):
             fault.evidence = f"{second} ran {len(taken)} jobs of {first}, which stood still"

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
-__all__ = ["Leash", "children_of", "command_of", "descendants_of", "is_alive"]
+__all__ = ["Leash"]
 
 # Kills the process groups that it was told of when its standard input closes without a last word,
 # which happens at the latest when our process dies.
@@ -103,32 +103,3 @@ class Leash:
         with suppress(BrokenPipeError, ValueError):
             self._watcher.stdin.write(f"{words}\n".encode())
             self._watcher.stdin.flush()
-
-
-def children_of(pid: int) -> list[int]:
-    """Return the child processes of a process, from Linux's own lists."""
-    found: list[int] = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            found += map(int, path.read_text().split())
-    return found
-
-
-def descendants_of(pid: int) -> list[int]:
-    """Return its children, their children and so on."""
-    children = children_of(pid)
-    return children + [each for child in children for each in descendants_of(child)]
-
-
-def command_of(pid: int) -> str:
-    """Return a process's command line, an empty text if it is gone."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
-    return ""
-
-
-def is_alive(pid: int) -> bool:
-    """Tell whether there is such a process and it does more than wait for its parent."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False

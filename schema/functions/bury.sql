@@ -1,0 +1,18 @@
+-- Declares nodes dead that were not yet, and gives their jobs back. Returns how many jobs.
+create or replace function @schema@.bury(incarnations integer[]) returns integer
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+as $$
+declare
+    orphaned integer;
+    rescued  integer := 0;
+begin
+    for orphaned in
+        update node_info set state = 'dead'
+         where incarnation = any (incarnations) and state in ('alive', 'draining')
+        returning incarnation
+    loop
+        rescued := rescued + release(orphaned, '{}', true, true);
+    end loop;
+    return rescued;
+end $$;

@@ -1,0 +1,49 @@
+"""What a worker was handed and has not started."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from txqueue.worker.running import Batch
+
+__all__ = ["Backlog", "Waiting"]
+
+Waiting = tuple[Batch, list[Any]]
+"""A job that waits: its batch, and its entry of the chunk."""
+
+
+class Backlog(deque[Waiting]):
+    """Jobs in the order in which they came."""
+
+    def give_up(self, most: int | None) -> tuple[dict[int, list[int]], int]:
+        """Take out all, or the last of it: up to a weight, or one job more.
+
+        Returns:
+            The numbers of what was taken out by assignment, and its weight.
+        """
+        unstarted: dict[int, list[int]] = {}
+        weight = 0
+        while self and (most is None or weight < most):
+            batch, entry = self.pop()
+            unstarted.setdefault(batch.token.assignment, []).append(entry[0])
+            weight += entry[3]
+        return {assignment: ids[::-1] for assignment, ids in unstarted.items()}, weight
+
+    def take(self, assignment: int, job_id: int) -> Waiting | None:
+        """Take one job out; None if it is not here."""
+        for waiting in self:
+            batch, entry = waiting
+            if entry[0] == job_id and batch.token.assignment == assignment:
+                self.remove(waiting)
+                return waiting
+        return None
+
+    def take_former(self, incarnation: int) -> list[Waiting]:
+        """Take out what was assigned to runs of the node before this one."""
+        former = [each for each in self if each[0].token.incarnation < incarnation]
+        if former:
+            kept = [each for each in self if each[0].token.incarnation >= incarnation]
+            self.clear()
+            self.extend(kept)
+        return former
