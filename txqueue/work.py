@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from enum import Enum, IntEnum
 from typing import Any, ClassVar
 
@@ -134,71 +135,81 @@ def _keep_fields_out_of_sight(cls: type[WorkItem]) -> None:
         vars_of.__repr__ = shown
 
 
+_Rule = tuple[Callable[[type[WorkItem]], object], str, str]
+_RULES: tuple[_Rule, ...] = (
+    (
+        lambda work: _is_text(work.work_type) and _NAME.fullmatch(work.work_type),
+        "work_type {work.work_type!r} is not a name",
+        "use letters, digits and . _ : -, at most 200",
+    ),
+    (
+        lambda work: _is_text(work.queue) and 0 < len(work.queue) <= 200,
+        "queue {work.queue!r} is not a name",
+        "use a string of 1 to 200 characters",
+    ),
+    (
+        lambda work: _is_whole(work.priority) and 0 <= work.priority <= 9,
+        "priority {work.priority!r} is not within 0 to 9",
+        "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9",
+    ),
+    (
+        lambda work: _is_whole(work.weight) and work.weight >= 1,
+        "weight {work.weight!r} is below 1 or not whole",
+        "use 1 for an ordinary job, more for a heavy one",
+    ),
+    (
+        lambda work: _is_whole(work.group_limit) and work.group_limit >= 1,
+        "group_limit {work.group_limit!r} is below 1 or not whole",
+        "use 1 to run the jobs of a group one at a time",
+    ),
+    (
+        lambda work: isinstance(work.expires, bool),
+        "expires {work.expires!r} is neither True nor False",
+        "use True to have not_after end a job that has not started",
+    ),
+    (
+        lambda work: isinstance(work.retry, Retry),
+        "retry {work.retry!r} is not a Retry",
+        "use Retry(...)",
+    ),
+    (
+        lambda work: work.timeout is None or _is_positive(work.timeout),
+        "timeout {work.timeout!r} is not above 0",
+        "give seconds, or None for no limit",
+    ),
+    (
+        lambda work: isinstance(work.runtime, Runtime),
+        "runtime {work.runtime!r} is not a Runtime",
+        "use Runtime.TWISTED",
+    ),
+    (
+        lambda work: not _hidden_policy(work),
+        "the field {hidden} hides the policy of that name",
+        "rename the field",
+    ),
+    (
+        lambda work: work.runtime is not Runtime.ASYNCIO or _is_coroutine(work.perform),
+        "an asyncio handler must be a coroutine",
+        "write async def perform(self, job)",
+    ),
+    (
+        lambda work: work.runtime is not Runtime.THREAD or not _is_coroutine(work.perform),
+        "a handler that runs in a thread must be a plain function",
+        "write def perform(self, job)",
+    ),
+)
+"""What a class's policy must be: whether it holds, else the complaint and the remedy."""
+
+
 def _check_policy(cls: type[WorkItem]) -> None:
-    for complaint, remedy in _complaints(cls):
-        raise InvalidWork(f"{cls.__qualname__}: {complaint}", remedy)
+    for holds, complaint, remedy in _RULES:
+        if not holds(cls):
+            said = complaint.format(work=cls, hidden=", ".join(_hidden_policy(cls)))
+            raise InvalidWork(f"{cls.__qualname__}: {said}", remedy)
 
 
-def _complaints(cls: type[WorkItem]) -> list[tuple[str, str]]:
-    rules = [
-        (
-            _is_text(cls.work_type) and _NAME.fullmatch(cls.work_type),
-            f"work_type {cls.work_type!r} is not a name",
-            "use letters, digits and . _ : -, at most 200",
-        ),
-        (
-            _is_text(cls.queue) and 0 < len(cls.queue) <= 200,
-            f"queue {cls.queue!r} is not a name",
-            "use a string of 1 to 200 characters",
-        ),
-        (
-            _is_whole(cls.priority) and 0 <= cls.priority <= 9,
-            f"priority {cls.priority!r} is not within 0 to 9",
-            "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9",
-        ),
-        (
-            _is_whole(cls.weight) and cls.weight >= 1,
-            f"weight {cls.weight!r} is below 1 or not whole",
-            "use 1 for an ordinary job, more for a heavy one",
-        ),
-        (
-            _is_whole(cls.group_limit) and cls.group_limit >= 1,
-            f"group_limit {cls.group_limit!r} is below 1 or not whole",
-            "use 1 to run the jobs of a group one at a time",
-        ),
-        (
-            isinstance(cls.expires, bool),
-            f"expires {cls.expires!r} is neither True nor False",
-            "use True to have not_after end a job that has not started",
-        ),
-        (isinstance(cls.retry, Retry), f"retry {cls.retry!r} is not a Retry", "use Retry(...)"),
-        (
-            cls.timeout is None or _is_positive(cls.timeout),
-            f"timeout {cls.timeout!r} is not above 0",
-            "give seconds, or None for no limit",
-        ),
-        (
-            isinstance(cls.runtime, Runtime),
-            f"runtime {cls.runtime!r} is not a Runtime",
-            "use Runtime.TWISTED",
-        ),
-        (
-            not _hidden_policy(cls),
-            f"the field {', '.join(_hidden_policy(cls))} hides the policy of that name",
-            "rename the field",
-        ),
-        (
-            cls.runtime is not Runtime.ASYNCIO or inspect.iscoroutinefunction(cls.perform),
-            "an asyncio handler must be a coroutine",
-            "write async def perform(self, job)",
-        ),
-        (
-            cls.runtime is not Runtime.THREAD or not inspect.iscoroutinefunction(cls.perform),
-            "a handler that runs in a thread must be a plain function",
-            "write def perform(self, job)",
-        ),
-    ]
-    return [(complaint, remedy) for holds, complaint, remedy in rules if not holds]
+def _is_coroutine(handler: object) -> bool:
+    return inspect.iscoroutinefunction(handler)
 
 
 def _is_positive(value: object) -> bool:
