@@ -5,6 +5,7 @@ __all__ = [
     "ConfigurationError",
     "DatabaseUnavailable",
     "EmbeddedUnavailable",
+    "InvalidSchedule",
     "InvalidWork",
     "JobFailed",
     "JobNotFound",
@@ -63,6 +64,10 @@ class EmbeddedUnavailable(TxqueueError):
 
 class InvalidWork(TxqueueError):
     """A work item class, its policy or one of its instances is not valid."""
+
+
+class InvalidSchedule(TxqueueError):
+    """When recurring work is due, or its name or condition, is not valid."""
 
 
 class KeyUnavailable(TxqueueError):
