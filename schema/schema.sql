@@ -244,7 +244,112 @@ drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueu
     txqueue.complete_in_4(integer, bigint, bigint[]), txqueue.complete_in_5(integer, bigint, bigint[]),
     txqueue.complete_in_6(integer, bigint, bigint[]), txqueue.complete_in_7(integer, bigint, bigint[]);
 
+-- History that is archived before it is dropped, and failures by kind.
+
+alter table txqueue.setting add column archive text
+    check (archive ~ '^(/|s3://[^/@]+)' and archive !~ '^s3://[^/]*@');
+comment on column txqueue.setting.archive is 'Where days of history are archived before they are dropped: a folder or s3://bucket/prefix.';
+
+create table txqueue.archived (
+    leaf          text primary key,
+    state         txqueue.job_state not null,
+    day           date not null,
+    attempt       integer not null default 1,
+    location      text,
+    jobs          bigint,
+    checksum      text,
+    verified_at   timestamptz,
+    dropped_at    timestamptz
+);
+create index on txqueue.archived (day);
+comment on table txqueue.archived is 'The days of history that have been archived, or are being archived.';
+comment on column txqueue.archived.attempt is 'Grows with every attempt and every change of the day: an older attempt counts no more.';
+
+alter table txqueue.job add column fingerprint text collate "C";
+alter table txqueue.job add column failed_at timestamptz;
+comment on column txqueue.job.fingerprint is 'What its last error has in common with others of its kind; of failed jobs and those that wait for another attempt.';
+comment on column txqueue.job.failed_at is 'When that attempt failed.';
+create index on txqueue.job_failed (fingerprint) where fingerprint is not null;
+create index on txqueue.job_waiting (fingerprint) where fingerprint is not null;
+
+-- Pools: large sets that a few jobs work through, and the attempts of single jobs.
+create table txqueue.pool (
+    pool_id     integer generated always as identity primary key,
+    name        text collate "C" not null unique check (name ~ '^[a-z][a-z0-9_]{0,49}$'),
+    work_type   text collate "C" not null,
+    source      text,
+    job         jsonb not null,
+    size        smallint not null check (size between 1 and 1000),
+    batch       integer not null check (batch between 1 and 100000),
+    bound       bigint check (bound > 0),
+    is_started  boolean not null default false,
+    is_cut      boolean not null default true,
+    cut_to      text,
+    expected    bigint not null default 0,
+    done        bigint not null default 0,
+    failed      bigint not null default 0
+);
+comment on table txqueue.pool is 'The sets: each has a table of its own, pool_<name>, or is an application''s table.';
+comment on column txqueue.pool.source is 'The application''s table; null if the items are in a table of its own.';
+comment on column txqueue.pool.job is 'What each of its jobs is enqueued as.';
+comment on column txqueue.pool.cut_to is 'The last key of the application''s table that has come into a part.';
+comment on column txqueue.pool.done is 'Items counted by jobs that have ended; see pool_slot.';
+
+create table txqueue.pool_slot (
+    job_id   bigint primary key,
+    pool_id  integer not null,
+    done     bigint not null default 0,
+    failed   bigint not null default 0
+) with (fillfactor = 50);
+comment on table txqueue.pool_slot is 'The jobs of the pools, at most size of each, with what each has counted.';
+
+create table txqueue.pool_part (
+    part_id     bigint generated always as identity primary key,
+    pool_id     integer not null,
+    origin      bigint not null,
+    first       text,
+    last        text,
+    keys        text[],
+    items       integer not null check (items > 0),
+    attempt     smallint not null default 0,
+    taken       smallint not null default 0,
+    not_before  timestamptz not null default clock_timestamp(),
+    job_id      bigint
+);
+create index on txqueue.pool_part (pool_id, not_before, part_id) where job_id is null;
+create index on txqueue.pool_part (pool_id, job_id) where job_id is not null;
+comment on table txqueue.pool_part is 'What is still to be done, a row for a batch of items; one that is done is deleted.';
+comment on column txqueue.pool_part.origin is 'The part in which the items came: they keep it in their own table.';
+comment on column txqueue.pool_part.keys is 'Only these of origin, or of the application''s table; null for all from first to last.';
+
+create table txqueue.pool_failed (
+    pool_id  integer not null,
+    origin   bigint not null,
+    key      text not null,
+    attempt  smallint not null,
+    error    text not null,
+    at       timestamptz not null default clock_timestamp(),
+    primary key (pool_id, origin, key)
+);
+comment on table txqueue.pool_failed is 'Items whose attempts are out: kept apart until somebody acts.';
+
 set check_function_bodies = off;
+
+-- Adds parts of an application's table, each from one key to another and so many items, which whoever
+-- holds the lock of cut_from() has read; is_all says that nothing comes after them.
+create or replace function txqueue.add_parts(
+    its_name text, firsts text[], lasts text[], counts integer[], is_all boolean)
+returns void
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+begin
+    insert into pool_part (pool_id, origin, first, last, items)
+    select pool.pool_id, 0, first, last, items
+      from pool, unnest(firsts, lasts, counts) with ordinality as each (first, last, items, place)
+     where pool.name = its_name order by place;
+    update pool set is_cut = is_all, cut_to = coalesce(lasts[cardinality(lasts)], cut_to) where name = its_name;
+end $$;
 
 -- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
 -- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
@@ -1099,6 +1204,32 @@ language sql stable security definer
 set search_path = txqueue, pg_temp
 as $$ select count(*) from job_ready where job_ready.queue = $1 $$;
 
+-- Begins to archive a day of history: from now on every change of it is noted. Returns the number of the
+-- attempt, by which it ends; null if there is no such day. Ends the attempts before it.
+create or replace function txqueue.begin_archive(its_leaf text) returns integer
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set lock_timeout = '2s'
+as $$
+declare
+    due     record;
+    attempt integer;
+begin
+    select * into due from history_due(current_date) as day where day.leaf = its_leaf;
+    if not found then
+        return null;
+    end if;
+    if not exists (select from pg_trigger where tgrelid = its_leaf::regclass and tgname = 'archiving') then
+        -- Waits for whoever is changing a row now.
+        execute format('create trigger archiving after insert or update or delete on %I
+                        for each row execute function note_history_change()', its_leaf);
+    end if;
+    insert into archived as former (leaf, state, day) values (its_leaf, due.state::job_state, due.day)
+        on conflict (leaf) do update set attempt = former.attempt + 1, verified_at = null, dropped_at = null
+        returning former.attempt into attempt;
+    return attempt;
+end $$;
+
 -- What a bucket of tokens holds: how many jobs may be taken now (null where there is no bucket), and if
 -- none, in how many seconds one may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket keeps the
 -- moment, in microseconds since 1970, by which all that was taken is paid for (the generic cell rate
@@ -1615,6 +1746,17 @@ create or replace function txqueue.current_lane() returns smallint
 language sql volatile
 as $$ select last_value from txqueue.lane $$;
 
+-- Which keys of an application's table come next into parts: null if another session is about to say.
+create or replace function txqueue.cut_from(its_name text, out is_cut boolean, out cut_to text)
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if pg_try_advisory_xact_lock(hashtextextended('txqueue cut pool ' || its_name, 839)) then
+        select pool.is_cut, pool.cut_to into is_cut, cut_to from pool where name = its_name;
+    end if;
+end $$;
+
 -- Gives the jobs of nodes back whose masters are known to have ended, before their leases are out. Only a
 -- live node of the same host can know that. Returns how many jobs.
 create or replace function txqueue.declare_dead(its_incarnation integer, ended integer[]) returns integer
@@ -1645,6 +1787,31 @@ begin
     return former = 'alive';
 end $$;
 
+-- Drops a day of history that is archived and verified, unless somebody uses history for longer than an
+-- instant. What is not verified, or changed since, stays. Returns whether it did.
+create or replace function txqueue.drop_archived(its_leaf text) returns boolean
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set lock_timeout = '50ms'
+as $$
+begin
+    if not exists (select from archived where leaf = its_leaf and verified_at is not null and dropped_at is null)
+       or to_regclass(format('%I', its_leaf)) is null then
+        return false;
+    end if;
+    execute format('lock table %I in access exclusive mode', its_leaf);
+    -- Again: nobody can change it any more.
+    update archived set dropped_at = clock_timestamp()
+     where leaf = its_leaf and verified_at is not null and dropped_at is null;
+    if found then
+        execute format('drop table %I', its_leaf);
+        return true;
+    end if;
+    return false;
+exception when lock_not_available or undefined_table then
+    return false;
+end $$;
+
 -- Drops a partition of history unless somebody uses history for longer than an instant: the lock
 -- that it takes on the whole of it would keep everybody else waiting behind.
 create or replace function txqueue.drop_leaf(leaf text) returns boolean
@@ -1657,6 +1824,112 @@ begin
     return true;
 exception when lock_not_available then
     return false;
+end $$;
+
+-- Notes that a day of history has been archived and read back. Returns false if it changed meanwhile, or
+-- another attempt has begun.
+create or replace function txqueue.end_archive(
+    its_leaf text, its_attempt integer, its_location text, its_jobs bigint, its_checksum text) returns boolean
+language sql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+    with noted as (
+        update archived
+           set location = its_location, jobs = its_jobs, checksum = its_checksum, verified_at = clock_timestamp()
+         where leaf = its_leaf and attempt = its_attempt and dropped_at is null
+        returning leaf
+    )
+    select exists (select from noted)
+$$;
+
+-- Counts a part as performed, once and fenced by the job's token: false, and nothing, if the job is not
+-- this assignment's any more or does not hold the part. Of the items, the failures are kept apart: an
+-- array of objects with key and error, and delay (seconds) if they are to be tried again.
+create or replace function txqueue.end_part(
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, failures jsonb default null)
+returns boolean
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    this    pool_part;
+    its     pool;
+    again   text[] := '{}';
+    failed  text[] := '{}';
+begin
+    perform from job_assigned as job
+      where job.job_id = its_job_id and job.assignment = its_assignment and job.incarnation = its_incarnation
+        for key share;
+    if not found then
+        return false;
+    end if;
+    delete from pool_part where part_id = its_part and job_id = its_job_id returning * into this;
+    if not found then
+        return false;
+    end if;
+    select * into its from pool where pool_id = this.pool_id;
+    if jsonb_array_length(failures) > 0 then
+        with given as (
+            select * from jsonb_to_recordset(failures) as each (key text, error text, delay double precision)
+        ), kept as (
+            insert into pool_failed (pool_id, origin, key, attempt, error)
+            select this.pool_id, this.origin, key, this.attempt + 1, error from given where delay is null
+            on conflict (pool_id, origin, key) do update set attempt = excluded.attempt, error = excluded.error, at = excluded.at
+        ), put as (
+            insert into pool_part (pool_id, origin, keys, items, attempt, not_before)
+            select this.pool_id, this.origin, array_agg(key), count(*), this.attempt + 1,
+                   clock_timestamp() + make_interval(secs => max(delay))
+              from given where delay is not null having count(*) > 0
+        )
+        select coalesce(array_agg(key) filter (where delay is not null), '{}'),
+               coalesce(array_agg(key) filter (where delay is null), '{}')
+          into again, failed from given;
+    end if;
+    if its.source is null then
+        execute format('delete from %I where part = $1 and ($2 is null or number = any ($2)) and number <> all ($3)',
+                       'pool_' || its.name)
+          using this.origin, this.keys::integer[], (again || failed)::integer[];
+    end if;
+    update pool_slot set done = pool_slot.done + this.items - cardinality(again || failed),
+                         failed = pool_slot.failed + cardinality(failed)
+     where pool_slot.job_id = its_job_id;
+    return true;
+end $$;
+
+-- Ends a job of a pool in the caller's transaction, completing it: done if nothing is left to take, or
+-- passing its place on to a new job, so that others get their turn. Returns whether it did; else there
+-- is more to do, or somebody is just filling the pool.
+create or replace function txqueue.end_slot(
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, is_renewed boolean)
+returns boolean
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    its  pool;
+    mine pool_slot;
+begin
+    if is_renewed then
+        select * into strict its from pool where name = its_name;
+    else
+        select * into its from pool where name = its_name for no key update skip locked;
+        if not found or not its.is_cut
+           or exists (select from pool_part where pool_id = its.pool_id and job_id is null) then
+            return false;
+        end if;
+    end if;
+    if not complete_one(its_incarnation, its_assignment, its_job_id, null) then
+        perform refuse(format('job %s has been assigned elsewhere since', its_job_id), 'nothing: it runs there');
+    end if;
+    if is_renewed then
+        update pool_slot set job_id = (enqueue_many(jsonb_build_array(its.job)))[1] where pool_slot.job_id = its_job_id;
+        return true;
+    end if;
+    delete from pool_slot where pool_slot.job_id = its_job_id returning * into mine;
+    update pool set done = pool.done + mine.done, failed = pool.failed + mine.failed where pool_id = its.pool_id;
+    return true;
 end $$;
 
 -- Cancels those of some jobs that nobody has taken yet, and asks for the cancelling of the others that have
@@ -1876,18 +2149,17 @@ comment on function txqueue.enqueue_many(jsonb) is 'Enqueue many jobs in the cal
 -- Makes the daily partitions of history from yesterday to a week ahead and drops those past the
 -- time that history is kept. Returns the names of what it made and dropped. A partition is made
 -- beside its parent and then attached, because that waits for no reader; one that cannot be
--- dropped at once is left for the next call.
+-- dropped at once is left for the next call, and so is one that is to be archived and is not yet.
 create or replace function txqueue.ensure_history() returns text[]
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
     changed text[] := '{}';
-    kept    interval := (select history_kept from setting);
+    is_archived constant boolean := (select archive is not null from setting);
     day     date;
     parent  text;
     leaf    text;
-    oldest  text;
 begin
     if not pg_try_advisory_xact_lock(hashtextextended('txqueue history', 839)) then
         return changed;
@@ -1901,18 +2173,66 @@ begin
                            parent, leaf, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC');
             changed := changed || ('+' || leaf);
         end loop;
-        oldest := format('%s_%s', parent, to_char(clock_timestamp() - kept - interval '1 day', 'YYYYMMDD'));
-        for leaf in
-            select child.relname from pg_inherits join pg_class as child on child.oid = inhrelid
-             where inhparent = parent::regclass and child.relname < oldest order by 1
-        loop
-            if drop_leaf(leaf) then
-                changed := changed || ('-' || leaf);
-            end if;
-        end loop;
+    end loop;
+    for leaf in select due.leaf from history_due() as due loop
+        if (case when is_archived then drop_archived(leaf) else drop_leaf(leaf) end) then
+            changed := changed || ('-' || leaf);
+        end if;
     end loop;
     return changed;
 end $$;
+
+-- Makes a pool, or brings what is kept of its policy up to date: an object with name, work_type, job,
+-- size, batch, bound, and source or columns. A set of its own gets a table pool_<name> with a column
+-- for each field, as [name, type] of the few types that there are. Returns its number.
+create or replace function txqueue.ensure_pool(spec jsonb) returns integer
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    its     pool := jsonb_populate_record(null::pool, spec - 'pool_id');
+    leaf    text := 'pool_' || its.name;
+    wanted  text;
+    former  text;
+    reader  text;
+    number  integer;
+begin
+    perform pg_advisory_xact_lock(hashtextextended('txqueue pool ' || its.name, 839));
+    select work_type into former from pool where name = its.name;
+    if former <> its.work_type then
+        perform refuse(format('the pool %s belongs to the work type %s', its.name, former), 'give this one another name');
+    end if;
+    insert into pool as known (name, work_type, source, job, size, batch, bound, is_cut)
+    values (its.name, its.work_type, its.source, its.job, its.size, its.batch, its.bound, its.source is null)
+    on conflict (name) do update set job = excluded.job, size = excluded.size, batch = excluded.batch, bound = excluded.bound
+     where (known.job, known.size, known.batch, known.bound)
+           is distinct from (excluded.job, excluded.size, excluded.batch, excluded.bound);
+    select pool_id into number from pool where name = its.name;
+    if its.source is null and to_regclass(leaf) is null then
+        select string_agg(format(', %I %s not null', field ->> 0, field ->> 1), '' order by place) into wanted
+          from jsonb_array_elements(spec -> 'columns') with ordinality as each (field, place)
+         where field ->> 1 in ('bigint', 'text', 'boolean', 'double precision', 'uuid', 'jsonb');
+        execute format('create table %I (part bigint, number integer%s, primary key (part, number))', leaf, replace(coalesce(wanted, ''), ' not null', ''));
+        foreach reader in array array['txqueue_worker', 'txqueue_read'] loop
+            if to_regrole(reader) is not null then
+                execute format('grant select on %I to %I', leaf, reader);
+            end if;
+        end loop;
+    end if;
+    return number;
+end $$;
+
+-- What an error says, without what differs from one job to the next: numbers, identifiers, quoted texts.
+create or replace function txqueue.error_kind(error text) returns text
+language sql immutable parallel safe
+set search_path = txqueue, pg_temp
+as $$
+    select regexp_replace(regexp_replace(regexp_replace(
+               left(split_part(error, E'\n', 1), 500),
+               '(^|\W)(''[^'']*''|"[^"]*")', '\1*', 'g'),
+               '\m(0x[0-9a-f]+|[0-9a-f]{8,}(-[0-9a-f]+)*)\M', '#', 'gi'),
+               '\d+([.:,-]\d+)*', '#', 'g')
+$$;
 
 -- All that bears on why a job does not run, as one object: the job, the live nodes and whether each
 -- serves its queue and knows its type, who holds its group, what limits its queue, group and tenant,
@@ -1960,6 +2280,115 @@ begin
             from control cross join lateral bucket_level(control) as bucket
            where (kind, key) in (('queue', this.queue), ('group', this."group"), ('tenant', this.tenant))), '[]'));
 end $$;
+
+-- The kinds of failure that there are now, by work type.
+drop view if exists txqueue.failures;
+create view txqueue.failures as
+select kind.fingerprint, kind.work_type, kind.failed, kind.waiting, kind.first_seen, kind.last_seen, kind.example,
+       left(split_part(job.error, E'\n', 1), 500) as error
+  from (select fingerprint, work_type, count(*) filter (where state = 'failed') as failed,
+               count(*) filter (where state = 'waiting') as waiting, min(failed_at) as first_seen,
+               max(failed_at) as last_seen, max(job_id) as example
+          from txqueue.job
+         where state in ('failed', 'waiting') and fingerprint is not null
+         group by fingerprint, work_type) as kind
+  left join txqueue.job on job.job_id = kind.example and job.state in ('failed', 'waiting');
+comment on view txqueue.failures is 'Failed jobs, and those that wait for another attempt, by the kind of their last error.';
+
+-- Puts items, an array of objects, into a pool's own table in the caller's transaction, and cuts them
+-- into parts: a part and all its items become visible at the same moment. Returns how many. A pool that
+-- was started gets its jobs back if they have ended. Refused once as many remain as its bound allows.
+create or replace function txqueue.fill_pool(its_name text, items jsonb) returns bigint
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    its     pool;
+    total   integer := jsonb_array_length(items);
+    parts   bigint[];
+    columns record;
+    held    bigint;
+begin
+    -- Shared: a job of the pool ends only when nobody is filling it.
+    select * into its from pool where name = its_name for share;
+    if not found or its.source is not null then
+        perform refuse(format('there is no pool %s to fill', its_name), 'pools are made by the client that fills them, in Python');
+    end if;
+    if its.bound is not null then
+        select sum(part.items) into held from pool_part as part where part.pool_id = its.pool_id;
+        if coalesce(held, 0) + total > its.bound then
+            perform refuse_pool(its_name, its.bound);
+        end if;
+    end if;
+    if total = 0 then
+        return 0;
+    end if;
+    parts := array(select nextval('pool_part_part_id_seq') from generate_series(1, ceil(total / its.batch::numeric)::integer));
+    select * into columns from pool_columns(its_name);
+    execute format(
+        'insert into %I (part, number%s)
+         select $2[1 + (place - 1) / $3], 1 + (place - 1) %% $3%s
+           from rows from (jsonb_to_recordset($1) as (%s)) with ordinality as each (%splace)',
+        'pool_' || its_name, columns.names, columns.names,
+        coalesce(nullif(ltrim(columns.typed, ', '), ''), 'nothing text'),
+        coalesce(nullif(ltrim(columns.names, ', ') || ', ', ', '), 'nothing, '))
+      using items, parts, its.batch;
+    insert into pool_part (part_id, pool_id, origin, items) overriding system value
+    select part, its.pool_id, part, least(its.batch, total - its.batch * (place - 1)::integer)
+      from unnest(parts) with ordinality as each (part, place);
+    if its.is_started then
+        perform fill_slots(its.pool_id);
+    end if;
+    return total;
+end $$;
+comment on function txqueue.fill_pool(text, jsonb) is 'Put items into a pool in the caller''s transaction.';
+
+-- Enqueues as many jobs of a pool as are missing to its size, none for parts that there are not.
+create or replace function txqueue.fill_slots(its_pool integer) returns integer
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    its      pool;
+    missing  integer;
+begin
+    select * into strict its from pool where pool_id = its_pool;
+    -- Whoever fills a pool that is at work need not wait for others who do.
+    for round in 1 .. 2 loop
+        select case when its.is_cut then least(its.size, count(*)) else its.size end
+               - (select count(*) from pool_slot where pool_id = its_pool and job_id > 0 and is_live_job(job_id))
+          into missing
+          from (select from pool_part where pool_id = its_pool limit its.size) as some;
+        if missing <= 0 then
+            return 0;
+        end if;
+        perform pg_advisory_xact_lock(hashtextextended('txqueue pool slots', its_pool));
+    end loop;
+    -- What those have counted that ended otherwise than by finding nothing left is kept under a number of no job.
+    with gone as (
+        delete from pool_slot where pool_id = its_pool and job_id > 0 and not is_live_job(job_id) returning *
+    )
+    insert into pool_slot as kept (job_id, pool_id, done, failed)
+    select -its_pool, its_pool, sum(gone.done), sum(gone.failed) from gone having sum(gone.done + gone.failed) > 0
+    on conflict (job_id) do update set done = kept.done + excluded.done, failed = kept.failed + excluded.failed;
+    insert into pool_slot (job_id, pool_id)
+    select job_id, its_pool
+      from unnest(enqueue_many((select jsonb_agg(its.job) from generate_series(1, missing)))) as job_id;
+    return missing;
+end $$;
+
+-- What errors of one kind have in common: the class and the message without what differs, and the functions
+-- at the end of the traceback; not their lines, which move with every release. Null for no error.
+create or replace function txqueue.fingerprint(error text) returns text
+language sql immutable parallel safe
+set search_path = txqueue, pg_temp
+as $$
+    select case when error is not null then left(md5(concat_ws(E'\n', error_kind(error), (
+        select string_agg(frame, ' ' order by place)
+          from (select regexp_replace(found[1], '.*[/\\]', '') || ':' || found[2] as frame, place
+                  from regexp_matches(error, 'File "([^"\n]*)", line \d+, in (\S+)', 'g') with ordinality as each (found, place)
+                 order by place desc limit 3) as last))), 12) end
+$$;
 
 -- Of rows locked in one ready lane, those that fit: in rank order up to free_weight and to a sum of
 -- payload bytes, none heavier than the largest room of one worker. A job heavier than capacity
@@ -2092,6 +2521,8 @@ begin
         this.state := 'failed';
         this.finished_at := clock_timestamp();
         this.error := format('poison: %s worker processes died while they held this job', this.deaths);
+        this.fingerprint := fingerprint(this.error);
+        this.failed_at := this.finished_at;
     else
         this.state := 'ready';
         this.lane := current_lane();
@@ -2116,12 +2547,15 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 declare
-    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog'];
+    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog',
+        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'vouch', 'declare_dead', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'gauge', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
-        'undrain_node'];
-    reading   constant text[] := array['explain_facts', 'backlog'];
+        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
+        'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures',
+        'stats'];
+    reading   constant text[] := array['explain_facts', 'backlog', 'stats'];
     its_role text;
     signature regprocedure;
 begin
@@ -2244,6 +2678,24 @@ begin
     cancels := cancels_for(its_incarnation);
 end $$;
 
+-- The days of history that may be archived and dropped: those before a day, and no younger than yesterday's;
+-- null for those that are kept no longer.
+create or replace function txqueue.history_due(before date default null)
+returns table (leaf text, state text, day date)
+language sql stable security definer
+set search_path = txqueue, pg_temp
+as $$
+    select child.relname::text, right(parent.relname, -4), to_date(right(child.relname, 8), 'YYYYMMDD')
+      from pg_inherits
+      join pg_class as child on child.oid = inhrelid
+      join pg_class as parent on parent.oid = inhparent
+     where inhparent in ('job_done'::regclass, 'job_cancelled'::regclass)
+       and to_date(right(child.relname, 8), 'YYYYMMDD') < least(
+               coalesce(before, (clock_timestamp() at time zone 'UTC' - (select history_kept from setting))::date - 1),
+               (clock_timestamp() at time zone 'UTC')::date)
+     order by 3, 1
+$$;
+
 -- How many done and cancelled jobs there are, by the server's own estimate: exact within a second
 -- or so unless it crashed, and free.
 drop view if exists txqueue.history_size;
@@ -2261,6 +2713,15 @@ create or replace function txqueue.identity() returns uuid
 language sql stable security definer
 set search_path = txqueue, pg_temp
 as $$ select identity from setting $$;
+
+-- Whether a job has not ended.
+create or replace function txqueue.is_live_job(its_job_id bigint) returns boolean
+language sql stable
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+    select exists (select from job where job_id = its_job_id and state in ('waiting', 'ready', 'assigned'))
+$$;
 
 -- Whether a request is for a job that its node does not hold any more, and it is the node that asks that is to
 -- look after it: its own, or anybody if its own no longer lives.
@@ -3083,6 +3544,76 @@ begin
     return current;
 end $$;
 
+-- What a job of a pool calls, fenced by its token: counts the part that it has performed, if it says
+-- one, and takes the next. A part that it held already was not finished by the run before. With nothing
+-- to take, due_in says in how many seconds the next part is due, null for none. Not held: the job is
+-- not this assignment's any more.
+create or replace function txqueue.next_part(
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text,
+    performed bigint default null, failures jsonb default null,
+    out held boolean, out part bigint, out first text, out last text, out keys text[], out items integer,
+    out attempt integer, out taken integer, out content text, out due_in double precision)
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    its  pool;
+    this pool_part;
+begin
+    held := performed is null or end_part(its_incarnation, its_assignment, its_job_id, performed, failures);
+    if performed is null then
+        perform from job_assigned as job
+          where job.job_id = its_job_id and job.assignment = its_assignment and job.incarnation = its_incarnation
+            for key share;
+        held := found;
+    end if;
+    if not held then
+        return;
+    end if;
+    select * into its from pool where name = its_name;
+    for round in 1 .. 2 loop
+        update pool_part as each set job_id = its_job_id, taken = each.taken + 1
+         where each.part_id = coalesce(
+                   (select mine.part_id from pool_part as mine
+                     where mine.pool_id = its.pool_id and mine.job_id = its_job_id limit 1),
+                   (select free.part_id from pool_part as free
+                     where free.pool_id = its.pool_id and free.job_id is null and free.not_before <= clock_timestamp()
+                     order by free.not_before, free.part_id limit 1 for update skip locked))
+        returning each.* into this;
+        exit when found or round = 2;
+        -- What jobs held that have ended is free again.
+        update pool_part as each set job_id = null
+         where each.part_id = any (array(
+                   select lost.part_id from pool_part as lost
+                    where lost.pool_id = its.pool_id and lost.job_id is not null and not is_live_job(lost.job_id)
+                      for update skip locked));
+        exit when not found;
+    end loop;
+    if this.part_id is null then
+        select extract(epoch from min(free.not_before) - clock_timestamp()) into due_in
+          from pool_part as free where free.pool_id = its.pool_id and free.job_id is null;
+        return;
+    end if;
+    part := this.part_id;
+    first := this.first;
+    last := this.last;
+    keys := this.keys;
+    items := this.items;
+    attempt := this.attempt;
+    taken := this.taken;
+    if its.source is null then
+        execute format(
+            'select json_agg(row_to_json(some)), array_agg(at::text) filter (where $2 is not null)
+               from (select number as at%s from %I where part = $1 and ($2 is null or number = any ($2)) order by number) as whole,
+                    lateral (select %s) as some',
+            (pool_columns(its_name)).names, 'pool_' || its_name,
+            coalesce(nullif(ltrim((pool_columns(its_name)).names, ', '), ''), 'null as nothing'))
+           into content, keys using this.origin, this.keys::integer[];
+    end if;
+end $$;
+
 -- The tenants after one, in order, that have ready jobs in some queues, and the rank of the first job of
 -- each: a walk from each to the next by the index, which reads no other job of theirs.
 create or replace function txqueue.next_tenants(
@@ -3137,6 +3668,17 @@ as $$
     insert into action (who, what, subject, detail)
     values (coalesce(nullif(who, ''), session_user), what, subject, jsonb_strip_nulls(detail))
 $$;
+
+-- The trigger of a day of history that is being archived: whoever changes a row of it makes what was
+-- archived so far worthless.
+create or replace function txqueue.note_history_change() returns trigger
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    update archived set attempt = attempt + 1, verified_at = null where leaf = tg_table_name;
+    return null;
+end $$;
 
 -- Notes that there are jobs with a tenant, so that claims look for them from now on. Without settings
 -- of its own: they would cost more than what it does.
@@ -3280,6 +3822,88 @@ begin
     return changes;
 end $$;
 
+-- The fields of the items in a pool's own table: their names, quoted and joined, and the same with types.
+create or replace function txqueue.pool_columns(its_name text, out names text, out typed text)
+language sql stable
+set search_path = txqueue, pg_temp
+as $$
+    select coalesce(string_agg(', ' || quote_ident(attname), '' order by attnum), ''),
+           coalesce(string_agg(format(', %I %s', attname, format_type(atttypid, atttypmod)), '' order by attnum), '')
+      from pg_attribute where attrelid = to_regclass('pool_' || its_name) and attnum > 2 and not attisdropped
+$$;
+
+-- How far each pool is. The parts are counted, not the items.
+drop view if exists txqueue.pool_status;
+create view txqueue.pool_status as
+select pool.name, pool.work_type, pool.source, pool.size, pool.batch, pool.bound, pool.is_started,
+       parts.parts, parts.held as running, parts.waiting_until,
+       pool.done + slots.done as done, pool.failed + slots.failed as failed, slots.jobs,
+       case when pool.is_cut then parts.items
+            else greatest(parts.items, pool.expected - pool.done - slots.done - pool.failed - slots.failed) end as remaining,
+       pool.is_cut as is_exact
+  from txqueue.pool,
+       lateral (select count(*) as parts, coalesce(sum(items), 0)::bigint as items, count(job_id) as held,
+                       min(not_before) filter (where job_id is null and not_before > clock_timestamp()) as waiting_until
+                  from txqueue.pool_part as part where part.pool_id = pool.pool_id) as parts,
+       lateral (select coalesce(sum(slot.done), 0)::bigint as done, coalesce(sum(slot.failed), 0)::bigint as failed,
+                       count(job.job_id) as jobs
+                  from txqueue.pool_slot as slot
+                  left join txqueue.job as job on job.job_id = slot.job_id and job.state in ('waiting', 'ready', 'assigned')
+                 where slot.pool_id = pool.pool_id) as slots;
+comment on view txqueue.pool_status is 'How far each pool is.';
+
+-- Has jobs that failed in one way run again, but not before a moment: failed ones start anew then, and those
+-- that wait for another attempt wait until then. At most so many at once. Returns how many, and the moment:
+-- pass it to go on.
+create or replace function txqueue.postpone_failures(
+    its_fingerprint text, who text, delay double precision, moment timestamptz default null, at_most integer default 1000,
+    out postponed integer, out until timestamptz)
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    this    job;
+    again   job;
+    ids     bigint[] := '{}';
+begin
+    if delay is null or not delay between 0 and 1e9 then
+        perform refuse(format('a delay of %s s is not within 0 to 1e9', coalesce(delay::text, 'null')), 'give a positive number');
+    end if;
+    until := coalesce(moment, clock_timestamp() + make_interval(secs => delay));
+    for this in
+        delete from job
+         where job_id = any (array(
+                   select job_id from job
+                    where fingerprint = its_fingerprint
+                      and (state = 'failed' or state = 'waiting' and waiting_for = 'time' and not_before < until)
+                    limit at_most))
+           and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
+        returning *
+    loop
+        again := this;
+        if this.state = 'failed' then
+            again := renewed(this);
+            again.fingerprint := this.fingerprint;
+            again.failed_at := this.failed_at;
+        end if;
+        again.not_before := until;
+        again.rank := rank_of(until, again.not_after, again.priority, (select aging from setting));
+        again.state := 'waiting';
+        again.waiting_for := coalesce(nullif(again.waiting_for, 'group'), 'time');
+        insert into job values (again.*);
+        ids := ids || again.job_id;
+    end loop;
+    if ids = '{}' and moment is null then
+        perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
+    end if;
+    postponed := cardinality(ids);
+    if postponed > 0 then
+        perform note_action(who, 'postpone', subject_of(ids), jsonb_build_object(
+            'jobs', ids, 'fingerprint', its_fingerprint, 'until', until));
+    end if;
+end $$;
+
 -- Makes due jobs ready, those first that were due first. A caller that has promoted up to a moment
 -- passes it as since, so that the dead rows before it are not read again; null looks at all.
 create or replace function txqueue.promote(since timestamptz, at_most integer) returns integer
@@ -3409,6 +4033,16 @@ begin
         hint = 'enqueue it again later, or raise the limit: txqueue limit queue NAME --backlog N';
 end $$;
 
+-- Refuses items for a pool that holds as many as it may.
+create or replace function txqueue.refuse_pool(its_name text, bound bigint) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    raise exception using errcode = 'TXQ02', message = format('the pool %s is full: at most %s items may remain in it', its_name, bound),
+        hint = 'fill it again later, or give its class a larger bound';
+end $$;
+
 -- Registers one run of a node under its name and publishes the work types it knows. A former run
 -- of the same name is fenced, and its jobs are given back. Jobs that waited for one of the types
 -- become ready, under the policy published.
@@ -3510,6 +4144,8 @@ begin
     this.started_at := null;
     this.finished_at := null;
     this.result := null;
+    this.fingerprint := null;
+    this.failed_at := null;
     this.handed := null;
     this.counted := null;
     return this;
@@ -3600,6 +4236,61 @@ begin
     end if;
     perform note_action(who, 'retry', subject_of(ids), jsonb_build_object(
         'jobs', ids, 'retried', cardinality(retried), 'refused', cardinality(refused)));
+end $$;
+
+-- Runs jobs again that failed in one way before a moment, at most so many at once, failed ones anew; those that
+-- wait for another attempt need not wait. Returns how many, and the moment: pass it to go on, or what fails
+-- again meanwhile would come again and again.
+create or replace function txqueue.retry_failures(
+    its_fingerprint text, who text, before timestamptz default null, at_most integer default 1000,
+    out retried integer, out until timestamptz)
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    ids bigint[];
+begin
+    until := coalesce(before, clock_timestamp());
+    ids := array(
+        select job_id from job
+         where fingerprint = its_fingerprint and failed_at <= until
+           and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
+         limit at_most);
+    if ids = '{}' and before is null then
+        perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
+    end if;
+    retried := case when ids = '{}' then 0 else cardinality((select again.retried from retry(ids, who) as again)) end;
+end $$;
+
+-- Has all failed items of a pool tried again, from their first attempt. Returns how many.
+create or replace function txqueue.retry_pool(its_name text) returns bigint
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    its   pool;
+    total bigint;
+begin
+    select * into its from pool where name = its_name for update;
+    if not found then
+        perform refuse(format('there is no pool %s', its_name), 'see: txqueue pools');
+    end if;
+    with gone as (
+        delete from pool_failed where pool_id = its.pool_id returning *
+    ), numbered as (
+        select gone.*, row_number() over (partition by origin order by key) as place from gone
+    ), put as (
+        insert into pool_part (pool_id, origin, keys, items)
+        select its.pool_id, origin, array_agg(key), count(*)
+          from numbered group by origin, (place - 1) / its.batch
+    )
+    select count(*) into total from gone;
+    update pool set failed = failed - total where pool_id = its.pool_id;
+    if its.is_started then
+        perform fill_slots(its.pool_id);
+    end if;
+    return total;
 end $$;
 
 -- Keeps the lanes short: moves on to the next lane, truncates drained ones, the fullest of dead rows
@@ -3757,6 +4448,8 @@ begin
         continue when not found;
         freed := freed or this.counted is not null;
         this.error := coalesce(said.error, this.error);
+        this.fingerprint := case when said.outcome in ('retry', 'failed') then fingerprint(this.error) end;
+        this.failed_at := case when this.fingerprint is not null then clock_timestamp() end;
         this.waiting_for := null;
         this.handed := null;
         this.counted := null;
@@ -3837,6 +4530,60 @@ begin
     end if;
 end $$;
 
+-- Cuts a part that a job holds into smaller ones, so that the item that is to blame is found and the
+-- others lose nothing. keys are those of all its items, in order.
+create or replace function txqueue.split_pool_part(
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, its_keys text[], size integer,
+    delay double precision default 0)
+returns boolean
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this pool_part;
+begin
+    perform from job_assigned as job
+      where job.job_id = its_job_id and job.assignment = its_assignment and job.incarnation = its_incarnation
+        for key share;
+    if not found then
+        return false;
+    end if;
+    delete from pool_part where part_id = its_part and job_id = its_job_id returning * into this;
+    if not found then
+        return false;
+    end if;
+    insert into pool_part (pool_id, origin, keys, items, attempt, not_before)
+    select this.pool_id, this.origin, array_agg(key order by place), count(*), this.attempt,
+           clock_timestamp() + make_interval(secs => delay)
+      from unnest(its_keys) with ordinality as each (key, place)
+     group by (place - 1) / size order by (place - 1) / size;
+    return true;
+end $$;
+
+-- Has a pool worked through from now on; of an application's table that has been, from its beginning.
+-- Says how many items are to be expected of it. Returns how many jobs were enqueued.
+create or replace function txqueue.start_pool(its_name text, its_items bigint default null) returns integer
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    its pool;
+begin
+    select * into its from pool where name = its_name for update;
+    if not found then
+        perform refuse(format('there is no pool %s', its_name), 'start it from Python, with the class of its items');
+    end if;
+    if its.source is not null and (its.is_cut or not its.is_started)
+       and not exists (select from pool_part where pool_id = its.pool_id) then
+        delete from pool_failed where pool_id = its.pool_id;
+        update pool_slot set done = 0, failed = 0 where pool_id = its.pool_id;
+        update pool set is_cut = false, cut_to = null, done = 0, failed = 0, expected = coalesce(its_items, 0)
+         where pool_id = its.pool_id;
+    end if;
+    update pool set is_started = true where pool_id = its.pool_id and not is_started;
+    return fill_slots(its.pool_id);
+end $$;
+
 -- Notes that jobs have run for longer than a beat, so that everyone sees since when.
 create or replace function txqueue.started(
     its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[])
@@ -3855,6 +4602,26 @@ begin
     get diagnostics noted = row_count;
     return noted;
 end $$;
+
+-- Per hour and work type, what ended from one moment until another: how many in which way, the seconds that
+-- their last runs took, how long they waited for it since they were due. Reads the days asked for, no others.
+create or replace function txqueue.stats(since timestamptz, until timestamptz default now())
+returns table (hour timestamptz, work_type text, done bigint, failed bigint, cancelled bigint,
+               busy double precision, mean double precision, longest double precision, waited double precision)
+language sql stable security definer
+set search_path = txqueue, pg_temp
+as $$
+    select date_trunc('hour', finished_at, 'UTC') as hour, ended.work_type, count(*) filter (where state = 'done'),
+           count(*) filter (where state = 'failed'), count(*) filter (where state = 'cancelled'),
+           coalesce(sum(took), 0), avg(took), max(took), avg(extract(epoch from began - due)::double precision)
+      from (select finished_at, job.work_type, state, coalesce(started_at, assigned_at) as began,
+                   greatest(enqueued_at, not_before) as due,
+                   extract(epoch from finished_at - coalesce(started_at, assigned_at))::double precision as took
+              from job
+             where state in ('done', 'failed', 'cancelled') and finished_at >= since and finished_at < until) as ended
+     group by 1, 2
+     order by 1, 2
+$$;
 
 -- How an action names jobs.
 create or replace function txqueue.subject_of(ids bigint[]) returns text

@@ -1,18 +1,17 @@
 -- Makes the daily partitions of history from yesterday to a week ahead and drops those past the
 -- time that history is kept. Returns the names of what it made and dropped. A partition is made
 -- beside its parent and then attached, because that waits for no reader; one that cannot be
--- dropped at once is left for the next call.
+-- dropped at once is left for the next call, and so is one that is to be archived and is not yet.
 create or replace function @schema@.ensure_history() returns text[]
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 as $$
 declare
     changed text[] := '{}';
-    kept    interval := (select history_kept from setting);
+    is_archived constant boolean := (select archive is not null from setting);
     day     date;
     parent  text;
     leaf    text;
-    oldest  text;
 begin
     if not pg_try_advisory_xact_lock(hashtextextended('@schema@ history', 839)) then
         return changed;
@@ -26,15 +25,11 @@ begin
                            parent, leaf, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC');
             changed := changed || ('+' || leaf);
         end loop;
-        oldest := format('%s_%s', parent, to_char(clock_timestamp() - kept - interval '1 day', 'YYYYMMDD'));
-        for leaf in
-            select child.relname from pg_inherits join pg_class as child on child.oid = inhrelid
-             where inhparent = parent::regclass and child.relname < oldest order by 1
-        loop
-            if drop_leaf(leaf) then
-                changed := changed || ('-' || leaf);
-            end if;
-        end loop;
+    end loop;
+    for leaf in select due.leaf from history_due() as due loop
+        if (case when is_archived then drop_archived(leaf) else drop_leaf(leaf) end) then
+            changed := changed || ('-' || leaf);
+        end if;
     end loop;
     return changed;
 end $$;

@@ -15,6 +15,8 @@ begin
         this.state := 'failed';
         this.finished_at := clock_timestamp();
         this.error := format('poison: %s worker processes died while they held this job', this.deaths);
+        this.fingerprint := fingerprint(this.error);
+        this.failed_at := this.finished_at;
     else
         this.state := 'ready';
         this.lane := current_lane();

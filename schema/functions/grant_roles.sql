@@ -5,12 +5,15 @@ language plpgsql volatile
 set search_path = @schema@, pg_temp
 as $$
 declare
-    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog'];
+    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog',
+        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'vouch', 'declare_dead', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'gauge', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
-        'undrain_node'];
-    reading   constant text[] := array['explain_facts', 'backlog'];
+        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
+        'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures',
+        'stats'];
+    reading   constant text[] := array['explain_facts', 'backlog', 'stats'];
     its_role text;
     signature regprocedure;
 begin

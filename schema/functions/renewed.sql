@@ -27,6 +27,8 @@ begin
     this.started_at := null;
     this.finished_at := null;
     this.result := null;
+    this.fingerprint := null;
+    this.failed_at := null;
     this.handed := null;
     this.counted := null;
     return this;

@@ -29,6 +29,8 @@ begin
         continue when not found;
         freed := freed or this.counted is not null;
         this.error := coalesce(said.error, this.error);
+        this.fingerprint := case when said.outcome in ('retry', 'failed') then fingerprint(this.error) end;
+        this.failed_at := case when this.fingerprint is not null then clock_timestamp() end;
         this.waiting_for := null;
         this.handed := null;
         this.counted := null;

@@ -8,3 +8,128 @@ drop function if exists @schema@.complete_in_0(integer, bigint, bigint[]), @sche
     @schema@.complete_in_2(integer, bigint, bigint[]), @schema@.complete_in_3(integer, bigint, bigint[]),
     @schema@.complete_in_4(integer, bigint, bigint[]), @schema@.complete_in_5(integer, bigint, bigint[]),
     @schema@.complete_in_6(integer, bigint, bigint[]), @schema@.complete_in_7(integer, bigint, bigint[]);
+
+-- History that is archived before it is dropped, and failures by kind.
+
+alter table @schema@.setting add column archive text
+    check (archive ~ '^(/|s3://[^/@]+)' and archive !~ '^s3://[^/]*@');
+comment on column @schema@.setting.archive is 'Where days of history are archived before they are dropped: a folder or s3://bucket/prefix.';
+
+create table @schema@.archived (
+    leaf          text primary key,
+    state         @schema@.job_state not null,
+    day           date not null,
+    attempt       integer not null default 1,
+    location      text,
+    jobs          bigint,
+    checksum      text,
+    verified_at   timestamptz,
+    dropped_at    timestamptz
+);
+create index on @schema@.archived (day);
+comment on table @schema@.archived is 'The days of history that have been archived, or are being archived.';
+comment on column @schema@.archived.attempt is 'Grows with every attempt and every change of the day: an older attempt counts no more.';
+
+alter table @schema@.job add column fingerprint text collate "C";
+alter table @schema@.job add column failed_at timestamptz;
+comment on column @schema@.job.fingerprint is 'What its last error has in common with others of its kind; of failed jobs and those that wait for another attempt.';
+comment on column @schema@.job.failed_at is 'When that attempt failed.';
+create index on @schema@.job_failed (fingerprint) where fingerprint is not null;
+create index on @schema@.job_waiting (fingerprint) where fingerprint is not null;
+
+-- Pools: large sets that a few jobs work through, and the attempts of single jobs.
+create table @schema@.pool (
+    pool_id     integer generated always as identity primary key,
+    name        text collate "C" not null unique check (name ~ '^[a-z][a-z0-9_]{0,49}$'),
+    work_type   text collate "C" not null,
+    source      text,
+    job         jsonb not null,
+    size        smallint not null check (size between 1 and 1000),
+    batch       integer not null check (batch between 1 and 100000),
+    bound       bigint check (bound > 0),
+    is_started  boolean not null default false,
+    is_cut      boolean not null default true,
+    cut_to      text,
+    expected    bigint not null default 0,
+    done        bigint not null default 0,
+    failed      bigint not null default 0
+);
+comment on table @schema@.pool is 'The sets: each has a table of its own, pool_<name>, or is an application''s table.';
+comment on column @schema@.pool.source is 'The application''s table; null if the items are in a table of its own.';
+comment on column @schema@.pool.job is 'What each of its jobs is enqueued as.';
+comment on column @schema@.pool.cut_to is 'The last key of the application''s table that has come into a part.';
+comment on column @schema@.pool.done is 'Items counted by jobs that have ended; see pool_slot.';
+
+create table @schema@.pool_slot (
+    job_id   bigint primary key,
+    pool_id  integer not null,
+    done     bigint not null default 0,
+    failed   bigint not null default 0
+) with (fillfactor = 50);
+comment on table @schema@.pool_slot is 'The jobs of the pools, at most size of each, with what each has counted.';
+
+create table @schema@.pool_part (
+    part_id     bigint generated always as identity primary key,
+    pool_id     integer not null,
+    origin      bigint not null,
+    first       text,
+    last        text,
+    keys        text[],
+    items       integer not null check (items > 0),
+    attempt     smallint not null default 0,
+    taken       smallint not null default 0,
+    not_before  timestamptz not null default clock_timestamp(),
+    job_id      bigint
+);
+create index on @schema@.pool_part (pool_id, not_before, part_id) where job_id is null;
+create index on @schema@.pool_part (pool_id, job_id) where job_id is not null;
+comment on table @schema@.pool_part is 'What is still to be done, a row for a batch of items; one that is done is deleted.';
+comment on column @schema@.pool_part.origin is 'The part in which the items came: they keep it in their own table.';
+comment on column @schema@.pool_part.keys is 'Only these of origin, or of the application''s table; null for all from first to last.';
+
+create table @schema@.pool_failed (
+    pool_id  integer not null,
+    origin   bigint not null,
+    key      text not null,
+    attempt  smallint not null,
+    error    text not null,
+    at       timestamptz not null default clock_timestamp(),
+    primary key (pool_id, origin, key)
+);
+comment on table @schema@.pool_failed is 'Items whose attempts are out: kept apart until somebody acts.';
+
+-- Unique keys, and jobs that wait for others.
+
+create table @schema@.unique_job (
+    work_type  text collate "C" not null,
+    key        text collate "C" not null check (length(key) between 1 and 1000),
+    job_id     bigint not null,
+    next_id    bigint,
+    primary key (work_type, key)
+);
+create index on @schema@.unique_job (job_id);
+create index on @schema@.unique_job (next_id) where next_id is not null;
+comment on table @schema@.unique_job is 'Who holds a unique key: the job that has not ended, and the one that follows it.';
+
+create table @schema@.job_parent (
+    child    bigint not null,
+    parent   bigint not null,
+    any_end  boolean not null,
+    ended    text collate "C",
+    primary key (parent, child)
+);
+create index on @schema@.job_parent (child) where ended is null;
+create index on @schema@.job_parent (child);
+comment on table @schema@.job_parent is 'What waiting jobs wait for; the rows of a child go when it waits no more.';
+
+create table @schema@.unfollowed (
+    job_id  bigint primary key
+);
+comment on table @schema@.unfollowed is
+    'Jobs to be looked at again: whoever had to do with them had not committed when they ended.';
+
+-- 1 once a job is unfollowed; a sequence, because every claim reads it.
+create sequence @schema@.has_unfollowed as bigint minvalue 0 start 0;
+
+-- It takes more than it did.
+drop function if exists @schema@.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text);

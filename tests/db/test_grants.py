@@ -9,7 +9,7 @@ from tests.db.masters import Master
 
 ROLES = ("txqueue_enqueue", "txqueue_worker", "txqueue_read")
 ENQUEUING = ["backlog", "enqueue", "enqueue_assigned", "enqueue_many", "identity"]
-READING = ["backlog", "explain_facts"]
+READING = ["backlog", "explain_facts", "stats"]
 FUNCTIONS = sorted((Path(__file__).parents[2] / "schema" / "functions").glob("*.sql"))
 # What may be put into a statement as it is: a number, and a name that regprocedure has quoted.
 NUMBERS = {"lane", "head.lane", "this.control_id", "few + 1", "signature", "its_lane"}

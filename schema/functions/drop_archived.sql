@@ -1,0 +1,24 @@
+-- Drops a day of history that is archived and verified, unless somebody uses history for longer than an
+-- instant. What is not verified, or changed since, stays. Returns whether it did.
+create or replace function @schema@.drop_archived(its_leaf text) returns boolean
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set lock_timeout = '50ms'
+as $$
+begin
+    if not exists (select from archived where leaf = its_leaf and verified_at is not null and dropped_at is null)
+       or to_regclass(format('%I', its_leaf)) is null then
+        return false;
+    end if;
+    execute format('lock table %I in access exclusive mode', its_leaf);
+    -- Again: nobody can change it any more.
+    update archived set dropped_at = clock_timestamp()
+     where leaf = its_leaf and verified_at is not null and dropped_at is null;
+    if found then
+        execute format('drop table %I', its_leaf);
+        return true;
+    end if;
+    return false;
+exception when lock_not_available or undefined_table then
+    return false;
+end $$;

@@ -1,0 +1,17 @@
+-- The days of history that may be archived and dropped: those before a day, and no younger than yesterday's;
+-- null for those that are kept no longer.
+create or replace function @schema@.history_due(before date default null)
+returns table (leaf text, state text, day date)
+language sql stable security definer
+set search_path = @schema@, pg_temp
+as $$
+    select child.relname::text, right(parent.relname, -4), to_date(right(child.relname, 8), 'YYYYMMDD')
+      from pg_inherits
+      join pg_class as child on child.oid = inhrelid
+      join pg_class as parent on parent.oid = inhparent
+     where inhparent in ('job_done'::regclass, 'job_cancelled'::regclass)
+       and to_date(right(child.relname, 8), 'YYYYMMDD') < least(
+               coalesce(before, (clock_timestamp() at time zone 'UTC' - (select history_kept from setting))::date - 1),
+               (clock_timestamp() at time zone 'UTC')::date)
+     order by 3, 1
+$$;

@@ -1,0 +1,10 @@
+-- The trigger of a day of history that is being archived: whoever changes a row of it makes what was
+-- archived so far worthless.
+create or replace function @schema@.note_history_change() returns trigger
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+as $$
+begin
+    update archived set attempt = attempt + 1, verified_at = null where leaf = tg_table_name;
+    return null;
+end $$;

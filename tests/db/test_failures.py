@@ -1,0 +1,158 @@
+"""Failures by kind: what errors have in common, counted, run again and postponed all at once."""
+
+import pytest
+
+from tests.db.masters import Master
+
+TRACE = """{said}
+
+Traceback (most recent call last):
+  File "/srv/{release}/txqueue/worker/performer.py", line {line}, in _begin
+    value = kind.begin(work, job)
+  File "/srv/{release}/shop/mail.py", line {line}, in {function}
+    raise ValueError
+{said}"""
+
+
+def error(said: str, *, release: str = "r1", line: int = 7, function: str = "perform") -> str:
+    """What the worker keeps of an error."""
+    return TRACE.format(said=said, release=release, line=line, function=function)
+
+
+def failed(node: Master, *errors: str, outcome: str = "failed") -> list[int]:
+    """Have a job fail with each error; returns their numbers."""
+    ids = []
+    for text in errors:
+        (job_id,) = node.enqueue({})
+        (chunk,) = node.claim()
+        assert node.settle(chunk, outcome, error=text, delay=3600) == [job_id]
+        ids.append(job_id)
+    return ids
+
+
+def kinds(node: Master) -> list[tuple[int, int, str]]:
+    """Return how many failed and how many wait of each kind, with what they say."""
+    node.cursor.execute("select failed, waiting, error from txqueue.failures order by example")
+    return node.cursor.fetchall()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("ValueError: row 17 is bad", "ValueError: row 4242 is bad"),
+        ("KeyError: 'ada'", "KeyError: 'grace'"),
+        ('DoesNotExist: no "a b" here', 'DoesNotExist: no "c" here'),
+        ("Gone: 9f3d0e1c-5c0e-4b6c-9a57-0e8f6f1f7a10", "Gone: 11111111-aaaa-bbbb-cccc-000000000000"),
+        ("Gone: object at 0x7f12ab", "Gone: object at 0x8899ff"),
+        ("Refused: can't reach 'a' in 1.5 s", "Refused: can't reach 'b' in 20.25 s"),
+        ("At 2026-11-22 01:02:03", "At 2025-01-02 11:12:13"),
+    ],
+)
+def test_what_differs_from_job_to_job_does_not_count(node: Master, one: str, other: str) -> None:
+    """Numbers, identifiers and quoted texts; and where the release lies, and its lines."""
+    same = "select txqueue.fingerprint(%s) = txqueue.fingerprint(%s)"
+    assert node.value(same, one, other)
+    assert node.value(same, error(one, line=7), error(other, release="r2", line=99))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (error("ValueError: no such row"), error("KeyError: no such row")),
+        (error("ValueError: no such row"), error("ValueError: too many rows")),
+        (error("ValueError: no"), error("ValueError: no", function="check")),
+        (error("ValueError: no"), "ValueError: no"),
+    ],
+)
+def test_errors_of_different_kinds_are_told_apart(node: Master, one: str, other: str) -> None:
+    """By class, by message, and by the function that raised them."""
+    assert not node.value("select txqueue.fingerprint(%s) = txqueue.fingerprint(%s)", one, other)
+
+
+def test_failures_are_counted_by_kind(node: Master) -> None:
+    """Those that failed for good and those that wait for another attempt, not those that are done."""
+    failed(node, error("ValueError: row 1"), error("ValueError: row 2"), error("KeyError: 'x'"))
+    failed(node, error("ValueError: row 3"), outcome="retry")
+    failed(node, error("ValueError: row 4"), outcome="snooze")
+    failed(node, error("ValueError: row 5"), outcome="cancelled")
+    assert kinds(node) == [(1, 0, "KeyError: 'x'"), (2, 1, "ValueError: row 3")]
+
+
+def test_a_poisonous_job_has_a_kind_too(node: Master) -> None:
+    """Its error is written by the database."""
+    node.enqueue({})
+    for _ in range(5):
+        node.claim()
+        node.value("select txqueue.release(%s, '{}', true, true)", node.incarnation)
+    ((count, _, said),) = kinds(node)
+    assert (count, said[:7]) == (1, "poison:")
+
+
+def test_all_of_a_kind_run_again(node: Master) -> None:
+    """The failed ones anew, those that wait at once; others are left alone."""
+    ids = failed(node, error("ValueError: row 1"), error("ValueError: row 2"))
+    ids += failed(node, error("ValueError: row 3"), outcome="retry")
+    (other,) = failed(node, error("KeyError: 'x'"))
+    kind = node.job(ids[0])["fingerprint"]
+    node.cursor.execute("select * from txqueue.retry_failures(%s, 'ann', null, 2)", (kind,))
+    ((retried, until),) = node.cursor.fetchall()
+    assert retried == 2
+    again = "select retried from txqueue.retry_failures(%s, 'ann', %s, 2)"
+    assert [node.value(again, kind, until), node.value(again, kind, until)] == [1, 0]
+    assert sorted(node.claimed_ids()) == ids
+    assert [node.job(job_id)["attempt"] for job_id in ids] == [0, 0, 1]
+    assert node.job(other)["state"] == "failed"
+
+
+def test_what_fails_again_meanwhile_is_left_for_the_next_time(node: Master) -> None:
+    """Otherwise running all of a kind again would never come to an end."""
+    (job_id,) = failed(node, error("ValueError: row 1"))
+    kind = node.job(job_id)["fingerprint"]
+    node.cursor.execute("select * from txqueue.retry_failures(%s, 'ann')", (kind,))
+    ((_, until),) = node.cursor.fetchall()
+    (chunk,) = node.claim()
+    node.settle(chunk, "failed", error=error("ValueError: row 2"))
+    assert 0 == node.value("select retried from txqueue.retry_failures(%s, 'ann', %s)", kind, until)
+
+
+def test_all_of_a_kind_are_postponed(node: Master) -> None:
+    """Failed ones run again then, those that wait not before; they stay of their kind."""
+    ids = failed(node, error("ValueError: row 1"))
+    ids += failed(node, error("ValueError: row 2"), outcome="retry")
+    kind = node.job(ids[0])["fingerprint"]
+    node.cursor.execute("select * from txqueue.postpone_failures(%s, 'ann', 7200)", (kind,))
+    ((postponed, until),) = node.cursor.fetchall()
+    assert postponed == 2
+    assert [node.job(job_id)["not_before"] for job_id in ids] == [until, until]
+    assert node.states() == {"waiting": 2}
+    assert kinds(node) == [(0, 2, "ValueError: row 2")]
+    more = "select postponed from txqueue.postpone_failures(%s, 'ann', 7200, %s)"
+    assert node.value(more, kind, until) == 0
+    assert node.value("select retried from txqueue.retry_failures(%s, 'ann')", kind) == 2
+    assert sorted(node.claimed_ids()) == ids
+
+
+@pytest.mark.parametrize(
+    "act", ["retry_failures('no-such', 'ann')", "postpone_failures('no-such', 'ann', 60)"]
+)
+def test_a_kind_that_is_not_there_is_refused(node: Master, act: str) -> None:
+    """With a word on where the kinds are listed."""
+    with pytest.raises(Exception, match="no job has failed like no-such"):
+        node.value(f"select txqueue.{act}")
+
+
+@pytest.mark.parametrize("delay", ["null", "-1", "'NaN'"])
+def test_a_delay_must_be_one(node: Master, delay: str) -> None:
+    """Before anything is written."""
+    with pytest.raises(Exception, match="a delay of"):
+        node.value(f"select txqueue.postpone_failures('x', 'ann', {delay})")
+
+
+def test_a_job_that_succeeds_has_no_kind(node: Master) -> None:
+    """Its last error stays to be read."""
+    (job_id,) = failed(node, error("ValueError: row 1"), outcome="retry")
+    node.value("select txqueue.retry(%s, 'ann')", [job_id])
+    (chunk,) = node.claim()
+    node.complete(chunk)
+    job = node.job(job_id)
+    assert (job["state"], job["fingerprint"], job["error"][:10]) == ("done", None, "ValueError")
