@@ -133,3 +133,37 @@ create sequence @schema@.has_unfollowed as bigint minvalue 0 start 0;
 
 -- It takes more than it did.
 drop function if exists @schema@.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text);
+
+-- Schedules: work that comes again.
+create table @schema@.schedule (
+    schedule_id       bigint generated always as identity primary key,
+    name              text collate "C" not null unique check (length(name) between 1 and 200),
+    kind              text not null check (kind in ('cron', 'every', 'cooldown')),
+    expression        text check ((kind = 'cron') = (expression is not null)),
+    zone              text check ((kind = 'cron') = (zone is not null)),
+    seconds           double precision check ((kind = 'cron') = (seconds is null)) check (seconds between 1 and 366 * 86400),
+    jitter            double precision not null default 0 check (jitter between 0 and 366 * 86400),
+    catch_up          text not null default 'skip' check (catch_up in ('skip', 'one', 'all')),
+    job               jsonb not null,
+    work_type         text collate "C" not null generated always as (job ->> 'work_type') stored,
+    "group"           text collate "C" generated always as (job ->> 'group') stored,
+    tenant            text collate "C" generated always as (job ->> 'tenant') stored,
+    condition_table   text,
+    condition_column  text check ((condition_table is null) = (condition_column is null)),
+    condition_value   text,
+    is_declared       boolean not null default false,
+    is_active         boolean not null default true,
+    next_due          timestamptz default '-infinity',
+    last_due          timestamptz,
+    last_job          bigint,
+    recent            bigint[] not null default '{}',
+    dues              timestamptz[] not null default '{}',
+    error             text
+);
+create index on @schema@.schedule (next_due) where is_active;
+create index on @schema@.schedule (seconds) where kind = 'cooldown' and is_active and next_due is null;
+create index on @schema@.schedule (last_job) where kind = 'cooldown';
+comment on table @schema@.schedule is 'Work that comes again: when, and what is enqueued then.';
+comment on column @schema@.schedule.job is 'What is enqueued: an element of what enqueue_many() takes.';
+comment on column @schema@.schedule.next_due is 'When it is due; -infinity until a node has computed it, null while the job of a cool-down has not ended.';
+comment on column @schema@.schedule.recent is 'Its last twenty jobs, the latest first; dues has the moments they were for.';

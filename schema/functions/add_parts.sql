@@ -1,0 +1,15 @@
+-- Adds parts of an application's table, each from one key to another and so many items, which whoever
+-- holds the lock of cut_from() has read; is_all says that nothing comes after them.
+create or replace function @schema@.add_parts(
+    its_name text, firsts text[], lasts text[], counts integer[], is_all boolean)
+returns void
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+begin
+    insert into pool_part (pool_id, origin, first, last, items)
+    select pool.pool_id, 0, first, last, items
+      from pool, unnest(firsts, lasts, counts) with ordinality as each (first, last, items, place)
+     where pool.name = its_name order by place;
+    update pool set is_cut = is_all, cut_to = coalesce(lasts[cardinality(lasts)], cut_to) where name = its_name;
+end $$;

@@ -1,0 +1,55 @@
+-- Counts a part as performed, once and fenced by the job's token: false, and nothing, if the job is not
+-- this assignment's any more or does not hold the part. Of the items, the failures are kept apart: an
+-- array of objects with key and error, and delay (seconds) if they are to be tried again.
+create or replace function @schema@.end_part(
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, failures jsonb default null)
+returns boolean
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    this    pool_part;
+    its     pool;
+    again   text[] := '{}';
+    failed  text[] := '{}';
+begin
+    perform from job_assigned as job
+      where job.job_id = its_job_id and job.assignment = its_assignment and job.incarnation = its_incarnation
+        for key share;
+    if not found then
+        return false;
+    end if;
+    delete from pool_part where part_id = its_part and job_id = its_job_id returning * into this;
+    if not found then
+        return false;
+    end if;
+    select * into its from pool where pool_id = this.pool_id;
+    if jsonb_array_length(failures) > 0 then
+        with given as (
+            select * from jsonb_to_recordset(failures) as each (key text, error text, delay double precision)
+        ), kept as (
+            insert into pool_failed (pool_id, origin, key, attempt, error)
+            select this.pool_id, this.origin, key, this.attempt + 1, error from given where delay is null
+            on conflict (pool_id, origin, key) do update set attempt = excluded.attempt, error = excluded.error, at = excluded.at
+        ), put as (
+            insert into pool_part (pool_id, origin, keys, items, attempt, not_before)
+            select this.pool_id, this.origin, array_agg(key), count(*), this.attempt + 1,
+                   clock_timestamp() + make_interval(secs => max(delay))
+              from given where delay is not null having count(*) > 0
+        )
+        select coalesce(array_agg(key) filter (where delay is not null), '{}'),
+               coalesce(array_agg(key) filter (where delay is null), '{}')
+          into again, failed from given;
+    end if;
+    if its.source is null then
+        execute format('delete from %I where part = $1 and ($2 is null or number = any ($2)) and number <> all ($3)',
+                       'pool_' || its.name)
+          using this.origin, this.keys::integer[], (again || failed)::integer[];
+    end if;
+    update pool_slot set done = pool_slot.done + this.items - cardinality(again || failed),
+                         failed = pool_slot.failed + cardinality(failed)
+     where pool_slot.job_id = its_job_id;
+    return true;
+end $$;

@@ -1,0 +1,33 @@
+-- Ends a job of a pool in the caller's transaction, completing it: done if nothing is left to take, or
+-- passing its place on to a new job, so that others get their turn. Returns whether it did; else there
+-- is more to do, or somebody is just filling the pool.
+create or replace function @schema@.end_slot(
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, is_renewed boolean)
+returns boolean
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+declare
+    its  pool;
+    mine pool_slot;
+begin
+    if is_renewed then
+        select * into strict its from pool where name = its_name;
+    else
+        select * into its from pool where name = its_name for no key update skip locked;
+        if not found or not its.is_cut
+           or exists (select from pool_part where pool_id = its.pool_id and job_id is null) then
+            return false;
+        end if;
+    end if;
+    if not complete_one(its_incarnation, its_assignment, its_job_id, null) then
+        perform refuse(format('job %s has been assigned elsewhere since', its_job_id), 'nothing: it runs there');
+    end if;
+    if is_renewed then
+        update pool_slot set job_id = (enqueue_many(jsonb_build_array(its.job)))[1] where pool_slot.job_id = its_job_id;
+        return true;
+    end if;
+    delete from pool_slot where pool_slot.job_id = its_job_id returning * into mine;
+    update pool set done = pool.done + mine.done, failed = pool.failed + mine.failed where pool_id = its.pool_id;
+    return true;
+end $$;

@@ -1,0 +1,40 @@
+-- Makes a pool, or brings what is kept of its policy up to date: an object with name, work_type, job,
+-- size, batch, bound, and source or columns. A set of its own gets a table pool_<name> with a column
+-- for each field, as [name, type] of the few types that there are. Returns its number.
+create or replace function @schema@.ensure_pool(spec jsonb) returns integer
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+declare
+    its     pool := jsonb_populate_record(null::pool, spec - 'pool_id');
+    leaf    text := 'pool_' || its.name;
+    wanted  text;
+    former  text;
+    reader  text;
+    number  integer;
+begin
+    perform pg_advisory_xact_lock(hashtextextended('@schema@ pool ' || its.name, 839));
+    select work_type into former from pool where name = its.name;
+    if former <> its.work_type then
+        perform refuse(format('the pool %s belongs to the work type %s', its.name, former), 'give this one another name');
+    end if;
+    insert into pool as known (name, work_type, source, job, size, batch, bound, is_cut)
+    values (its.name, its.work_type, its.source, its.job, its.size, its.batch, its.bound, its.source is null)
+    on conflict (name) do update set job = excluded.job, size = excluded.size, batch = excluded.batch, bound = excluded.bound
+     where (known.job, known.size, known.batch, known.bound)
+           is distinct from (excluded.job, excluded.size, excluded.batch, excluded.bound);
+    select pool_id into number from pool where name = its.name;
+    if its.source is null and to_regclass(leaf) is null then
+        select string_agg(format(', %I %s', field ->> 0, field ->> 1), '' order by place) into wanted
+          from jsonb_array_elements(spec -> 'columns') with ordinality as each (field, place)
+         where field ->> 1 in ('bigint', 'text', 'boolean', 'double precision', 'uuid', 'jsonb');
+        execute format('create table %I (part bigint, number integer%s, primary key (part, number))', leaf,
+                       coalesce(wanted, ''));
+        foreach reader in array array['@schema@_worker', '@schema@_read'] loop
+            if to_regrole(reader) is not null then
+                execute format('grant select on %I to %I', leaf, reader);
+            end if;
+        end loop;
+    end if;
+    return number;
+end $$;

@@ -1,0 +1,47 @@
+-- Puts items, an array of objects, into a pool's own table in the caller's transaction, and cuts them
+-- into parts: a part and all its items become visible at the same moment. Returns how many. A pool that
+-- was started gets its jobs back if they have ended. Refused once as many remain as its bound allows.
+create or replace function @schema@.fill_pool(its_name text, items jsonb) returns bigint
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+declare
+    its     pool;
+    total   integer := jsonb_array_length(items);
+    parts   bigint[];
+    columns record;
+    held    bigint;
+begin
+    -- Shared: a job of the pool ends only when nobody is filling it.
+    select * into its from pool where name = its_name for share;
+    if not found or its.source is not null then
+        perform refuse(format('there is no pool %s to fill', its_name), 'pools are made by the client that fills them, in Python');
+    end if;
+    if its.bound is not null then
+        select sum(part.items) into held from pool_part as part where part.pool_id = its.pool_id;
+        if coalesce(held, 0) + total > its.bound then
+            perform refuse_pool(its_name, its.bound);
+        end if;
+    end if;
+    if total = 0 then
+        return 0;
+    end if;
+    parts := array(select nextval('pool_part_part_id_seq') from generate_series(1, ceil(total / its.batch::numeric)::integer));
+    select * into columns from pool_columns(its_name);
+    execute format(
+        'insert into %I (part, number%s)
+         select $2[1 + (place - 1) / $3], 1 + (place - 1) %% $3%s
+           from rows from (jsonb_to_recordset($1) as (%s)) with ordinality as each (%splace)',
+        'pool_' || its_name, columns.names, columns.names,
+        coalesce(nullif(ltrim(columns.typed, ', '), ''), 'nothing text'),
+        coalesce(nullif(ltrim(columns.names, ', ') || ', ', ', '), 'nothing, '))
+      using items, parts, its.batch;
+    insert into pool_part (part_id, pool_id, origin, items) overriding system value
+    select part, its.pool_id, part, least(its.batch, total - its.batch * (place - 1)::integer)
+      from unnest(parts) with ordinality as each (part, place);
+    if its.is_started then
+        perform fill_slots(its.pool_id);
+    end if;
+    return total;
+end $$;
+comment on function @schema@.fill_pool(text, jsonb) is 'Put items into a pool in the caller''s transaction.';

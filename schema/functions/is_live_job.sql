@@ -1,0 +1,8 @@
+-- Whether a job has not ended.
+create or replace function @schema@.is_live_job(its_job_id bigint) returns boolean
+language sql stable
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+as $$
+    select exists (select from job where job_id = its_job_id and state in ('waiting', 'ready', 'assigned'))
+$$;

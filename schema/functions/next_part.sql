@@ -1,0 +1,69 @@
+-- What a job of a pool calls, fenced by its token: counts the part that it has performed, if it says
+-- one, and takes the next. A part that it held already was not finished by the run before. With nothing
+-- to take, due_in says in how many seconds the next part is due, null for none. Not held: the job is
+-- not this assignment's any more.
+create or replace function @schema@.next_part(
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text,
+    performed bigint default null, failures jsonb default null,
+    out held boolean, out part bigint, out first text, out last text, out keys text[], out items integer,
+    out attempt integer, out taken integer, out content text, out due_in double precision)
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    its  pool;
+    this pool_part;
+begin
+    held := performed is null or end_part(its_incarnation, its_assignment, its_job_id, performed, failures);
+    if performed is null then
+        perform from job_assigned as job
+          where job.job_id = its_job_id and job.assignment = its_assignment and job.incarnation = its_incarnation
+            for key share;
+        held := found;
+    end if;
+    if not held then
+        return;
+    end if;
+    select * into its from pool where name = its_name;
+    for round in 1 .. 2 loop
+        update pool_part as each set job_id = its_job_id, taken = each.taken + 1
+         where each.part_id = coalesce(
+                   (select mine.part_id from pool_part as mine
+                     where mine.pool_id = its.pool_id and mine.job_id = its_job_id limit 1),
+                   (select free.part_id from pool_part as free
+                     where free.pool_id = its.pool_id and free.job_id is null and free.not_before <= clock_timestamp()
+                     order by free.not_before, free.part_id limit 1 for update skip locked))
+        returning each.* into this;
+        exit when found or round = 2;
+        -- What jobs held that have ended is free again.
+        update pool_part as each set job_id = null
+         where each.part_id = any (array(
+                   select lost.part_id from pool_part as lost
+                    where lost.pool_id = its.pool_id and lost.job_id is not null and not is_live_job(lost.job_id)
+                      for update skip locked));
+        exit when not found;
+    end loop;
+    if this.part_id is null then
+        select extract(epoch from min(free.not_before) - clock_timestamp()) into due_in
+          from pool_part as free where free.pool_id = its.pool_id and free.job_id is null;
+        return;
+    end if;
+    part := this.part_id;
+    first := this.first;
+    last := this.last;
+    keys := this.keys;
+    items := this.items;
+    attempt := this.attempt;
+    taken := this.taken;
+    if its.source is null then
+        execute format(
+            'select json_agg(row_to_json(some)), array_agg(at::text) filter (where $2 is not null)
+               from (select number as at%s from %I where part = $1 and ($2 is null or number = any ($2)) order by number) as whole,
+                    lateral (select %s) as some',
+            (pool_columns(its_name)).names, 'pool_' || its_name,
+            coalesce(nullif(ltrim((pool_columns(its_name)).names, ', '), ''), 'null as nothing'))
+           into content, keys using this.origin, this.keys::integer[];
+    end if;
+end $$;
