@@ -333,6 +333,76 @@ create table txqueue.pool_failed (
 );
 comment on table txqueue.pool_failed is 'Items whose attempts are out: kept apart until somebody acts.';
 
+-- Unique keys, and jobs that wait for others.
+
+create table txqueue.unique_job (
+    work_type  text collate "C" not null,
+    key        text collate "C" not null check (length(key) between 1 and 1000),
+    job_id     bigint not null,
+    next_id    bigint,
+    primary key (work_type, key)
+);
+create index on txqueue.unique_job (job_id);
+create index on txqueue.unique_job (next_id) where next_id is not null;
+comment on table txqueue.unique_job is 'Who holds a unique key: the job that has not ended, and the one that follows it.';
+
+create table txqueue.job_parent (
+    child    bigint not null,
+    parent   bigint not null,
+    any_end  boolean not null,
+    ended    text collate "C",
+    primary key (parent, child)
+);
+create index on txqueue.job_parent (child) where ended is null;
+create index on txqueue.job_parent (child);
+comment on table txqueue.job_parent is 'What waiting jobs wait for; the rows of a child go when it waits no more.';
+
+create table txqueue.unfollowed (
+    job_id  bigint primary key
+);
+comment on table txqueue.unfollowed is
+    'Jobs to be looked at again: whoever had to do with them had not committed when they ended.';
+
+-- 1 once a job is unfollowed; a sequence, because every claim reads it.
+create sequence txqueue.has_unfollowed as bigint minvalue 0 start 0;
+
+-- It takes more than it did.
+drop function if exists txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text);
+
+-- Schedules: work that comes again.
+create table txqueue.schedule (
+    schedule_id       bigint generated always as identity primary key,
+    name              text collate "C" not null unique check (length(name) between 1 and 200),
+    kind              text not null check (kind in ('cron', 'every', 'cooldown')),
+    expression        text check ((kind = 'cron') = (expression is not null)),
+    zone              text check ((kind = 'cron') = (zone is not null)),
+    seconds           double precision check ((kind = 'cron') = (seconds is null)) check (seconds between 1 and 366 * 86400),
+    jitter            double precision not null default 0 check (jitter between 0 and 366 * 86400),
+    catch_up          text not null default 'skip' check (catch_up in ('skip', 'one', 'all')),
+    job               jsonb not null,
+    work_type         text collate "C" not null generated always as (job ->> 'work_type') stored,
+    "group"           text collate "C" generated always as (job ->> 'group') stored,
+    tenant            text collate "C" generated always as (job ->> 'tenant') stored,
+    condition_table   text,
+    condition_column  text check ((condition_table is null) = (condition_column is null)),
+    condition_value   text,
+    is_declared       boolean not null default false,
+    is_active         boolean not null default true,
+    next_due          timestamptz default '-infinity',
+    last_due          timestamptz,
+    last_job          bigint,
+    recent            bigint[] not null default '{}',
+    dues              timestamptz[] not null default '{}',
+    error             text
+);
+create index on txqueue.schedule (next_due) where is_active;
+create index on txqueue.schedule (seconds) where kind = 'cooldown' and is_active and next_due is null;
+create index on txqueue.schedule (last_job) where kind = 'cooldown';
+comment on table txqueue.schedule is 'Work that comes again: when, and what is enqueued then.';
+comment on column txqueue.schedule.job is 'What is enqueued: an element of what enqueue_many() takes.';
+comment on column txqueue.schedule.next_due is 'When it is due; -infinity until a node has computed it, null while the job of a cool-down has not ended.';
+comment on column txqueue.schedule.recent is 'Its last twenty jobs, the latest first; dues has the moments they were for.';
+
 set check_function_bodies = off;
 
 -- Adds parts of an application's table, each from one key to another and so many items, which whoever
@@ -1406,6 +1476,47 @@ begin
     end if;
 end $$;
 
+-- Refuses what cannot be a schedule: its name, when it is due, what it enqueues, and a condition that names no column
+-- of a table that the caller may read.
+create or replace function txqueue.check_schedule(its_name text, terms jsonb, its_job jsonb, condition jsonb) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    kind     text := terms ->> 'kind';
+    caller   name := coalesce(nullif(current_setting('role'), 'none'), session_user);
+    relation regclass;
+    place    smallint;
+begin
+    if coalesce(length(its_name), 0) not between 1 and 200 then
+        perform refuse('the name of a schedule must have 1 to 200 characters', 'pass a shorter name');
+    elsif kind is null or kind not in ('cron', 'every', 'cooldown') then
+        perform refuse('a schedule is neither cron nor every nor cooldown', 'pass one of these as its kind');
+    elsif kind = 'cron' and (terms ->> 'expression' is null or terms ->> 'zone' is null) then
+        perform refuse('a cron schedule has no expression or no zone', 'pass both, as in 0 3 * * * and Europe/Berlin');
+    elsif kind <> 'cron' and coalesce((terms ->> 'seconds')::double precision, 0) not between 1 and 366 * 86400 then
+        perform refuse('the period of a schedule is not within a second and a year', 'pass its seconds');
+    elsif coalesce((terms ->> 'jitter')::double precision, 0) not between 0 and coalesce((terms ->> 'seconds')::double precision, 3600) then
+        perform refuse('the jitter of a schedule is not within its period', 'pass seconds; for cron at most 3600');
+    elsif coalesce(terms ->> 'catch_up', 'skip') not in ('skip', 'one', 'all') then
+        perform refuse('catch_up is not known', 'pass skip, one or all');
+    end if;
+    perform check_job(its_job ->> 'work_type', its_job -> 'payload', (select payload_limit from setting),
+                      coalesce((its_job ->> 'priority')::integer, 4), coalesce((its_job ->> 'weight')::integer, 1),
+                      coalesce(its_job ->> 'queue', 'default'), its_job ->> 'group', its_job ->> 'tenant', now(), null);
+    if condition is not null then
+        relation := to_regclass(condition ->> 'table');
+        select attnum into place from pg_attribute
+         where attrelid = relation and attname = condition ->> 'column' and attnum > 0 and not attisdropped;
+        if place is null or condition ->> 'value' is null then
+            perform refuse(format('the condition names no column of a table: %s', condition),
+                           'name the table with its schema, as in public.project, one of its columns, and a value');
+        elsif not has_column_privilege(caller, relation, place, 'select') then
+            perform refuse(format('%s may not read the column of the condition', caller), 'grant select on it');
+        end if;
+    end if;
+end $$;
+
 -- Refuses the payload of a type that is published as encrypted if it is in clear; null for what fits.
 -- Without settings of its own, so that it is inlined.
 create or replace function txqueue.check_sealed(policy jsonb, work_type text, payload jsonb) returns text
@@ -1417,6 +1528,19 @@ as $$
                                  'enqueue it with a Python client that has TXQUEUE_PAYLOAD_KEY')
     end
 $$;
+
+-- Refuses what is no unique key, or no mode.
+create or replace function txqueue.check_unique(key text, mode text) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if length(key) not between 1 and 1000 then
+        perform refuse('a unique key must have 1 to 1000 characters', 'pass a shorter key, or null for none');
+    elsif mode not in ('keep', 'replace', 'again', 'reject') then
+        perform refuse('there is no such unique_mode', 'use keep, replace, again or reject');
+    end if;
+end $$;
 
 -- Writes a control back, or removes it if it says nothing, and lets those go on that it held back.
 create or replace function txqueue.close_control(this control) returns void
@@ -1826,6 +1950,72 @@ exception when lock_not_available then
     return false;
 end $$;
 
+-- Returns the schedules that are due, as an array of objects, whether the condition of each holds, seconds
+-- until it is worth looking again (null for nothing to wait for), and the clock. A caller that has looked
+-- up to a moment passes it as since, so that the dead rows before it are not read again; null looks at all.
+--
+-- It runs with the rights of the node that calls it: a condition sees what the node's own role may read. One that
+-- cannot be checked does not hold, and the others are none the worse for it.
+create or replace function txqueue.due_schedules(
+    since timestamptz default null, at_most integer default 500,
+    out due jsonb, out due_in double precision, out seen_at timestamptz)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    tested  record;
+    target  record;
+    present text[];
+    answers jsonb := '{}';
+    reasons jsonb := '{}';
+    rows    schedule[];
+begin
+    seen_at := clock_timestamp();
+    rows := array(select this from schedule as this
+                   where is_active and next_due <= seen_at and next_due >= coalesce(since, '-infinity')
+                   order by next_due limit at_most);
+    for tested in
+        select condition_table as its_table, condition_column as its_column,
+               array_agg(condition_value) as given, array_agg(schedule_id) as ids
+          from unnest(rows) where condition_table is not null group by 1, 2
+    loop
+        begin
+            select space.nspname, class.relname into strict target
+              from pg_class as class join pg_namespace as space on space.oid = class.relnamespace
+             where class.oid = to_regclass(tested.its_table);
+            execute format('select array_agg(distinct %1$I::text) from %2$I.%3$I where %1$I::text = any ($1)',
+                           tested.its_column, target.nspname, target.relname) into present using tested.given;
+            answers := answers || coalesce((
+                select jsonb_object_agg(id, value = any (coalesce(present, '{}')))
+                  from unnest(tested.ids, tested.given) as each (id, value)), '{}');
+        exception when others then
+            reasons := reasons || (select jsonb_object_agg(id, format('the condition on %s cannot be checked: %s',
+                                                                      tested.its_table, sqlerrm))
+                                     from unnest(tested.ids) as id);
+        end;
+    end loop;
+    select coalesce(jsonb_agg(jsonb_build_object(
+               'schedule_id', schedule_id, 'name', name, 'kind', kind, 'expression', expression, 'zone', zone,
+               'seconds', seconds, 'jitter', jitter, 'catch_up', catch_up,
+               'due', case when isfinite(next_due) then next_due end,
+               'holds', case when condition_table is null then true
+                             else coalesce((answers ->> schedule_id::text)::boolean, false) end,
+               'error', reasons ->> schedule_id::text)), '[]')
+      into due from unnest(rows);
+    if cardinality(rows) = at_most then
+        due_in := 0;
+    else
+        -- What runs now and ends at once is due again no sooner than its cool-down is over.
+        select least(
+            (select extract(epoch from next_due - clock_timestamp())::double precision from schedule
+              where is_active and next_due > seen_at and isfinite(next_due) order by next_due limit 1),
+            (select seconds from schedule where kind = 'cooldown' and is_active and next_due is null
+              order by seconds limit 1)) into due_in;
+    end if;
+end $$;
+
 -- Notes that a day of history has been archived and read back. Returns false if it changed meanwhile, or
 -- another attempt has begun.
 create or replace function txqueue.end_archive(
@@ -1989,7 +2179,9 @@ end $$;
 create or replace function txqueue.enqueue(
     work_type text, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
-    "group" text default null, options jsonb default null, tenant text default null)
+    "group" text default null, options jsonb default null, tenant text default null,
+    "unique" text default null, unique_mode text default null,
+    after bigint[] default null, after_any_end boolean default null)
 returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -1999,6 +2191,7 @@ declare
     known     work_type;
     waits_for text;
     job_id    bigint := nextval('job_id');
+    this      job;
 begin
     select * into strict settings from setting;
     select * into known from work_type as published where published.work_type = enqueue.work_type;
@@ -2010,11 +2203,33 @@ begin
     perform check_job(work_type, payload, settings.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after);
     perform check_sealed(known.policy, work_type, payload);
     perform refuse_full(key) from control where kind = 'queue' and key = enqueue.queue and is_full;
-    insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
-                     waiting_for, work_type, queue, "group", tenant, options, payload)
-    values (job_id, rank_of(not_before, not_after, priority, settings.aging), not_before, not_after, now(), weight,
-            priority, current_lane(), case when waits_for is null then 'ready'::job_state else 'waiting' end,
-            waits_for, work_type, queue, "group", tenant, options, payload);
+    if "unique" is not null or unique_mode is not null or after is not null or after_any_end is not null then
+        this.job_id := job_id;
+        this.rank := rank_of(not_before, not_after, priority, settings.aging);
+        this.not_before := not_before;
+        this.not_after := not_after;
+        this.enqueued_at := now();
+        this.weight := weight;
+        this.priority := priority;
+        this.attempt := 0;
+        this.deaths := 0;
+        this.lane := current_lane();
+        this.state := case when waits_for is null then 'ready'::job_state else 'waiting' end;
+        this.waiting_for := waits_for;
+        this.work_type := work_type;
+        this.queue := queue;
+        this."group" := "group";
+        this.tenant := tenant;
+        this.options := options;
+        this.payload := payload;
+        job_id := put_related(this, "unique", unique_mode, after, after_any_end);
+    else
+        insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
+                         waiting_for, work_type, queue, "group", tenant, options, payload)
+        values (job_id, rank_of(not_before, not_after, priority, settings.aging), not_before, not_after, now(), weight,
+                priority, current_lane(), case when waits_for is null then 'ready'::job_state else 'waiting' end,
+                waits_for, work_type, queue, "group", tenant, options, payload);
+    end if;
     if tenant is not null then
         perform note_tenants();
     end if;
@@ -2023,7 +2238,8 @@ begin
     end if;
     return job_id;
 end $$;
-comment on function txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text) is 'Enqueue one job in the caller''s transaction.';
+comment on function txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text,
+    text, text, bigint[], boolean) is 'Enqueue one job in the caller''s transaction.';
 
 -- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that
 -- gave the caller credit: after the commit the caller tells that node, and nobody need claim the job.
@@ -2145,6 +2361,40 @@ begin
     return coalesce(ids, '{}');
 end $$;
 comment on function txqueue.enqueue_many(jsonb) is 'Enqueue many jobs in the caller''s transaction.';
+
+-- Enqueues jobs of schedules, all at once if none is refused, else each by itself, so that one does not keep the
+-- others back. Returns their numbers in order, null for one refused, and why.
+create or replace function txqueue.enqueue_runs(jobs jsonb, out ids bigint[], out errors text[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this jsonb;
+begin
+    begin
+        ids := enqueue_many(jobs);
+        errors := array_fill(null::text, array[jsonb_array_length(jobs)]);
+        return;
+    exception when others then
+        if left(sqlstate, 2) not in ('TX', '22', '23') then
+            raise;
+        end if;
+    end;
+    ids := '{}';
+    errors := '{}';
+    for this in select * from jsonb_array_elements(jobs) loop
+        begin
+            ids := ids || enqueue_many(jsonb_build_array(this));
+            errors := errors || null::text;
+        exception when others then
+            if left(sqlstate, 2) not in ('TX', '22', '23') then
+                raise;
+            end if;
+            ids := ids || null::bigint;
+            errors := errors || sqlerrm;
+        end;
+    end loop;
+end $$;
 
 -- Makes the daily partitions of history from yesterday to a week ahead and drops those past the
 -- time that history is kept. Returns the names of what it made and dropped. A partition is made
@@ -2390,6 +2640,16 @@ as $$
                  order by place desc limit 3) as last))), 12) end
 $$;
 
+-- When a schedule that begins, or begins anew, is due: nobody has computed it, unless it waits for the end of its job.
+create or replace function txqueue.first_due(its_kind text, its_last_job bigint) returns timestamptz
+language sql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+    select case when its_kind <> 'cooldown' or not exists (
+        select from job where job_id = its_last_job and state in ('waiting', 'ready', 'assigned')) then '-infinity'::timestamptz end
+$$;
+
 -- Of rows locked in one ready lane, those that fit: in rank order up to free_weight and to a sum of
 -- payload bytes, none heavier than the largest room of one worker. A job heavier than capacity
 -- counts as capacity. At least the first fits if it fits a worker, whatever its payload's size, and if
@@ -2426,6 +2686,99 @@ as $$
 declare
     freed boolean := false;
 begin
+    freed := follow_schedules(ids, ended) or freed;
+    return freed;
+end $$;
+
+-- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: somebody has begun
+-- to wait for them. Returns whether other jobs may run because of it. What is still held stays for the next look.
+create or replace function txqueue.follow_late() returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    late  bigint[];
+    ended text;
+    some  bigint[];
+    freed boolean := false;
+begin
+    with gone as (
+        delete from unfollowed where job_id = any (array(
+            select job_id from unfollowed order by job_id limit 10000 for update skip locked)) returning job_id
+    )
+    select array_agg(job_id order by job_id) into late from gone;
+    if late is null then
+        perform setval('has_unfollowed', 0);
+        return false;
+    end if;
+    perform lock_children(late);
+    update job set followed = 1
+     where job_id = any (late) and state in ('waiting', 'ready', 'assigned') and followed is null;
+    foreach ended in array array['done', 'failed', 'cancelled'] loop
+        some := array(select job_id from job where job_id = any (late) and state = ended::job_state);
+        if some <> '{}' then
+            freed := follow(some, ended) or freed;
+        end if;
+    end loop;
+    if freed then
+        perform wake();
+    end if;
+    return freed;
+end $$;
+
+-- A cool-down begins when its job has ended, however it ended.
+create or replace function txqueue.follow_schedules(ids bigint[], ended text) returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+begin
+    perform from schedule where kind = 'cooldown' and last_job = any (ids) order by schedule_id for update;
+    update schedule set next_due = clock_timestamp() + make_interval(secs => seconds + jitter * random())
+     where kind = 'cooldown' and last_job = any (ids);
+    return false;
+end $$;
+
+-- Lets the next job of a unique key go as the one that held it ends, or the key. A key that somebody asks for in a
+-- transaction that is still open is left for follow_late(): nobody who ends a job waits for an application.
+-- Returns whether a job may run because of it.
+create or replace function txqueue.follow_unique(ids bigint[]) returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    held  unique_job;
+    next  job;
+    seen  bigint[] := '{}';
+    freed boolean := false;
+begin
+    for held in
+        select * from unique_job where job_id = any (ids) or next_id = any (ids)
+         order by work_type, key for update skip locked
+    loop
+        seen := seen || held.job_id || held.next_id;
+        next := null;
+        if held.job_id = any (ids) then
+            delete from job_waiting where job_id = held.next_id and waiting_for = 'unique' returning * into next;
+        end if;
+        if next.job_id is not null then
+            insert into job select (let_go(next)).*;
+            update unique_job set job_id = next.job_id, next_id = null
+             where work_type = held.work_type and key = held.key;
+            freed := true;
+        elsif held.job_id = any (ids) then
+            delete from unique_job where work_type = held.work_type and key = held.key;
+        else
+            update unique_job set next_id = null where work_type = held.work_type and key = held.key;
+        end if;
+    end loop;
+    perform note_unfollowed(array(
+        select id from unique_job as other, lateral (values (other.job_id), (other.next_id)) as each (id)
+         where (other.job_id = any (ids) or other.next_id = any (ids)) and id = any (ids) and id <> all (array_remove(seen, null))));
     return freed;
 end $$;
 
@@ -2554,8 +2907,9 @@ declare
         'rotate', 'gauge', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
         'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures',
-        'stats'];
-    reading   constant text[] := array['explain_facts', 'backlog', 'stats'];
+        'stats', 'due_schedules', 'tick', 'mend_schedules', 'put_schedule',
+        'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
+    reading   constant text[] := array['explain_facts', 'backlog', 'schedule_runs', 'stats'];
     its_role text;
     signature regprocedure;
 begin
@@ -2714,6 +3068,18 @@ language sql stable security definer
 set search_path = txqueue, pg_temp
 as $$ select identity from setting $$;
 
+-- Whether a job may be given another payload in a transaction that may stay open for long: nobody waits for its row. A
+-- claim skips it; but whoever ends a job of a group waits for the group's next.
+create or replace function txqueue.is_changeable(this job) returns boolean
+language sql immutable
+set search_path = txqueue, pg_temp
+as $$
+    select case this.state
+        when 'ready' then this."group" is null
+        when 'waiting' then this.waiting_for in ('time', 'type', 'unique')
+        else false end
+$$;
+
 -- Whether a job has not ended.
 create or replace function txqueue.is_live_job(its_job_id bigint) returns boolean
 language sql stable
@@ -2781,6 +3147,20 @@ begin
         return release(its_incarnation, '{}', false, true);
     end if;
     return 0;
+end $$;
+
+-- A job as it is when what it waited for is over: ready, unless its moment has not come or nobody knows its type.
+create or replace function txqueue.let_go(this job) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    this.waiting_for := case
+        when not exists (select from work_type as known where known.work_type = this.work_type) then 'type'
+        when this.not_before > clock_timestamp() then 'time' end;
+    this.state := case when this.waiting_for is null then 'ready' else 'waiting' end;
+    this.lane := current_lane();
+    return this;
 end $$;
 
 -- How many jobs there are that are not history yet, failed ones included, and since when the oldest
@@ -3240,6 +3620,23 @@ begin
     end if;
 end $$;
 
+-- Has cool-downs begin whose job is gone without anybody having heard of its end: somebody has deleted it, or it was
+-- not this schedule's alone. Returns how many.
+create or replace function txqueue.mend_schedules() returns integer
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    mended integer;
+begin
+    update schedule set next_due = clock_timestamp() + make_interval(secs => seconds + jitter * random())
+     where kind = 'cooldown' and is_active and next_due is null and not exists (
+        select from job where job.job_id = schedule.last_job and state in ('waiting', 'ready', 'assigned'));
+    get diagnostics mended = row_count;
+    return mended;
+end $$;
+
 -- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more
 -- than a few, and skips what a claim or a completion holds. Returns how many it moved.
 create or replace function txqueue.move_stragglers(kind text, from_lane smallint, to_lane smallint, few integer)
@@ -3686,6 +4083,18 @@ create or replace function txqueue.note_tenants() returns void
 language sql volatile
 as $$ select setval('txqueue.has_tenants', 1) from txqueue.has_tenants where last_value = 0 $$;
 
+-- Notes jobs that are to be looked at again.
+create or replace function txqueue.note_unfollowed(ids bigint[]) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if ids <> '{}' then
+        insert into unfollowed select distinct id from unnest(ids) as id on conflict do nothing;
+        perform setval('has_unfollowed', 1);
+    end if;
+end $$;
+
 -- What keeps vacuum from its work: transactions open for over a minute that hold a snapshot,
 -- prepared transactions, replication slots. A role sees others' transactions only as a member of
 -- pg_read_all_stats.
@@ -3763,6 +4172,21 @@ begin
     open := coalesce(open, '{}');
 end $$;
 
+-- Returns the schedule of a name, locked until the end of the transaction.
+create or replace function txqueue.open_schedule(its_name text) returns schedule
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this schedule;
+begin
+    select * into this from schedule where name = its_name for update;
+    if this.schedule_id is null then
+        perform refuse(format('there is no schedule %s', its_name), 'see: txqueue schedules');
+    end if;
+    return this;
+end $$;
+
 -- Passes jobs of a node's assignments on to another that lives and serves their queues and types: all
 -- that were not noted as started, or only those named by number. They go under new assignments, which
 -- the other node is told of by a message, so many to a lane that its workers get a part each. A job
@@ -3820,6 +4244,20 @@ begin
     perform close_control(this);
     perform note_action(who, 'pause', its_kind || ' ' || its_key);
     return changes;
+end $$;
+
+-- Has a schedule be due no more until it is resumed; a job of it that was enqueued runs. Returns whether that changed
+-- anything.
+create or replace function txqueue.pause_schedule(its_name text, who text) returns boolean
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this schedule := open_schedule(its_name);
+begin
+    update schedule set is_active = false where schedule_id = this.schedule_id;
+    perform note_action(who, 'pause', 'schedule ' || its_name);
+    return this.is_active;
 end $$;
 
 -- The fields of the items in a pool's own table: their names, quoted and joined, and the same with types.
@@ -3951,6 +4389,165 @@ begin
     return ready_known();
 end $$;
 
+-- Publishes the schedules that the classes of a node declare, and removes those that they declared before: of all the
+-- types the node knows. The schedules are objects with name, terms and job. Returns how many changed.
+create or replace function txqueue.publish_schedules(its_work_types text[], schedules jsonb) returns integer
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this    record;
+    changed integer;
+begin
+    delete from schedule
+     where is_declared and work_type = any (its_work_types)
+       and name <> all (array(select each ->> 'name' from jsonb_array_elements(schedules) as each where each ->> 'name' is not null));
+    get diagnostics changed = row_count;
+    for this in
+        select * from jsonb_to_recordset(schedules) as each (name text, terms jsonb, job jsonb) order by name
+    loop
+        changed := changed + put_schedule(this.name, this.terms, this.job, null, null, true)::integer;
+    end loop;
+    return changed;
+end $$;
+
+-- Enqueues a job that has a unique key or waits for others. Returns the number of the job that there is then:
+-- a key may be held by another.
+create or replace function txqueue.put_related(
+    this job, key text, mode text, after bigint[], after_any_end boolean) returns bigint
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if jsonb_typeof(coalesce(this.options, '{}')) <> 'object' then
+        perform refuse('options is not a JSON object', 'pass an object, or null for none');
+    end if;
+    if key is not null and after is not null then
+        perform refuse('a job with a unique key cannot wait for others',
+                       'leave out unique, or enqueue it from the last of the others');
+    end if;
+    if key is null and mode is not null then
+        perform refuse('unique_mode without unique', 'pass the key as unique');
+    end if;
+    if after is null and after_any_end is not null then
+        perform refuse('after_any_end without after', 'pass the jobs as after');
+    end if;
+    if after is not null then
+        return put_child(this, after, coalesce(after_any_end, false));
+    end if;
+    return put_unique(this, key, coalesce(mode, 'keep'));
+end $$;
+
+-- Makes a schedule, or changes the one of that name; what it is due next is computed anew only if that is what
+-- changes. Returns whether anything did.
+create or replace function txqueue.put_schedule(
+    its_name text, terms jsonb, its_job jsonb, condition jsonb, who text, declared boolean default false) returns boolean
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+begin
+    perform check_schedule(its_name, terms, its_job, condition);
+    if not declared and exists (select from schedule where name = its_name and is_declared) then
+        perform refuse(format('the schedule %s is declared on its class', its_name), 'change it there, or take another name');
+    end if;
+    insert into schedule as this (name, kind, expression, zone, seconds, jitter, catch_up, job,
+                                  condition_table, condition_column, condition_value, is_declared)
+    values (its_name, terms ->> 'kind', case when terms ->> 'kind' = 'cron' then terms ->> 'expression' end,
+            case when terms ->> 'kind' = 'cron' then terms ->> 'zone' end,
+            case when terms ->> 'kind' <> 'cron' then (terms ->> 'seconds')::double precision end,
+            coalesce((terms ->> 'jitter')::double precision, 0), coalesce(terms ->> 'catch_up', 'skip'),
+            its_job - '{not_before,not_after}'::text[], condition ->> 'table', condition ->> 'column', condition ->> 'value',
+            declared)
+    on conflict (name) do update set
+        kind = excluded.kind, expression = excluded.expression, zone = excluded.zone, seconds = excluded.seconds,
+        jitter = excluded.jitter, catch_up = excluded.catch_up, job = excluded.job,
+        condition_table = excluded.condition_table, condition_column = excluded.condition_column,
+        condition_value = excluded.condition_value, is_declared = excluded.is_declared, error = null,
+        next_due = case when (this.kind, this.expression, this.zone, this.seconds, this.jitter)
+                             is distinct from (excluded.kind, excluded.expression, excluded.zone, excluded.seconds, excluded.jitter)
+                        then first_due(excluded.kind, this.last_job) else this.next_due end
+     where (this.kind, this.expression, this.zone, this.seconds, this.jitter, this.catch_up, this.job,
+            this.condition_table, this.condition_column, this.condition_value, this.is_declared)
+           is distinct from
+           (excluded.kind, excluded.expression, excluded.zone, excluded.seconds, excluded.jitter, excluded.catch_up, excluded.job,
+            excluded.condition_table, excluded.condition_column, excluded.condition_value, excluded.is_declared);
+    if not found then
+        return false;
+    end if;
+    perform pg_notify('txqueue', '');
+    if not declared then
+        perform note_action(who, 'schedule', 'schedule ' || its_name, terms);
+    end if;
+    return true;
+end $$;
+
+-- Enqueues a job with a unique key unless another job of its work type holds it, which has not ended. What becomes
+-- of the new one then, the mode says:
+--   keep     nothing: the other does for both
+--   reject   an error
+--   replace  a pending one takes all that the new one has, its moment too
+--   again    a pending one takes all that the new one has, but keeps its place
+-- If the other runs, or may be taken by its group at any moment, replace and again have the new one follow it, and that is
+-- the pending one from then on. Returns the number of the pending one; with keep that of the other.
+--
+-- With replace and again the key is held to the end of the transaction, and others that ask for it so wait, as for any unique
+-- index. Whoever ends a job does not wait: see follow_unique().
+create or replace function txqueue.put_unique(this job, its_key text, mode text) returns bigint
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    held  unique_job;
+    other job;
+begin
+    perform check_unique(its_key, mode);
+    this.options := coalesce(this.options, '{}') || jsonb_build_object('unique', its_key);
+    this.followed := 1;
+    loop
+        insert into unique_job (work_type, key, job_id) values (this.work_type, its_key, this.job_id) on conflict do nothing;
+        if found then
+            insert into job values (this.*);
+            return this.job_id;
+        end if;
+        if mode in ('keep', 'reject') then
+            select * into held from unique_job where work_type = this.work_type and key = its_key;
+            select * into other from job where job_id = held.job_id and state in ('waiting', 'ready', 'assigned');
+            if found and mode = 'reject' then
+                perform refuse_duplicate(this.work_type, held.job_id);
+            elsif found then
+                return coalesce(held.next_id, held.job_id);
+            end if;
+        end if;
+        select * into held from unique_job where work_type = this.work_type and key = its_key for update;
+        continue when not found;
+        select * into other from job
+         where job_id = coalesce(held.next_id, held.job_id) and state in ('waiting', 'ready', 'assigned');
+        if not found then
+            -- It has ended, and whoever ended it could not wait for the key.
+            update unique_job set job_id = case when held.next_id is null then this.job_id else held.job_id end, next_id = null
+             where work_type = this.work_type and key = its_key;
+            continue when held.next_id is not null;
+            insert into job values (this.*);
+            return this.job_id;
+        end if;
+        continue when mode in ('keep', 'reject');
+        if not is_changeable(other) then
+            this.state := 'waiting';
+            this.waiting_for := 'unique';
+            insert into job values (this.*);
+            update unique_job set next_id = this.job_id where work_type = this.work_type and key = its_key;
+            return this.job_id;
+        end if;
+        delete from job where job_id = other.job_id and state in ('waiting', 'ready') returning * into other;
+        if found then
+            insert into job select (superseded(other, this, mode)).*;
+            return other.job_id;
+        end if;
+    end loop;
+end $$;
+
 -- The moment by which jobs are ordered, smaller first: when a job is due, less its priority; or, if
 -- that is sooner, where a job of the highest priority that became due at not_after would stand.
 -- Without settings of its own, so that it is inlined.
@@ -4021,6 +4618,16 @@ set search_path = txqueue, pg_temp
 as $$
 begin
     raise exception using errcode = 'TXQ01', message = reason, hint = remedy;
+end $$;
+
+-- Refuses a job because another holds its unique key, with an error of its own.
+create or replace function txqueue.refuse_duplicate(its_work_type text, holder bigint) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    raise exception using errcode = 'TXQ03', message = format('job %s of %s has the same unique key', holder, its_work_type),
+        hint = 'enqueue it when that one has ended, or with another unique_mode';
 end $$;
 
 -- Refuses a job because its queue is full, with an error of its own: the same job may be taken later.
@@ -4115,6 +4722,23 @@ begin
     return released;
 end $$;
 
+-- Removes a schedule; its jobs stay. One that a class declares comes back when a node starts: pause it instead. Returns
+-- its last job.
+create or replace function txqueue.remove_schedule(its_name text, who text) returns bigint
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this schedule := open_schedule(its_name);
+begin
+    if this.is_declared then
+        perform refuse(format('the schedule %s is declared on its class', its_name), 'pause it, or remove it there');
+    end if;
+    delete from schedule where schedule_id = this.schedule_id;
+    perform note_action(who, 'remove', 'schedule ' || its_name);
+    return this.last_job;
+end $$;
+
 -- A job as it is when it runs again by hand.
 create or replace function txqueue.renewed(this job) returns job
 language plpgsql volatile
@@ -4204,6 +4828,24 @@ begin
     perform close_control(this);
     perform note_action(who, 'resume', its_kind || ' ' || its_key);
     return changes;
+end $$;
+
+-- Has a paused schedule be due again, from now on: what was missed meanwhile is not made up for. Returns whether that
+-- changed anything.
+create or replace function txqueue.resume_schedule(its_name text, who text) returns boolean
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this schedule := open_schedule(its_name);
+begin
+    if not this.is_active then
+        update schedule set is_active = true, error = null, next_due = first_due(this.kind, this.last_job)
+         where schedule_id = this.schedule_id;
+        perform pg_notify('txqueue', '');
+    end if;
+    perform note_action(who, 'resume', 'schedule ' || its_name);
+    return not this.is_active;
 end $$;
 
 -- Runs jobs again: failed and cancelled ones start anew, with no attempt spent and behind those that are
@@ -4346,6 +4988,56 @@ begin
         end if;
     end loop;
 end $$;
+
+-- Enqueues the job of a schedule now, whatever its condition and even if it is paused; when it is due next stays as it
+-- is, but for a cool-down, whose jobs follow one another. Returns its number.
+create or replace function txqueue.run_schedule(its_name text, who text) returns bigint
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    this   schedule := open_schedule(its_name);
+    due    timestamptz := clock_timestamp();
+    job_id bigint;
+begin
+    if this.kind = 'cooldown' and first_due(this.kind, this.last_job) is null then
+        perform refuse(format('job %s of the schedule %s has not ended', this.last_job, its_name), 'wait for it, or cancel it');
+    end if;
+    job_id := (enqueue_many(jsonb_build_array(this.job || jsonb_build_object(
+        'options', coalesce(this.job -> 'options', '{}') || jsonb_build_object('schedule', its_name, 'due', due)))))[1];
+    if this.kind = 'cooldown' then
+        update job set followed = coalesce(followed, 1) where state in ('waiting', 'ready') and job.job_id = run_schedule.job_id;
+    end if;
+    update schedule set last_due = due, last_job = run_schedule.job_id, recent = (run_schedule.job_id || recent)[:20],
+                        dues = (due || dues)[:20], next_due = case when kind <> 'cooldown' then next_due end
+     where schedule_id = this.schedule_id;
+    perform note_action(who, 'run', 'schedule ' || its_name, jsonb_build_object('jobs', jsonb_build_array(job_id)));
+    return job_id;
+end $$;
+
+-- The last runs of schedules, at most so many of each, the latest first: the moment it was due, its job, when that
+-- began and ended, how late it began and how long it took in seconds, and what became of it (null once history has
+-- dropped it). All of it is what the jobs' own rows say.
+create or replace function txqueue.schedule_runs(names text[], at_most integer default 20)
+returns table (name text, due timestamptz, job_id bigint, outcome text, started_at timestamptz, finished_at timestamptz,
+               late double precision, took double precision, attempt smallint, error text)
+language sql stable security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+    select this.name, run.due, run.job_id, job.state::text, began.at, job.finished_at,
+           extract(epoch from began.at - run.due)::double precision,
+           extract(epoch from coalesce(job.finished_at, clock_timestamp()) - began.at)::double precision,
+           job.attempt, split_part(job.error, E'\n', 1)
+      from schedule as this
+     cross join lateral unnest(this.recent[:at_most], this.dues[:at_most]) with ordinality as run (job_id, due, place)
+      left join lateral (select * from job where job.job_id = run.job_id order by state in ('done', 'cancelled') limit 1) as job on true
+     cross join lateral (select coalesce(job.started_at, job.assigned_at) as at) as began
+     where this.name = any (names)
+     order by this.name, run.place
+$$;
 
 -- Limits a queue, a group or a tenant while all run: null leaves a limit as it is, and those named in
 -- cleared are lifted first. Returns the control as it is then, null if nothing is limited any more.
@@ -4629,6 +5321,32 @@ language sql immutable
 set search_path = txqueue, pg_temp
 as $$ select case cardinality(ids) when 1 then 'job ' || ids[1] else cardinality(ids) || ' jobs' end $$;
 
+-- A pending job as it is when a newer one with its unique key takes its place, under the old number.
+create or replace function txqueue.superseded(old job, new job, mode text) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    new.job_id := old.job_id;
+    new.enqueued_at := old.enqueued_at;
+    new.attempt := old.attempt;
+    new.deaths := old.deaths;
+    new.error := old.error;
+    if mode = 'again' then
+        new.rank := least(new.rank, old.rank);
+        -- One that has failed still waits for its next attempt.
+        if new.not_before > old.not_before or old.attempt > 0 then
+            new.not_before := old.not_before;
+        end if;
+    end if;
+    if old.waiting_for = 'unique' then
+        new.state := 'waiting';
+        new.waiting_for := 'unique';
+        return new;
+    end if;
+    return let_go(new);
+end $$;
+
 -- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
 -- shares, in rounds of short turns first, so that a few jobs of one do not come after many of another; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
 -- tenant's part goes to whoever claims next. Systematic sampling gives each its part but for a
@@ -4723,6 +5441,76 @@ as $$
             'grouped', case when "group" is not null then true end,
             'left', case when isfinite(not_after) then extract(epoch from not_after - clock_timestamp()) end)))::text end
 $$;
+
+-- Enqueues the jobs of schedules that are due and says when they are due next, both or neither: an array of objects
+-- with schedule_id, due (null if it was not computed yet), next ('infinity' for never again, null for the end of the
+-- job to say), moments (those that get a job), and where they apply error, and ends if it is to be paused.
+-- Only a schedule whose next_due is still the due given is touched: whatever masters race or die, a moment
+-- gets one job. Returns how many jobs.
+create or replace function txqueue.tick(ticks jsonb) returns integer
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    taken   jsonb;
+    runs    jsonb;
+    ids     bigint[];
+    errors  text[];
+begin
+    with given as (
+        select * from jsonb_to_recordset(ticks) as each (
+            schedule_id bigint, due timestamptz, next timestamptz, moments timestamptz[], error text, ends boolean)
+    ), locked as materialized (
+        -- What another master ticks just now is left to it.
+        select this.schedule_id, this.name, this.kind, this.job, given.next, given.moments, given.error, given.ends
+          from given join schedule as this on this.schedule_id = given.schedule_id
+         where this.is_active and this.next_due = coalesce(given.due, '-infinity')
+         order by this.schedule_id
+           for update of this skip locked
+    )
+    select coalesce(jsonb_agg(to_jsonb(locked) - 'job'), '[]'),
+           coalesce(jsonb_agg(runs.run) filter (where runs.run is not null), '[]')
+      into taken, runs
+      from locked left join lateral (
+           select jsonb_build_object('schedule_id', schedule_id, 'kind', kind, 'due', moment, 'job', job || jsonb_build_object(
+                      'not_before', moment,
+                      'options', coalesce(job -> 'options', '{}') || jsonb_build_object('schedule', name, 'due', moment))) as run
+             from unnest(moments) as moment) as runs on true;
+    if runs <> '[]' then
+        select * into ids, errors
+          from enqueue_runs((select jsonb_agg(run -> 'job' order by place)
+                               from jsonb_array_elements(runs) with ordinality as each (run, place)));
+        -- The end of a cool-down's job is to be heard of.
+        update job set followed = coalesce(followed, 1)
+         where state in ('waiting', 'ready') and job_id = any (array(
+            select ids[place] from jsonb_array_elements(runs) with ordinality as each (run, place)
+             where run ->> 'kind' = 'cooldown'));
+    end if;
+    with given as (
+        select distinct on (schedule_id) * from jsonb_to_recordset(taken) as each (
+            schedule_id bigint, next timestamptz, error text, ends boolean)
+    ), ran as (
+        select (run ->> 'schedule_id')::bigint as schedule_id, max(errors[place]) as error,
+               array_agg(ids[place] order by place desc) filter (where ids[place] is not null) as jobs,
+               array_agg((run ->> 'due')::timestamptz order by place desc) filter (where ids[place] is not null) as moments
+          from jsonb_array_elements(runs) with ordinality as each (run, place) group by 1
+    )
+    update schedule as this
+       set next_due = case when this.kind = 'cooldown' and given.next is null and ran.jobs is null
+                           then clock_timestamp() + make_interval(secs => this.seconds + this.jitter * random())
+                           else given.next end,
+           is_active = given.ends is not true,
+           error = coalesce(given.error, ran.error),
+           last_due = coalesce(ran.moments[1], this.last_due),
+           last_job = coalesce(ran.jobs[1], this.last_job),
+           recent = (coalesce(ran.jobs, '{}') || this.recent)[:20],
+           dues = (coalesce(ran.moments, '{}') || this.dues)[:20]
+      from given left join ran on ran.schedule_id = given.schedule_id
+     where this.schedule_id = given.schedule_id;
+    return cardinality(array_remove(ids, null));
+end $$;
 
 -- Truncates one lane if it is empty under a lock for which it waits no longer than an instant.
 create or replace function txqueue.truncate_if_empty(leaf text) returns boolean

@@ -7,5 +7,6 @@ as $$
 declare
     freed boolean := false;
 begin
+    freed := follow_schedules(ids, ended) or freed;
     return freed;
 end $$;

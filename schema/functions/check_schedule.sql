@@ -1,0 +1,40 @@
+-- Refuses what cannot be a schedule: its name, when it is due, what it enqueues, and a condition that names no column
+-- of a table that the caller may read.
+create or replace function @schema@.check_schedule(its_name text, terms jsonb, its_job jsonb, condition jsonb) returns void
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+as $$
+declare
+    kind     text := terms ->> 'kind';
+    caller   name := coalesce(nullif(current_setting('role'), 'none'), session_user);
+    relation regclass;
+    place    smallint;
+begin
+    if coalesce(length(its_name), 0) not between 1 and 200 then
+        perform refuse('the name of a schedule must have 1 to 200 characters', 'pass a shorter name');
+    elsif kind is null or kind not in ('cron', 'every', 'cooldown') then
+        perform refuse('a schedule is neither cron nor every nor cooldown', 'pass one of these as its kind');
+    elsif kind = 'cron' and (terms ->> 'expression' is null or terms ->> 'zone' is null) then
+        perform refuse('a cron schedule has no expression or no zone', 'pass both, as in 0 3 * * * and Europe/Berlin');
+    elsif kind <> 'cron' and coalesce((terms ->> 'seconds')::double precision, 0) not between 1 and 366 * 86400 then
+        perform refuse('the period of a schedule is not within a second and a year', 'pass its seconds');
+    elsif coalesce((terms ->> 'jitter')::double precision, 0) not between 0 and coalesce((terms ->> 'seconds')::double precision, 3600) then
+        perform refuse('the jitter of a schedule is not within its period', 'pass seconds; for cron at most 3600');
+    elsif coalesce(terms ->> 'catch_up', 'skip') not in ('skip', 'one', 'all') then
+        perform refuse('catch_up is not known', 'pass skip, one or all');
+    end if;
+    perform check_job(its_job ->> 'work_type', its_job -> 'payload', (select payload_limit from setting),
+                      coalesce((its_job ->> 'priority')::integer, 4), coalesce((its_job ->> 'weight')::integer, 1),
+                      coalesce(its_job ->> 'queue', 'default'), its_job ->> 'group', its_job ->> 'tenant', now(), null);
+    if condition is not null then
+        relation := to_regclass(condition ->> 'table');
+        select attnum into place from pg_attribute
+         where attrelid = relation and attname = condition ->> 'column' and attnum > 0 and not attisdropped;
+        if place is null or condition ->> 'value' is null then
+            perform refuse(format('the condition names no column of a table: %s', condition),
+                           'name the table with its schema, as in public.project, one of its columns, and a value');
+        elsif not has_column_privilege(caller, relation, place, 'select') then
+            perform refuse(format('%s may not read the column of the condition', caller), 'grant select on it');
+        end if;
+    end if;
+end $$;

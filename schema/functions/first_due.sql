@@ -1,0 +1,9 @@
+-- When a schedule that begins, or begins anew, is due: nobody has computed it, unless it waits for the end of its job.
+create or replace function @schema@.first_due(its_kind text, its_last_job bigint) returns timestamptz
+language sql volatile
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+as $$
+    select case when its_kind <> 'cooldown' or not exists (
+        select from job where job_id = its_last_job and state in ('waiting', 'ready', 'assigned')) then '-infinity'::timestamptz end
+$$;

@@ -1,0 +1,16 @@
+-- Has cool-downs begin whose job is gone without anybody having heard of its end: somebody has deleted it, or it was
+-- not this schedule's alone. Returns how many.
+create or replace function @schema@.mend_schedules() returns integer
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    mended integer;
+begin
+    update schedule set next_due = clock_timestamp() + make_interval(secs => seconds + jitter * random())
+     where kind = 'cooldown' and is_active and next_due is null and not exists (
+        select from job where job.job_id = schedule.last_job and state in ('waiting', 'ready', 'assigned'));
+    get diagnostics mended = row_count;
+    return mended;
+end $$;

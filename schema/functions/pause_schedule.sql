@@ -1,0 +1,13 @@
+-- Has a schedule be due no more until it is resumed; a job of it that was enqueued runs. Returns whether that changed
+-- anything.
+create or replace function @schema@.pause_schedule(its_name text, who text) returns boolean
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+declare
+    this schedule := open_schedule(its_name);
+begin
+    update schedule set is_active = false where schedule_id = this.schedule_id;
+    perform note_action(who, 'pause', 'schedule ' || its_name);
+    return this.is_active;
+end $$;

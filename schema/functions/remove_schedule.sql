@@ -1,0 +1,16 @@
+-- Removes a schedule; its jobs stay. One that a class declares comes back when a node starts: pause it instead. Returns
+-- its last job.
+create or replace function @schema@.remove_schedule(its_name text, who text) returns bigint
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+declare
+    this schedule := open_schedule(its_name);
+begin
+    if this.is_declared then
+        perform refuse(format('the schedule %s is declared on its class', its_name), 'pause it, or remove it there');
+    end if;
+    delete from schedule where schedule_id = this.schedule_id;
+    perform note_action(who, 'remove', 'schedule ' || its_name);
+    return this.last_job;
+end $$;

@@ -1,0 +1,26 @@
+-- Enqueues the job of a schedule now, whatever its condition and even if it is paused; when it is due next stays as it
+-- is, but for a cool-down, whose jobs follow one another. Returns its number.
+create or replace function @schema@.run_schedule(its_name text, who text) returns bigint
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    this   schedule := open_schedule(its_name);
+    due    timestamptz := clock_timestamp();
+    job_id bigint;
+begin
+    if this.kind = 'cooldown' and first_due(this.kind, this.last_job) is null then
+        perform refuse(format('job %s of the schedule %s has not ended', this.last_job, its_name), 'wait for it, or cancel it');
+    end if;
+    job_id := (enqueue_many(jsonb_build_array(this.job || jsonb_build_object(
+        'options', coalesce(this.job -> 'options', '{}') || jsonb_build_object('schedule', its_name, 'due', due)))))[1];
+    if this.kind = 'cooldown' then
+        update job set followed = coalesce(followed, 1) where state in ('waiting', 'ready') and job.job_id = run_schedule.job_id;
+    end if;
+    update schedule set last_due = due, last_job = run_schedule.job_id, recent = (run_schedule.job_id || recent)[:20],
+                        dues = (due || dues)[:20], next_due = case when kind <> 'cooldown' then next_due end
+     where schedule_id = this.schedule_id;
+    perform note_action(who, 'run', 'schedule ' || its_name, jsonb_build_object('jobs', jsonb_build_array(job_id)));
+    return job_id;
+end $$;

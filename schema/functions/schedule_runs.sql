@@ -1,0 +1,22 @@
+-- The last runs of schedules, at most so many of each, the latest first: the moment it was due, its job, when that
+-- began and ended, how late it began and how long it took in seconds, and what became of it (null once history has
+-- dropped it). All of it is what the jobs' own rows say.
+create or replace function @schema@.schedule_runs(names text[], at_most integer default 20)
+returns table (name text, due timestamptz, job_id bigint, outcome text, started_at timestamptz, finished_at timestamptz,
+               late double precision, took double precision, attempt smallint, error text)
+language sql stable security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+    select this.name, run.due, run.job_id, job.state::text, began.at, job.finished_at,
+           extract(epoch from began.at - run.due)::double precision,
+           extract(epoch from coalesce(job.finished_at, clock_timestamp()) - began.at)::double precision,
+           job.attempt, split_part(job.error, E'\n', 1)
+      from schedule as this
+     cross join lateral unnest(this.recent[:at_most], this.dues[:at_most]) with ordinality as run (job_id, due, place)
+      left join lateral (select * from job where job.job_id = run.job_id order by state in ('done', 'cancelled') limit 1) as job on true
+     cross join lateral (select coalesce(job.started_at, job.assigned_at) as at) as began
+     where this.name = any (names)
+     order by this.name, run.place
+$$;

@@ -1,0 +1,69 @@
+-- Enqueues the jobs of schedules that are due and says when they are due next, both or neither: an array of objects
+-- with schedule_id, due (null if it was not computed yet), next ('infinity' for never again, null for the end of the
+-- job to say), moments (those that get a job), and where they apply error, and ends if it is to be paused.
+-- Only a schedule whose next_due is still the due given is touched: whatever masters race or die, a moment
+-- gets one job. Returns how many jobs.
+create or replace function @schema@.tick(ticks jsonb) returns integer
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    taken   jsonb;
+    runs    jsonb;
+    ids     bigint[];
+    errors  text[];
+begin
+    with given as (
+        select * from jsonb_to_recordset(ticks) as each (
+            schedule_id bigint, due timestamptz, next timestamptz, moments timestamptz[], error text, ends boolean)
+    ), locked as materialized (
+        -- What another master ticks just now is left to it.
+        select this.schedule_id, this.name, this.kind, this.job, given.next, given.moments, given.error, given.ends
+          from given join schedule as this on this.schedule_id = given.schedule_id
+         where this.is_active and this.next_due = coalesce(given.due, '-infinity')
+         order by this.schedule_id
+           for update of this skip locked
+    )
+    select coalesce(jsonb_agg(to_jsonb(locked) - 'job'), '[]'),
+           coalesce(jsonb_agg(runs.run) filter (where runs.run is not null), '[]')
+      into taken, runs
+      from locked left join lateral (
+           select jsonb_build_object('schedule_id', schedule_id, 'kind', kind, 'due', moment, 'job', job || jsonb_build_object(
+                      'not_before', moment,
+                      'options', coalesce(job -> 'options', '{}') || jsonb_build_object('schedule', name, 'due', moment))) as run
+             from unnest(moments) as moment) as runs on true;
+    if runs <> '[]' then
+        select * into ids, errors
+          from enqueue_runs((select jsonb_agg(run -> 'job' order by place)
+                               from jsonb_array_elements(runs) with ordinality as each (run, place)));
+        -- The end of a cool-down's job is to be heard of.
+        update job set followed = coalesce(followed, 1)
+         where state in ('waiting', 'ready') and job_id = any (array(
+            select ids[place] from jsonb_array_elements(runs) with ordinality as each (run, place)
+             where run ->> 'kind' = 'cooldown'));
+    end if;
+    with given as (
+        select distinct on (schedule_id) * from jsonb_to_recordset(taken) as each (
+            schedule_id bigint, next timestamptz, error text, ends boolean)
+    ), ran as (
+        select (run ->> 'schedule_id')::bigint as schedule_id, max(errors[place]) as error,
+               array_agg(ids[place] order by place desc) filter (where ids[place] is not null) as jobs,
+               array_agg((run ->> 'due')::timestamptz order by place desc) filter (where ids[place] is not null) as moments
+          from jsonb_array_elements(runs) with ordinality as each (run, place) group by 1
+    )
+    update schedule as this
+       set next_due = case when this.kind = 'cooldown' and given.next is null and ran.jobs is null
+                           then clock_timestamp() + make_interval(secs => this.seconds + this.jitter * random())
+                           else given.next end,
+           is_active = given.ends is not true,
+           error = coalesce(given.error, ran.error),
+           last_due = coalesce(ran.moments[1], this.last_due),
+           last_job = coalesce(ran.jobs[1], this.last_job),
+           recent = (coalesce(ran.jobs, '{}') || this.recent)[:20],
+           dues = (coalesce(ran.moments, '{}') || this.dues)[:20]
+      from given left join ran on ran.schedule_id = given.schedule_id
+     where this.schedule_id = given.schedule_id;
+    return cardinality(array_remove(ids, null));
+end $$;
