@@ -358,7 +358,7 @@ create index on txqueue.job_parent (child);
 comment on table txqueue.job_parent is 'What waiting jobs wait for; the rows of a child go when it waits no more.';
 
 create table txqueue.unfollowed (
-    job_id  bigint primary key
+    job_id  bigint not null
 );
 comment on table txqueue.unfollowed is
     'Jobs to be looked at again: whoever had to do with them had not committed when they ended.';
@@ -1952,7 +1952,8 @@ end $$;
 
 -- Returns the schedules that are due, as an array of objects, whether the condition of each holds, seconds
 -- until it is worth looking again (null for nothing to wait for), and the clock. A caller that has looked
--- up to a moment passes it as since, so that the dead rows before it are not read again; null looks at all.
+-- up to a moment passes it as since, so that the dead rows before it are not read again; null looks at all. Those
+-- for which no moment was computed yet are always among them.
 --
 -- It runs with the rights of the node that calls it: a condition sees what the node's own role may read. One that
 -- cannot be checked does not hold, and the others are none the worse for it.
@@ -1973,9 +1974,11 @@ declare
     rows    schedule[];
 begin
     seen_at := clock_timestamp();
-    rows := array(select this from schedule as this
-                   where is_active and next_due <= seen_at and next_due >= coalesce(since, '-infinity')
-                   order by next_due limit at_most);
+    rows := array((select this from schedule as this where is_active and next_due = '-infinity' limit at_most)
+                  union all
+                  (select this from schedule as this
+                    where is_active and next_due <= seen_at and next_due >= coalesce(since, 'epoch')
+                    order by next_due limit at_most));
     for tested in
         select condition_table as its_table, condition_column as its_column,
                array_agg(condition_value) as given, array_agg(schedule_id) as ids
@@ -2004,7 +2007,7 @@ begin
                              else coalesce((answers ->> schedule_id::text)::boolean, false) end,
                'error', reasons ->> schedule_id::text)), '[]')
       into due from unnest(rows);
-    if cardinality(rows) = at_most then
+    if cardinality(rows) >= at_most then
         due_in := 0;
     else
         -- What runs now and ends at once is due again no sooner than its cool-down is over.
@@ -2133,11 +2136,13 @@ set jit = off
 as $$
 declare
     this   job;
-    locked text[] := lock_groups(ids);
+    locked text[];
     groups text[] := '{}';
     followed bigint[] := '{}';
 begin
     cancelled := '{}';
+    perform lock_children(ids);
+    locked := lock_groups(ids);
     -- A job that goes from one partition to another meanwhile is found there the next time.
     for round in 1 .. 3 loop
         for this in
@@ -2165,8 +2170,8 @@ begin
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
     followed := array_remove(followed, null);
-    if followed <> '{}' then
-        perform follow(followed, 'cancelled');
+    if followed <> '{}' and follow(followed, 'cancelled') then
+        perform wake();
     end if;
     groups := array_remove(groups, null);
     if groups <> '{}' then
@@ -2300,6 +2305,32 @@ comment on function txqueue.enqueue_assigned(integer, integer, text, jsonb, text
     timestamptz, text, jsonb, text) is
     'Enqueue one job in the caller''s transaction, assigned to a node at once where that may be.';
 
+-- Enqueues an array of jobs one by one, as some of them have unique keys or wait for others: those with keys in the order
+-- of their keys, in which all take them. Returns their numbers in the order given.
+create or replace function txqueue.enqueue_each(jobs jsonb) returns bigint[]
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    ids   bigint[] := array_fill(null::bigint, array[jsonb_array_length(jobs)]);
+    this  record;
+begin
+    for this in
+        select its.*, place
+          from jsonb_array_elements(jobs) with ordinality as element (value, place),
+               jsonb_to_record(value) as its (
+                   work_type text, payload jsonb, queue text, priority integer, weight integer,
+                   not_before timestamptz, not_after timestamptz, "group" text, options jsonb, tenant text,
+                   "unique" text, unique_mode text, after bigint[], after_any_end boolean)
+         order by its."unique" is not null, its.work_type, its."unique", place
+    loop
+        ids[this.place] := enqueue(
+            this.work_type, this.payload, this.queue, this.priority, this.weight, this.not_before, this.not_after,
+            this."group", this.options, this.tenant, this."unique", this.unique_mode, this.after, this.after_any_end);
+    end loop;
+    return ids;
+end $$;
+
 -- Enqueues an array of jobs, each an object with the arguments of enqueue() as its keys, in the
 -- caller's transaction; returns their numbers in the order given. All are accepted or none.
 -- The jobs are the outer side of a nested loop, which keeps their order; a hash join reversed it.
@@ -2318,6 +2349,9 @@ declare
     its_lane  smallint := current_lane();
     full_queues text[] := array(select key from control where kind = 'queue' and is_full);
 begin
+    if jobs @? '$[*].keyvalue().key ? (@ == "unique" || @ == "unique_mode" || @ == "after" || @ == "after_any_end")' then
+        return enqueue_each(jobs);
+    end if;
     select * into strict settings from setting;
     with given as (
         select element.*,
@@ -2447,6 +2481,14 @@ declare
     reader  text;
     number  integer;
 begin
+    -- Most often all is as it should be, and whoever fills it need not wait for others who do.
+    select pool_id into number from pool as known
+     where (known.name, known.work_type, known.job, known.size, known.batch) = (its.name, its.work_type, its.job, its.size, its.batch)
+       and (known.bound, known.source) is not distinct from (its.bound, its.source)
+       and (its.source is not null or to_regclass(leaf) is not null);
+    if found then
+        return number;
+    end if;
     perform pg_advisory_xact_lock(hashtextextended('txqueue pool ' || its.name, 839));
     select work_type into former from pool where name = its.name;
     if former <> its.work_type then
@@ -2459,10 +2501,11 @@ begin
            is distinct from (excluded.job, excluded.size, excluded.batch, excluded.bound);
     select pool_id into number from pool where name = its.name;
     if its.source is null and to_regclass(leaf) is null then
-        select string_agg(format(', %I %s not null', field ->> 0, field ->> 1), '' order by place) into wanted
+        select string_agg(format(', %I %s', field ->> 0, field ->> 1), '' order by place) into wanted
           from jsonb_array_elements(spec -> 'columns') with ordinality as each (field, place)
          where field ->> 1 in ('bigint', 'text', 'boolean', 'double precision', 'uuid', 'jsonb');
-        execute format('create table %I (part bigint, number integer%s, primary key (part, number))', leaf, replace(coalesce(wanted, ''), ' not null', ''));
+        execute format('create table %I (part bigint, number integer%s, primary key (part, number))', leaf,
+                       coalesce(wanted, ''));
         foreach reader in array array['txqueue_worker', 'txqueue_read'] loop
             if to_regrole(reader) is not null then
                 execute format('grant select on %I to %I', leaf, reader);
@@ -2678,48 +2721,119 @@ begin
 end $$;
 
 -- What else happens as jobs end, all in one way (done, failed or cancelled), in the transaction that ends
--- them. Only jobs that are marked as followed come here. Returns whether other jobs may run because of it.
+-- them. Only jobs that are marked as followed come here, and those that end because of them. Returns whether other
+-- jobs may run because of it.
 create or replace function txqueue.follow(ids bigint[], ended text) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 declare
     freed boolean := false;
+    heirs record;
 begin
-    freed := follow_schedules(ids, ended) or freed;
+    perform lock_children(ids);
+    loop
+        freed := follow_schedules(ids, ended) or freed;
+        freed := follow_unique(ids) or freed;
+        heirs := follow_children(ids, ended);
+        freed := heirs.freed or freed;
+        ids := heirs.cancelled;
+        ended := 'cancelled';
+        exit when ids = '{}';
+    end loop;
     return freed;
 end $$;
 
+-- Lets the jobs go that waited for some others, the last of which have ended now; cancels those that waited for
+-- them to be done, if they are not. The caller has locked them: see lock_children(). Returns whether some may run
+-- because of it, and which were cancelled.
+create or replace function txqueue.follow_children(
+    ids bigint[], its_end text, out freed boolean, out cancelled bigint[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+    children bigint[];
+    this     job;
+    failed   record;
+begin
+    freed := false;
+    cancelled := '{}';
+    delete from job_parent where child = any (ids);
+    with told as (
+        update job_parent set ended = its_end where parent = any (ids) and ended is null returning child
+    )
+    select array_agg(distinct child) into children from told;
+    if children is null then
+        return;
+    end if;
+    if its_end <> 'done' then
+        for failed in
+            select child, min(parent) as parent from job_parent
+             where parent = any (ids) and child = any (children) and not any_end group by child
+        loop
+            delete from job_waiting where job_id = failed.child and waiting_for = 'parents' returning * into this;
+            continue when not found;
+            this := orphaned(this, failed.parent, its_end);
+            insert into job values (this.*);
+            cancelled := cancelled || this.job_id;
+        end loop;
+    end if;
+    for this in
+        delete from job_waiting as waiting
+         where waiting.job_id = any (children) and waiting.waiting_for = 'parents' and not exists (
+            select from job_parent where child = waiting.job_id and job_parent.ended is null)
+        returning *
+    loop
+        this := let_go(with_ends(this));
+        insert into job values (this.*);
+        freed := true;
+    end loop;
+    delete from job_parent where child = any (children) and not exists (
+        select from job_waiting where job_id = job_parent.child and waiting_for = 'parents');
+end $$;
+
 -- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: somebody has begun
--- to wait for them. Returns whether other jobs may run because of it. What is still held stays for the next look.
+-- to wait for them. What is held by an open transaction stays for the next look. Returns whether other jobs may run
+-- because of it.
 create or replace function txqueue.follow_late() returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
+set plan_cache_mode = force_custom_plan
 as $$
 declare
-    late  bigint[];
-    ended text;
-    some  bigint[];
-    freed boolean := false;
+    late   bigint[];
+    marked bigint[];
+    these  bigint[];
+    ended  text;
+    freed  boolean := false;
 begin
     with gone as (
-        delete from unfollowed where job_id = any (array(
-            select job_id from unfollowed order by job_id limit 10000 for update skip locked)) returning job_id
+        delete from unfollowed where ctid = any (array(select ctid from unfollowed limit 10000 for update skip locked))
+        returning job_id
     )
-    select array_agg(job_id order by job_id) into late from gone;
+    select array_agg(distinct job_id) into late from gone;
     if late is null then
         perform setval('has_unfollowed', 0);
         return false;
     end if;
     perform lock_children(late);
+    marked := array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned')
+                       for update skip locked);
     update job set followed = 1
-     where job_id = any (late) and state in ('waiting', 'ready', 'assigned') and followed is null;
+     where job_id = any (marked) and state in ('waiting', 'ready', 'assigned') and followed is null;
+    perform note_unfollowed(array(
+        select job_id from job
+         where job_id = any (late) and job_id <> all (marked) and state in ('waiting', 'ready', 'assigned')));
     foreach ended in array array['done', 'failed', 'cancelled'] loop
-        some := array(select job_id from job where job_id = any (late) and state = ended::job_state);
-        if some <> '{}' then
-            freed := follow(some, ended) or freed;
+        these := array(select job_id from job where job_id = any (late) and job_id <> all (marked) and state = ended::job_state);
+        if these <> '{}' then
+            freed := follow(these, ended) or freed;
         end if;
     end loop;
     if freed then
@@ -2766,7 +2880,8 @@ begin
             delete from job_waiting where job_id = held.next_id and waiting_for = 'unique' returning * into next;
         end if;
         if next.job_id is not null then
-            insert into job select (let_go(next)).*;
+            next := let_go(next);
+            insert into job values (next.*);
             update unique_job set job_id = next.job_id, next_id = null
              where work_type = held.work_type and key = held.key;
             freed := true;
@@ -3017,6 +3132,7 @@ begin
         perform rescue(its_incarnation);
     end if;
     perform ready_known();
+    perform follow_late();
     perform gauge();
     select coalesce(jsonb_agg(jsonb_build_object(
                'node_id', node_id, 'name', name, 'incarnation', incarnation, 'address', address, 'port', port,
@@ -3189,6 +3305,27 @@ begin
         perform refuse(format('no live node is named %s', its_name), 'see which live: txqueue nodes');
     end if;
     return its_state;
+end $$;
+
+-- Locks the jobs that wait for some others, and those that wait for them in turn, in the order in which all do: two
+-- parents of one child that end at the same time must see each other.
+create or replace function txqueue.lock_children(ids bigint[]) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+begin
+    if not exists (select from job_parent where parent = any (ids)) then
+        return;
+    end if;
+    perform from job_waiting where job_id = any (array(
+        with recursive heir (job_id) as (
+            select child from job_parent where parent = any (ids)
+            union
+            select further.child from heir join job_parent as further on further.parent = heir.job_id
+        )
+        select job_id from heir)) order by job_id for update;
 end $$;
 
 -- Locks the keys of the groups of some jobs, in the order in which all do, as whoever touches a parked job
@@ -3754,6 +3891,9 @@ declare
 begin
     alone := false;
     seen_at := clock_timestamp();
+    if (select last_value = 1 from has_unfollowed) then
+        perform follow_late();
+    end if;
     due_in := next_due(since);
     if due_in <= 0 then
         perform promote(since, greatest(free_weight, 1000));
@@ -4090,7 +4230,7 @@ set search_path = txqueue, pg_temp
 as $$
 begin
     if ids <> '{}' then
-        insert into unfollowed select distinct id from unnest(ids) as id on conflict do nothing;
+        insert into unfollowed select distinct id from unnest(ids) as id;
         perform setval('has_unfollowed', 1);
     end if;
 end $$;
@@ -4184,6 +4324,19 @@ begin
     if this.schedule_id is null then
         perform refuse(format('there is no schedule %s', its_name), 'see: txqueue schedules');
     end if;
+    return this;
+end $$;
+
+-- A job as it is cancelled because one that it was to follow was not done.
+create or replace function txqueue.orphaned(this job, parent bigint, its_end text) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    this.state := 'cancelled';
+    this.waiting_for := null;
+    this.finished_at := clock_timestamp();
+    this.error := format('cancelled: parent %s %s', parent, case its_end when 'failed' then 'failed' else 'was cancelled' end);
     return this;
 end $$;
 
@@ -4411,6 +4564,59 @@ begin
     return changed;
 end $$;
 
+-- Enqueues a job that waits until others have ended: all as done, or in any way. One that can never run any more is put
+-- as cancelled, as if it had been there before. Returns its number.
+--
+-- Jobs of this very transaction are marked as followed. Others may end meanwhile, and their rows must not be held
+-- for as long as an application's transaction lasts: see follow_late().
+create or replace function txqueue.put_child(this job, after bigint[], its_any_end boolean) returns bigint
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+    parents bigint[] := array(select distinct id from unnest(after) as id order by id);
+    missing bigint;
+    failed  record;
+    own     bigint[];
+begin
+    if cardinality(parents) > 1000000 or array_position(parents, null) is not null then
+        perform refuse('after has a null or more than a million jobs', 'pass the numbers of the jobs to wait for');
+    end if;
+    insert into job_parent (child, parent, any_end, ended)
+    select this.job_id, job_id, its_any_end, case when state in ('done', 'failed', 'cancelled') then state::text end
+      from job where job_id = any (parents);
+    select id into missing from unnest(parents) as id
+     where not exists (select from job_parent where child = this.job_id and parent = id) limit 1;
+    if found then
+        perform refuse(format('there is no job %s to wait for', missing), 'enqueue it first, and commit that or use the same transaction');
+    end if;
+    select parent, ended into failed from job_parent
+     where child = this.job_id and ended in ('failed', 'cancelled') and not its_any_end order by parent limit 1;
+    if found then
+        this := orphaned(this, failed.parent, failed.ended);
+    elsif exists (select from job_parent where child = this.job_id and ended is null) then
+        this.state := 'waiting';
+        this.waiting_for := 'parents';
+        this.followed := 1;
+        own := array(
+            select job_id from job where job_id = any (parents) and state in ('waiting', 'ready', 'assigned')
+               and xmin = pg_current_xact_id()::xid);
+        update job set followed = 1 where job_id = any (own) and state in ('waiting', 'ready', 'assigned') and followed is null;
+        perform note_unfollowed(array(
+            select parent from job_parent where child = this.job_id and ended is null and parent <> all (own)));
+    else
+        this := with_ends(this);
+    end if;
+    insert into job values (this.*);
+    if this.waiting_for is distinct from 'parents' then
+        delete from job_parent where child = this.job_id;
+    end if;
+    return this.job_id;
+end $$;
+
 -- Enqueues a job that has a unique key or waits for others. Returns the number of the job that there is then:
 -- a key may be held by another.
 create or replace function txqueue.put_related(
@@ -4542,7 +4748,8 @@ begin
         end if;
         delete from job where job_id = other.job_id and state in ('waiting', 'ready') returning * into other;
         if found then
-            insert into job select (superseded(other, this, mode)).*;
+            other := superseded(other, this, mode);
+            insert into job values (other.*);
             return other.job_id;
         end if;
     end loop;
@@ -4851,7 +5058,7 @@ end $$;
 -- Runs jobs again: failed and cancelled ones start anew, with no attempt spent and behind those that are
 -- ready by now; those that wait for a moment or for another attempt need not wait any longer. One that was
 -- cancelled before its moment waits for it again. The last error is kept until there is another. Returns
--- the numbers of those that run again, and of the others.
+-- the numbers of those that run again, and of the others: also of those whose unique key another holds.
 create or replace function txqueue.retry(ids bigint[], who text, out retried bigint[], out refused bigint[])
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -4868,9 +5075,11 @@ begin
                or state = 'waiting' and waiting_for = 'time')
         returning *
     loop
-        this := renewed(this);
+        if this.state = 'waiting' or takes_key(this) then
+            this := renewed(this);
+            retried := retried || this.job_id;
+        end if;
         insert into job values (this.*);
-        retried := retried || this.job_id;
     end loop;
     refused := array(select distinct id from unnest(ids) as id where id <> all (retried) order by id);
     if retried <> '{}' then
@@ -5167,6 +5376,7 @@ begin
         followed := followed || case when this.followed is not null then this.job_id end;
         groups := groups || this."group";
     end loop;
+    perform lock_children(array_remove(followed, null));
     foreach final in array '{done,failed,cancelled}'::text[] loop
         ended := array(select job_id from jsonb_to_recordset(outcomes) as each (job_id bigint, outcome text)
                         where outcome = final and job_id = any (followed));
@@ -5345,6 +5555,21 @@ begin
         return new;
     end if;
     return let_go(new);
+end $$;
+
+-- Has a job that is to run again take its unique key; returns whether it may run: it has none, or nobody else holds it.
+create or replace function txqueue.takes_key(this job) returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+begin
+    if jsonb_typeof(this.options) is distinct from 'object' or not this.options ? 'unique' then
+        return true;
+    end if;
+    insert into unique_job (work_type, key, job_id) values (this.work_type, this.options ->> 'unique', this.job_id)
+        on conflict do nothing;
+    return found;
 end $$;
 
 -- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
@@ -5576,6 +5801,21 @@ end $$;
 create or replace function txqueue.wake() returns void
 language sql volatile
 as $$ select pg_notify('txqueue', '') from txqueue.asleep where last_value = 1 $$;
+
+-- A job with how those ended that it waited for, among what its worker is told.
+create or replace function txqueue.with_ends(this job) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+begin
+    this.options := coalesce(this.options, '{}') || jsonb_build_object('parents', (
+        select jsonb_build_object(
+                   'done', count(*) filter (where ended = 'done'), 'failed', count(*) filter (where ended = 'failed'),
+                   'cancelled', count(*) filter (where ended = 'cancelled'))
+          from job_parent where child = this.job_id));
+    return this;
+end $$;
 
 insert into txqueue.migration (number, name) values (1, 'tables');
 

@@ -9,11 +9,13 @@ set jit = off
 as $$
 declare
     this   job;
-    locked text[] := lock_groups(ids);
+    locked text[];
     groups text[] := '{}';
     followed bigint[] := '{}';
 begin
     cancelled := '{}';
+    perform lock_children(ids);
+    locked := lock_groups(ids);
     -- A job that goes from one partition to another meanwhile is found there the next time.
     for round in 1 .. 3 loop
         for this in
@@ -41,8 +43,8 @@ begin
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
     followed := array_remove(followed, null);
-    if followed <> '{}' then
-        perform follow(followed, 'cancelled');
+    if followed <> '{}' and follow(followed, 'cancelled') then
+        perform wake();
     end if;
     groups := array_remove(groups, null);
     if groups <> '{}' then

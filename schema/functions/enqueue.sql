@@ -3,7 +3,9 @@
 create or replace function @schema@.enqueue(
     work_type text, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
-    "group" text default null, options jsonb default null, tenant text default null)
+    "group" text default null, options jsonb default null, tenant text default null,
+    "unique" text default null, unique_mode text default null,
+    after bigint[] default null, after_any_end boolean default null)
 returns bigint
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -13,6 +15,7 @@ declare
     known     work_type;
     waits_for text;
     job_id    bigint := nextval('job_id');
+    this      job;
 begin
     select * into strict settings from setting;
     select * into known from work_type as published where published.work_type = enqueue.work_type;
@@ -24,11 +27,33 @@ begin
     perform check_job(work_type, payload, settings.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after);
     perform check_sealed(known.policy, work_type, payload);
     perform refuse_full(key) from control where kind = 'queue' and key = enqueue.queue and is_full;
-    insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
-                     waiting_for, work_type, queue, "group", tenant, options, payload)
-    values (job_id, rank_of(not_before, not_after, priority, settings.aging), not_before, not_after, now(), weight,
-            priority, current_lane(), case when waits_for is null then 'ready'::job_state else 'waiting' end,
-            waits_for, work_type, queue, "group", tenant, options, payload);
+    if "unique" is not null or unique_mode is not null or after is not null or after_any_end is not null then
+        this.job_id := job_id;
+        this.rank := rank_of(not_before, not_after, priority, settings.aging);
+        this.not_before := not_before;
+        this.not_after := not_after;
+        this.enqueued_at := now();
+        this.weight := weight;
+        this.priority := priority;
+        this.attempt := 0;
+        this.deaths := 0;
+        this.lane := current_lane();
+        this.state := case when waits_for is null then 'ready'::job_state else 'waiting' end;
+        this.waiting_for := waits_for;
+        this.work_type := work_type;
+        this.queue := queue;
+        this."group" := "group";
+        this.tenant := tenant;
+        this.options := options;
+        this.payload := payload;
+        job_id := put_related(this, "unique", unique_mode, after, after_any_end);
+    else
+        insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
+                         waiting_for, work_type, queue, "group", tenant, options, payload)
+        values (job_id, rank_of(not_before, not_after, priority, settings.aging), not_before, not_after, now(), weight,
+                priority, current_lane(), case when waits_for is null then 'ready'::job_state else 'waiting' end,
+                waits_for, work_type, queue, "group", tenant, options, payload);
+    end if;
     if tenant is not null then
         perform note_tenants();
     end if;
@@ -37,4 +62,5 @@ begin
     end if;
     return job_id;
 end $$;
-comment on function @schema@.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text) is 'Enqueue one job in the caller''s transaction.';
+comment on function @schema@.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text,
+    text, text, bigint[], boolean) is 'Enqueue one job in the caller''s transaction.';

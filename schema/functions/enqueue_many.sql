@@ -16,6 +16,9 @@ declare
     its_lane  smallint := current_lane();
     full_queues text[] := array(select key from control where kind = 'queue' and is_full);
 begin
+    if jobs @? '$[*].keyvalue().key ? (@ == "unique" || @ == "unique_mode" || @ == "after" || @ == "after_any_end")' then
+        return enqueue_each(jobs);
+    end if;
     select * into strict settings from setting;
     with given as (
         select element.*,

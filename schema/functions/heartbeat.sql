@@ -21,6 +21,7 @@ begin
         perform rescue(its_incarnation);
     end if;
     perform ready_known();
+    perform follow_late();
     perform gauge();
     select coalesce(jsonb_agg(jsonb_build_object(
                'node_id', node_id, 'name', name, 'incarnation', incarnation, 'address', address, 'port', port,

@@ -75,6 +75,9 @@ declare
 begin
     alone := false;
     seen_at := clock_timestamp();
+    if (select last_value = 1 from has_unfollowed) then
+        perform follow_late();
+    end if;
     due_in := next_due(since);
     if due_in <= 0 then
         perform promote(since, greatest(free_weight, 1000));

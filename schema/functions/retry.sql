@@ -1,7 +1,7 @@
 -- Runs jobs again: failed and cancelled ones start anew, with no attempt spent and behind those that are
 -- ready by now; those that wait for a moment or for another attempt need not wait any longer. One that was
 -- cancelled before its moment waits for it again. The last error is kept until there is another. Returns
--- the numbers of those that run again, and of the others.
+-- the numbers of those that run again, and of the others: also of those whose unique key another holds.
 create or replace function @schema@.retry(ids bigint[], who text, out retried bigint[], out refused bigint[])
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -18,9 +18,11 @@ begin
                or state = 'waiting' and waiting_for = 'time')
         returning *
     loop
-        this := renewed(this);
+        if this.state = 'waiting' or takes_key(this) then
+            this := renewed(this);
+            retried := retried || this.job_id;
+        end if;
         insert into job values (this.*);
-        retried := retried || this.job_id;
     end loop;
     refused := array(select distinct id from unnest(ids) as id where id <> all (retried) order by id);
     if retried <> '{}' then

@@ -56,6 +56,7 @@ begin
         followed := followed || case when this.followed is not null then this.job_id end;
         groups := groups || this."group";
     end loop;
+    perform lock_children(array_remove(followed, null));
     foreach final in array '{done,failed,cancelled}'::text[] loop
         ended := array(select job_id from jsonb_to_recordset(outcomes) as each (job_id bigint, outcome text)
                         where outcome = final and job_id = any (followed));

@@ -123,7 +123,7 @@ create index on @schema@.job_parent (child);
 comment on table @schema@.job_parent is 'What waiting jobs wait for; the rows of a child go when it waits no more.';
 
 create table @schema@.unfollowed (
-    job_id  bigint primary key
+    job_id  bigint not null
 );
 comment on table @schema@.unfollowed is
     'Jobs to be looked at again: whoever had to do with them had not committed when they ended.';

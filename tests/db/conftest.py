@@ -15,12 +15,14 @@ from tests.fixtures.databases import Templates, fresh_database
 
 EMPTY = """
     drop table if exists app;
-    truncate txqueue.job, txqueue.node_info, txqueue.work_type, txqueue.action, txqueue.request;
+    truncate txqueue.job, txqueue.node_info, txqueue.work_type, txqueue.action, txqueue.request,
+        txqueue.unique_job, txqueue.job_parent, txqueue.unfollowed;
     delete from txqueue.control;
     delete from txqueue.setting;
     insert into txqueue.setting default values;
     select setval('txqueue.job_id', 1, false);
-    select setval('txqueue.asleep', 0), setval('txqueue.lane', 0), setval('txqueue.has_tenants', 0)
+    select setval('txqueue.asleep', 0), setval('txqueue.lane', 0), setval('txqueue.has_tenants', 0),
+        setval('txqueue.has_unfollowed', 0)
 """
 
 

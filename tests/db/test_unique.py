@@ -1,0 +1,284 @@
+"""Unique keys: what becomes of a job while another of its type holds its key."""
+
+from collections.abc import Iterator
+
+import psycopg2
+import pytest
+
+from tests.db.masters import Master, master
+
+SOON, LATER = "now", "2999-01-01"
+
+
+def put(session: Master, number: int, mode: str = "keep", key: str = "k", **options: object) -> int:
+    """Enqueue with a key; returns the number of the job that there is then."""
+    names = "".join(f', "{name}" => %s' for name in options)
+    sql = (
+        "select txqueue.enqueue('test.kind', jsonb_build_object('number', %s::int),"
+        f' "unique" => %s, unique_mode => %s{names})'
+    )
+    job_id: int = session.value(sql, number, key, mode, *options.values())
+    return job_id
+
+
+def numbers(session: Master) -> list[int]:
+    """What the payloads of the jobs say that have not ended, by their numbers."""
+    return session.column(
+        "select (payload ->> 'number')::int from txqueue.job"
+        " where state in ('waiting', 'ready', 'assigned') order by job_id"
+    )
+
+
+def keys(session: Master) -> int:
+    """How many keys are held."""
+    return int(session.value("select count(*) from txqueue.unique_job"))
+
+
+@pytest.fixture
+def open_one(dsn: str, node: Master) -> Iterator[Master]:
+    """Another session, with a transaction that stays open until the test ends it."""
+    with master(dsn, "open") as session:
+        session.connection.autocommit = False
+        yield session
+
+
+def test_keep_returns_the_job_that_holds_the_key(node: Master) -> None:
+    """While it is pending and while it runs; once it has ended the key is free."""
+    first = put(node, 1)
+    assert put(node, 2) == first
+    (chunk,) = node.claim()
+    assert put(node, 3) == first
+    assert numbers(node) == [1]
+    node.complete(chunk)
+    assert put(node, 4) != first
+    assert numbers(node) == [4]
+
+
+def test_keys_of_other_types_are_others(node: Master) -> None:
+    """A key belongs to its work type."""
+    node.publish("other.kind")
+    first = put(node, 1)
+    sql = "select txqueue.enqueue('other.kind', '{}', \"unique\" => 'k')"
+    assert node.value(sql) not in (first, None)
+
+
+def test_reject_is_an_error_of_its_own(node: Master) -> None:
+    """While it is pending and while it runs."""
+    put(node, 1, "reject")
+    for _ in range(2):
+        with pytest.raises(psycopg2.Error, match="has the same unique key") as caught:
+            put(node, 2, "reject")
+        assert caught.value.pgcode == "TXQ03"
+        node.claim()
+
+
+def test_replace_takes_the_payload_and_the_moment(node: Master) -> None:
+    """Debounced: the delay counts from the last one, whether that is later or sooner."""
+    first = put(node, 1, "replace")
+    assert put(node, 2, "replace", not_before=LATER) == first
+    assert node.job(first)["waiting_for"] == "time"
+    assert node.job(first)["payload"] == {"number": 2}
+    assert node.claim() == []
+    assert put(node, 3, "replace", priority=9) == first
+    (chunk,) = node.claim()
+    assert [entry[4] for entry in chunk.jobs] == [{"number": 3}]
+    assert node.job(first)["priority"] == 9
+
+
+def test_again_takes_the_payload_and_keeps_its_place(node: Master) -> None:
+    """What is asked for later does not put it off; what is asked for sooner brings it on."""
+    first = put(node, 1, "again")
+    rank = node.job(first)["rank"]
+    assert put(node, 2, "again", not_before=LATER) == first
+    job = node.job(first)
+    assert (job["state"], job["rank"], job["payload"]) == ("ready", rank, {"number": 2})
+    late = put(node, 1, "again", "late", not_before=LATER)
+    assert put(node, 2, "again", "late") == late
+    assert node.job(late)["state"] == "ready"
+
+
+@pytest.mark.parametrize("mode", ["again", "replace"])
+def test_while_it_runs_one_more_follows(node: Master, mode: str) -> None:
+    """With the last payload, however often it was asked for; not before the other has ended."""
+    first = put(node, 1, mode)
+    (chunk,) = node.claim()
+    second = put(node, 2, mode)
+    assert second != first
+    assert put(node, 3, mode) == second
+    assert node.waiting("unique") == [second]
+    assert node.claim() == []
+    node.complete(chunk)
+    (chunk,) = node.claim()
+    assert chunk.ids == [second]
+    assert [entry[4] for entry in chunk.jobs] == [{"number": 3}]
+    node.complete(chunk)
+    assert (node.claim(), keys(node)) == ([], 0)
+
+
+def test_what_follows_waits_for_its_own_moment(node: Master) -> None:
+    """Debounced while it runs: the delay holds for the one that follows."""
+    put(node, 1, "replace")
+    (chunk,) = node.claim()
+    second = put(node, 2, "replace", not_before=LATER)
+    node.complete(chunk)
+    assert node.waiting("time") == [second]
+
+
+@pytest.mark.parametrize("outcome", ["failed", "cancelled", "done"])
+def test_however_it_ends_the_next_follows(node: Master, outcome: str) -> None:
+    """A failure does not take the change along that was made meanwhile."""
+    put(node, 1, "again")
+    (chunk,) = node.claim()
+    second = put(node, 2, "again")
+    node.settle(chunk, outcome)
+    assert node.claimed_ids() == [second]
+
+
+def test_one_that_is_tried_again_holds_its_key(node: Master) -> None:
+    """And takes the newer payload, but not sooner than it would be tried again."""
+    first = put(node, 1, "again")
+    (chunk,) = node.claim()
+    node.settle(chunk, "retry", delay=1000)
+    assert put(node, 2, "again") == first
+    assert (node.job(first)["waiting_for"], node.job(first)["attempt"]) == ("time", 1)
+    assert numbers(node) == [2]
+
+
+def test_cancelling_frees_the_key(node: Master) -> None:
+    """The one that holds it and the one that follows, each for itself."""
+    first = put(node, 1, "again")
+    (chunk,) = node.claim()
+    second = put(node, 2, "again")
+    node.value("select cancelled from txqueue.cancel(%s, 'ann')", [second])
+    third = put(node, 3, "again")
+    assert third not in (first, second)
+    node.complete(chunk)
+    assert node.ready() == [third]
+    node.value("select cancelled from txqueue.cancel(%s, 'ann')", [third])
+    assert keys(node) == 0
+
+
+def test_one_that_dies_for_good_frees_the_key(node: Master) -> None:
+    """Poison ends a job like anything else."""
+    put(node, 1, "again")
+    node.cursor.execute("update txqueue.job_ready set deaths = 4")
+    (chunk,) = node.claim()
+    second = put(node, 2, "again")
+    node.release(chunk.assignment, died=True)
+    assert node.states()["failed"] == 1
+    assert node.ready() == [second]
+
+
+def test_one_that_a_dead_node_held_keeps_its_key(node: Master) -> None:
+    """It runs again, and what follows it still waits."""
+    first = put(node, 1, "again")
+    (chunk,) = node.claim()
+    second = put(node, 2, "again")
+    node.release(chunk.assignment)
+    assert node.claimed_ids() == [first]
+    assert node.waiting("unique") == [second]
+
+
+def test_one_that_its_group_may_take_is_followed(node: Master) -> None:
+    """A job that a completion may wait for is left as it is: the newer one comes behind it."""
+    first = put(node, 1, "again", group="g")
+    second = put(node, 2, "again", group="g")
+    assert second != first
+    assert put(node, 3, "again", group="g") == second
+    for job_id, number in ((first, 1), (second, 3)):
+        (chunk,) = node.claim()
+        assert (chunk.ids, chunk.jobs[0][4]) == ([job_id], {"number": number})
+        node.complete(chunk)
+
+
+def test_a_failed_one_takes_its_key_again_when_it_runs_again(node: Master) -> None:
+    """Unless another has it by now: then it stays as it is."""
+    first = put(node, 1, "reject")
+    (chunk,) = node.claim()
+    node.settle(chunk, "failed")
+    second = put(node, 2, "reject")
+    retry = "select retried, refused from txqueue.retry(%s, 'ann')"
+    node.cursor.execute(retry, ([first],))
+    assert node.cursor.fetchall() == [([], [first])]
+    (chunk,) = node.claim()
+    assert (chunk.ids, node.complete(chunk)) == ([second], 1)
+    node.cursor.execute(retry, ([first],))
+    assert node.cursor.fetchall() == [([first], [])]
+    with pytest.raises(psycopg2.Error, match="same unique key"):
+        put(node, 3, "reject")
+
+
+def test_many_at_once_keep_their_order(node: Master) -> None:
+    """Those with the same key get the same number, those without one each its own."""
+    other = {"unique": "b", "unique_mode": "again"}
+    ids = node.enqueue({"unique": "z"}, {}, {"unique": "z"}, other, {"payload": {"n": 1}, **other})
+    assert ids[0] == ids[2]
+    assert ids[3] == ids[4]
+    assert len(set(ids)) == 3
+    assert node.job(ids[4])["payload"] == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ('"unique" => \'\'', "1 to 1000 characters"),
+        ("\"unique\" => 'k', unique_mode => 'never'", "no such unique_mode"),
+        ("unique_mode => 'again'", "unique_mode without unique"),
+        ("\"unique\" => 'k', options => '[]'", "options is not a JSON object"),
+        ("\"unique\" => 'k', after => '{}'", "cannot wait for others"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(node: Master, options: str, said: str) -> None:
+    """Before anything is written."""
+    with pytest.raises(psycopg2.Error, match=said) as caught:
+        node.value(f"select txqueue.enqueue('test.kind', '{{}}', {options})")
+    assert caught.value.pgcode == "TXQ01"
+
+
+def test_who_ends_a_job_waits_for_no_application(node: Master, open_one: Master) -> None:
+    """A change asked for in an open transaction is not lost, though its job ends before that."""
+    first = put(node, 1, "again")
+    (chunk,) = node.claim()
+    second = put(open_one, 2, "again")
+    node.cursor.execute("set lock_timeout = '5s'")
+    assert node.complete(chunk) == 1
+    assert node.claim() == []
+    open_one.connection.commit()
+    assert node.claimed_ids() == [second]
+    assert second != first
+
+
+def test_a_change_that_is_rolled_back_leaves_the_key_free(node: Master, open_one: Master) -> None:
+    """Whoever asks next gets it at once, and so does the heartbeat."""
+    put(node, 1, "again")
+    (chunk,) = node.claim()
+    put(open_one, 2, "again")
+    node.complete(chunk)
+    open_one.connection.rollback()
+    third = put(node, 3, "again")
+    assert node.claimed_ids() == [third]
+    put(open_one, 4, "again")
+    open_one.connection.rollback()
+    node.value("select owned from txqueue.heartbeat(%s, 0)", node.incarnation)
+    assert node.value("select count(*) from txqueue.unfollowed") == 0
+
+
+def test_a_pending_one_that_is_being_changed_is_not_taken(node: Master, open_one: Master) -> None:
+    """It runs with the change, or without it if that is rolled back, but not before it is known."""
+    first = put(node, 1, "again")
+    assert put(open_one, 2, "again") == first
+    assert node.claim() == []
+    open_one.connection.commit()
+    (chunk,) = node.claim()
+    assert chunk.jobs[0][4] == {"number": 2}
+
+
+def test_a_job_asks_for_itself(node: Master) -> None:
+    """In the transaction that completes it: it runs once more."""
+    first = put(node, 1, "again")
+    (chunk,) = node.claim()
+    node.connection.autocommit = False
+    second = put(node, 2, "again")
+    assert node.settle(chunk, "done") == [first]
+    node.connection.commit()
+    assert node.claimed_ids() == [second]
