@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from txqueue.errors import InvalidWork, UnknownWorkType
 from txqueue.retry import Retry
+from txqueue.schedule import Cooldown, Cron, Every, Schedule
 
 __all__ = ["Priority", "Runtime", "WorkItem", "find_work_type", "is_work_type", "known_work_types"]
 
@@ -46,6 +47,7 @@ _POLICY = frozenset(
         "expires",
         "redacted",
         "encrypted",
+        "schedule",
     }
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
@@ -74,6 +76,8 @@ class WorkItem:
             of ``repr()``.
         encrypted: Whether payload and result are encrypted in the database, with the keys in
             ``TXQUEUE_PAYLOAD_KEY``. It implies ``redacted``.
+        schedule: When it comes again by itself: an `Every`, a `Cron` or a `Cooldown`; None for only
+            when it is enqueued. Its fields then need defaults.
 
     Raises:
         InvalidWork: At class definition, when the policy is not valid.
@@ -92,9 +96,12 @@ class WorkItem:
     expires: ClassVar[bool] = False
     redacted: ClassVar[bool] = False
     encrypted: ClassVar[bool] = False
+    schedule: ClassVar[Schedule | None] = None
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, is_abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if is_abstract:
+            return
         if "work_type" not in cls.__dict__:
             cls.work_type = f"{cls.__module__}.{cls.__qualname__}".replace("<locals>", "locals")
         _check_policy(cls)
@@ -181,6 +188,11 @@ _RULES: tuple[_Rule, ...] = (
         lambda work: isinstance(work.runtime, Runtime),
         "runtime {work.runtime!r} is not a Runtime",
         "use Runtime.TWISTED",
+    ),
+    (
+        lambda work: work.schedule is None or isinstance(work.schedule, Every | Cron | Cooldown),
+        "schedule {work.schedule!r} is not a schedule",
+        "use Every(60), Cron('0 3 * * *', tz='Europe/Berlin') or Cooldown(60)",
     ),
     (
         lambda work: not _hidden_policy(work),

@@ -1,6 +1,7 @@
 -- Returns the schedules that are due, as an array of objects, whether the condition of each holds, seconds
 -- until it is worth looking again (null for nothing to wait for), and the clock. A caller that has looked
--- up to a moment passes it as since, so that the dead rows before it are not read again; null looks at all.
+-- up to a moment passes it as since, so that the dead rows before it are not read again; null looks at all. Those
+-- for which no moment was computed yet are always among them.
 --
 -- It runs with the rights of the node that calls it: a condition sees what the node's own role may read. One that
 -- cannot be checked does not hold, and the others are none the worse for it.
@@ -21,9 +22,11 @@ declare
     rows    schedule[];
 begin
     seen_at := clock_timestamp();
-    rows := array(select this from schedule as this
-                   where is_active and next_due <= seen_at and next_due >= coalesce(since, '-infinity')
-                   order by next_due limit at_most);
+    rows := array((select this from schedule as this where is_active and next_due = '-infinity' limit at_most)
+                  union all
+                  (select this from schedule as this
+                    where is_active and next_due <= seen_at and next_due >= coalesce(since, 'epoch')
+                    order by next_due limit at_most));
     for tested in
         select condition_table as its_table, condition_column as its_column,
                array_agg(condition_value) as given, array_agg(schedule_id) as ids
@@ -52,7 +55,7 @@ begin
                              else coalesce((answers ->> schedule_id::text)::boolean, false) end,
                'error', reasons ->> schedule_id::text)), '[]')
       into due from unnest(rows);
-    if cardinality(rows) = at_most then
+    if cardinality(rows) >= at_most then
         due_in := 0;
     else
         -- What runs now and ends at once is due again no sooner than its cool-down is over.

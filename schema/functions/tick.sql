@@ -65,5 +65,5 @@ begin
            dues = (coalesce(ran.moments, '{}') || this.dues)[:20]
       from given left join ran on ran.schedule_id = given.schedule_id
      where this.schedule_id = given.schedule_id;
-    return cardinality(array_remove(ids, null));
+    return coalesce(cardinality(array_remove(ids, null)), 0);
 end $$;

@@ -22,6 +22,7 @@ from txqueue.node.ears import Ears
 from txqueue.node.ledger import Ledger
 from txqueue.node.maintenance import Maintenance
 from txqueue.node.registry import Registry
+from txqueue.node.scheduler import Scheduler
 from txqueue.node.settings import NodeSettings, policy_row, row_of, served_types
 from txqueue.node.sweep import Sweeper
 from txqueue.node.workers import WorkerPool
@@ -29,6 +30,7 @@ from txqueue.store.engine import Beat, Engine
 from txqueue.store.listener import Listener
 from txqueue.store.pool import Pool
 from txqueue.store.rest import Rest
+from txqueue.store.schedules import Schedules
 
 __all__ = ["Node", "NodeSettings"]
 
@@ -78,6 +80,7 @@ class Node(MultiService):
             reactor, self._engine, lambda: self._workers.load > 0 or not self._ledger.is_clean
         )
         self._sweeper = self._made_sweeper()
+        self._scheduler = self._made_scheduler()
         self._adoption = self._made_adoption()
         self._cluster = self._made_cluster()
         self._credits = self._made_credits()
@@ -127,6 +130,15 @@ class Node(MultiService):
             is_written=lambda: self._ledger.is_clean,
             claimed=self._maintenance.claimed,
             looked=self._looked,
+        )
+
+    def _made_scheduler(self) -> Scheduler:
+        return Scheduler(
+            self._reactor,
+            Schedules(self._pool, self._settings.schema),
+            classes=self._types,
+            has_lease=lambda: self._registry.identity is not None,
+            ticked=self._sweeper.alarm.ring,
         )
 
     def _made_adoption(self) -> Adoption:
@@ -224,6 +236,7 @@ class Node(MultiService):
             self._workers,
             self._ledger,
             self._sweeper,
+            self._scheduler,
             self._adoption,
             self._ears,
             self._maintenance,
@@ -274,6 +287,7 @@ class Node(MultiService):
 
     def _wake(self) -> None:
         self._sweeper.alarm.ring()
+        self._scheduler.alarm.ring()
 
     def _wake_somebody(self) -> None:
         """There is work: peers hear of it too if there is no room for it here."""
@@ -291,7 +305,13 @@ class Node(MultiService):
             self._reactor.stop()
 
     async def _drain(self) -> None:
-        for service in (self._sweeper, self._adoption, self._ears, self._maintenance):
+        for service in (
+            self._sweeper,
+            self._scheduler,
+            self._adoption,
+            self._ears,
+            self._maintenance,
+        ):
             await _stopped(service)
         await self._say("draining")
         await self._cluster.drain()

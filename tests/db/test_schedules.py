@@ -1,0 +1,386 @@
+"""Schedules in the database: ticked once, followed, skipped, paused, and what is refused."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import psycopg2
+import pytest
+
+from tests.db.masters import Master
+from txqueue.schedule import Cooldown, Every, Schedule, terms_of
+from txqueue.store.schedules import tick_of
+
+JOB: Final = {"work_type": "test.kind", "payload": {}}
+PUT: Final = "select txqueue.put_schedule(%s, %s, %s, %s, 'ann')"
+RACERS: Final = 6
+
+
+def put(
+    node: Master,
+    name: str = "often",
+    when: Schedule | None = None,
+    condition: Mapping[str, object] | None = None,
+    **job: object,
+) -> None:
+    """Make a schedule."""
+    terms = json.dumps(terms_of(when or Every(60)))
+    given = None if condition is None else json.dumps(condition)
+    node.value(PUT, name, terms, json.dumps(JOB | job), given)
+
+
+def due(node: Master, since: datetime | None = None) -> list[dict[str, Any]]:
+    """Look what is due."""
+    rows: list[dict[str, Any]] = node.value("select due from txqueue.due_schedules(%s)", since)
+    return rows
+
+
+def tick(node: Master, rows: list[dict[str, Any]]) -> int:
+    """Have the database do what is planned for what is due."""
+    now = node.value("select clock_timestamp()")
+    ticks = [tick_of(row, now) for row in rows]
+    ran: int = node.value("select txqueue.tick(%s)", json.dumps(ticks))
+    return ran
+
+
+def passes(node: Master, seconds: float) -> None:
+    """Have so much time pass for the schedules."""
+    node.cursor.execute(
+        "update txqueue.schedule set next_due = next_due - make_interval(secs => %s)"
+        " where isfinite(next_due)",
+        (seconds,),
+    )
+
+
+def schedule(node: Master, name: str = "often") -> dict[str, Any]:
+    """Return the row of a schedule."""
+    text = "select to_jsonb(this)::text from txqueue.schedule as this where name = %s"
+    row: dict[str, Any] = json.loads(node.value(text, name))
+    return row
+
+
+def made_due(node: Master, *names: str, **more: Any) -> list[dict[str, Any]]:
+    """Make schedules that are due; returns what a look finds."""
+    for name in names or ("often",):
+        put(node, name, **more)
+    assert tick(node, due(node)) == 0
+    passes(node, 61)
+    return due(node)
+
+
+def test_a_moment_gets_one_job(node: Master) -> None:
+    """For the moment it was due, with the next one computed in the same call."""
+    rows = made_due(node, queue="default", group="orders")
+    assert tick(node, rows) == 1
+    (job_id,) = node.claimed_ids()
+    job, kept = node.job(job_id), schedule(node)
+    moment = datetime.fromisoformat(rows[0]["due"])
+    assert (job["not_before"], job["group"]) == (moment, "orders")
+    assert job["options"]["schedule"] == "often"
+    assert datetime.fromisoformat(job["options"]["due"]) == moment
+    assert datetime.fromisoformat(kept["next_due"]) > datetime.now(UTC)
+    assert (kept["last_job"], kept["recent"]) == (job_id, [job_id])
+
+
+def test_masters_that_race_make_one_job_of_a_moment(node: Master, dsn: str) -> None:
+    """Each has seen that it is due, and ticks; in turn or while another's tick is not committed."""
+    names = [f"s{number}" for number in range(20)]
+    rows = made_due(node, *names)
+    others = [Master(dsn, f"racer {number}") for number in range(RACERS)]
+    try:
+        others[0].connection.autocommit = False
+        assert tick(others[0], rows[:10]) == 10
+        assert [tick(racer, rows) for racer in others[1:]] == [10, *[0] * (RACERS - 2)]
+        others[0].connection.commit()
+        assert [tick(racer, rows) for racer in others[1:]] == [0] * (RACERS - 1)
+    finally:
+        for racer in others:
+            racer.connection.close()
+    assert len(node.claimed_ids()) == 20
+
+
+def test_a_tick_that_is_not_committed_never_was(node: Master, other: Master) -> None:
+    """Its master died: another one does the same, with the same result."""
+    rows = made_due(node)
+    other.connection.autocommit = False
+    assert tick(other, rows) == 1
+    other.connection.rollback()
+    assert tick(node, rows) == 1
+    assert len(node.claimed_ids()) == 1
+
+
+def test_hundreds_of_schedules_are_two_statements(node: Master) -> None:
+    """One look finds them all, one tick runs them all."""
+    rows = made_due(node, *[f"s{number}" for number in range(300)])
+    assert len(rows) == 300
+    assert tick(node, rows) == 300
+    assert due(node) == []
+
+
+def test_one_that_is_refused_does_not_keep_the_others_back(node: Master) -> None:
+    """Its queue is full: its moment has passed, and its row says why."""
+    rows = made_due(node, "a", "b", "c")
+    node.cursor.execute(
+        "update txqueue.schedule set job = job || '{\"queue\": \"full\"}' where name = 'b'"
+    )
+    node.cursor.execute(
+        "insert into txqueue.control (kind, key, backlog, is_full) values ('queue', 'full', 1, true)"
+    )
+    assert tick(node, rows) == 2
+    assert schedule(node, "b")["error"] == "the queue full is full"
+    assert schedule(node, "a")["error"] is None
+    assert due(node) == []
+
+
+def test_a_cool_down_begins_when_its_job_has_ended(node: Master) -> None:
+    """However late that is and however it ended; nothing is due meanwhile."""
+    put(node, when=Cooldown(30))
+    assert tick(node, due(node)) == 0
+    for outcome in ("done", "failed", "cancelled", None):
+        passes(node, 10_000)
+        assert tick(node, due(node)) == 1
+        assert schedule(node)["next_due"] is None
+        assert due(node) == []
+        (chunk,) = node.claim()
+        assert schedule(node)["next_due"] is None
+        if outcome is None:
+            assert node.complete(chunk) == 1
+        else:
+            assert node.settle(chunk, outcome) == chunk.ids
+        ended = node.job(chunk.ids[0])["finished_at"]
+        assert datetime.fromisoformat(schedule(node)["next_due"]) - ended >= timedelta(seconds=30)
+        assert due(node) == []
+
+
+def test_a_retry_is_not_the_end(node: Master) -> None:
+    """A cool-down waits for the last attempt."""
+    put(node, when=Cooldown(30))
+    tick(node, due(node))
+    passes(node, 100)
+    tick(node, due(node))
+    (chunk,) = node.claim()
+    node.settle(chunk, "retry", delay=0)
+    assert schedule(node)["next_due"] is None
+    (chunk,) = node.claim()
+    node.complete(chunk)
+    assert schedule(node)["next_due"] is not None
+
+
+def test_a_cool_down_outlives_a_job_that_was_deleted(node: Master) -> None:
+    """Nobody hears of its end; it is found to be gone."""
+    put(node, when=Cooldown(30))
+    tick(node, due(node))
+    passes(node, 100)
+    tick(node, due(node))
+    assert node.value("select txqueue.mend_schedules()") == 0
+    node.cursor.execute("truncate txqueue.job")
+    assert node.value("select txqueue.mend_schedules()") == 1
+    assert schedule(node)["next_due"] is not None
+
+
+@pytest.fixture
+def projects(node: Master) -> Master:
+    """Three projects, and a view of those that are active."""
+    node.cursor.execute(
+        "create table public.app (id int, is_active boolean);"
+        "insert into public.app values (1, true), (2, false), (3, true);"
+        "create or replace view public.active as select id from public.app where is_active"
+    )
+    return node
+
+
+@pytest.mark.usefixtures("projects")
+def test_an_inactive_project_is_left_out_by_the_query(node: Master) -> None:
+    """Its moments pass without a job, until it is active again."""
+    for number in (1, 2, 3):
+        condition = {"table": "public.active", "column": "id", "value": str(number)}
+        put(node, f"project {number}", condition=condition)
+    tick(node, due(node))
+    for active, expected in ((2, ["project 1", "project 3"]), (1, ["project 2", "project 3"])):
+        node.cursor.execute("update public.app set is_active = id <> %s", (active,))
+        passes(node, 61)
+        assert tick(node, due(node)) == 2
+        claimed = [node.job(job_id)["options"]["schedule"] for job_id in node.claimed_ids()]
+        assert sorted(claimed) == expected
+        assert due(node) == []
+
+
+@pytest.mark.usefixtures("projects")
+def test_a_condition_that_cannot_be_checked_stops_only_its_own(node: Master) -> None:
+    """The view is gone: its schedule has no job and says why; the others run."""
+    put(node, "sound")
+    put(node, "broken", condition={"table": "public.active", "column": "id", "value": "1"})
+    tick(node, due(node))
+    node.cursor.execute("drop view public.active")
+    passes(node, 61)
+    assert tick(node, due(node)) == 1
+    assert "cannot be checked" in schedule(node, "broken")["error"]
+    assert schedule(node, "sound")["error"] is None
+
+
+@pytest.mark.usefixtures("projects")
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ({"table": "public.nowhere", "column": "id", "value": "1"}, "names no column"),
+        ({"table": "app", "column": "id", "value": "1"}, "names no column"),
+        ({"table": "public.app", "column": "id = 1 or true", "value": "1"}, "names no column"),
+        ({"table": "public.app; drop table app", "column": "id", "value": "1"}, ""),
+        ({"table": "public.app", "column": "id"}, "names no column"),
+    ],
+)
+def test_a_condition_is_names_and_no_sql(
+    node: Master, condition: dict[str, str], said: str
+) -> None:
+    """What is not a column of a table is refused when it is given."""
+    with pytest.raises(psycopg2.Error, match=said):
+        put(node, condition=condition)
+
+
+@pytest.mark.usefixtures("projects")
+def test_who_may_not_read_a_table_makes_no_condition_of_it(node: Master) -> None:
+    """Else whether jobs come would tell what is in it. And it is the node's own role that looks."""
+    condition = {"table": "public.app", "column": "id", "value": "1"}
+    put(node, "owner's", condition=condition)
+    node.cursor.execute("set role txqueue_worker")
+    try:
+        with pytest.raises(psycopg2.Error, match="txqueue_worker may not read"):
+            put(node, condition=condition)
+        assert tick(node, due(node)) == 0
+    finally:
+        node.cursor.execute("reset role")
+    passes(node, 61)
+    node.cursor.execute("set role txqueue_worker")
+    try:
+        (row,) = due(node)
+    finally:
+        node.cursor.execute("reset role")
+    assert not row["holds"]
+    assert "permission denied" in row["error"]
+
+
+def test_a_paused_schedule_is_not_due_and_makes_up_for_nothing(node: Master) -> None:
+    """When it is resumed, its next moment is yet to come."""
+    rows = made_due(node)
+    assert node.value("select txqueue.pause_schedule('often', 'ann')") is True
+    assert due(node) == []
+    assert tick(node, rows) == 0
+    assert node.value("select txqueue.resume_schedule('often', 'ann')") is True
+    assert node.value("select txqueue.resume_schedule('often', 'ann')") is False
+    assert tick(node, due(node)) == 0
+    assert due(node) == []
+    said = node.column("select what from txqueue.action order by action_id")
+    assert said == ["schedule", "pause", "resume", "resume"]
+
+
+def test_it_can_be_run_now(node: Master) -> None:
+    """What is due next stays; a cool-down's next job waits for this one."""
+    put(node)
+    put(node, "slow", Cooldown(60))
+    tick(node, due(node))
+    before = schedule(node)["next_due"]
+    run = "select txqueue.run_schedule(%s, 'ann')"
+    ids = [node.value(run, "often"), node.value(run, "often"), node.value(run, "slow")]
+    assert schedule(node)["next_due"] == before
+    assert schedule(node)["recent"] == [ids[1], ids[0]]
+    with pytest.raises(psycopg2.Error, match="has not ended"):
+        node.value(run, "slow")
+    (chunk,) = node.claim()
+    assert chunk.ids == ids
+    node.complete(chunk)
+    assert schedule(node, "slow")["next_due"] is not None
+
+
+def test_a_change_counts_from_its_next_moment(node: Master) -> None:
+    """Of the work: when it is due stays; of the times: they are computed anew."""
+    put(node)
+    tick(node, due(node))
+    before = schedule(node)
+    put(node)
+    put(node, priority=7)
+    assert schedule(node)["next_due"] == before["next_due"]
+    put(node, when=Every(3600))
+    (row,) = due(node)
+    assert row["due"] is None
+    assert schedule(node)["schedule_id"] == before["schedule_id"]
+
+
+def test_what_classes_declare_comes_and_goes_with_them(node: Master) -> None:
+    """Only schedules of the types that a node knows, and never those made at run time."""
+    publish = "select txqueue.publish_schedules(%s::text[], %s)"
+    one = {"name": "test.kind", "terms": terms_of(Every(60)), "job": JOB}
+    put(node, "mine")
+    assert node.value(publish, ["test.kind"], json.dumps([one])) == 1
+    assert node.value(publish, ["test.kind"], json.dumps([one])) == 0
+    with pytest.raises(psycopg2.Error, match="is declared on its class"):
+        put(node, "test.kind")
+    with pytest.raises(psycopg2.Error, match="is declared on its class"):
+        node.value("select txqueue.remove_schedule('test.kind', 'ann')")
+    assert node.value(publish, ["other.kind"], "[]") == 0
+    assert node.value(publish, ["test.kind"], "[]") == 1
+    assert node.column("select name from txqueue.schedule") == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("terms", "job", "said"),
+    [
+        ({"kind": "never"}, {}, "neither cron nor every"),
+        ({"kind": "every", "seconds": 0.5}, {}, "not within a second"),
+        ({"kind": "every"}, {}, "not within a second"),
+        ({"kind": "every", "seconds": 60, "jitter": 61}, {}, "not within its period"),
+        ({"kind": "cron", "expression": "* * * * *"}, {}, "no expression or no zone"),
+        ({"kind": "every", "seconds": 60, "catch_up": "perhaps"}, {}, "catch_up"),
+        ({"kind": "every", "seconds": 60}, {"priority": 11}, "priority 11"),
+        ({"kind": "every", "seconds": 60}, {"payload": []}, "not a JSON object"),
+    ],
+)
+def test_what_can_be_no_schedule_is_refused(
+    node: Master, terms: dict[str, Any], job: dict[str, Any], said: str
+) -> None:
+    """When it is made, with nothing written."""
+    with pytest.raises(psycopg2.Error, match=said):
+        node.value(PUT, "bad", json.dumps(terms), json.dumps(JOB | job), None)
+    assert node.value("select count(*) from txqueue.schedule") == 0
+
+
+def test_one_that_nobody_can_compute_is_paused_and_says_why(node: Master) -> None:
+    """SQL takes any cron expression; the node that parses it knows."""
+    terms = {"kind": "cron", "expression": "61 * * * *", "zone": "UTC"}
+    node.value(PUT, "bad", json.dumps(terms), json.dumps(JOB), None)
+    assert tick(node, due(node)) == 0
+    row = schedule(node, "bad")
+    assert not row["is_active"]
+    assert "is not a cron expression" in row["error"]
+
+
+def test_runs_are_told_from_the_jobs_own_rows(node: Master) -> None:
+    """How late each began, how long it took, what became of it; at most twenty are kept."""
+    rows = made_due(node)
+    assert tick(node, rows) == 1
+    (chunk,) = node.claim()
+    node.settle(chunk, "failed", error="broken\nat a line")
+    for _ in range(25):
+        node.value("select txqueue.run_schedule('often', 'ann')")
+    node.cursor.execute("select outcome, late, took, error from txqueue.schedule_runs('{often}')")
+    runs = node.cursor.fetchall()
+    assert [run[0] for run in runs] == ["ready"] * 20
+    node.cursor.execute(
+        "update txqueue.schedule set recent = array[%s]::bigint[], dues = dues[20:20]",
+        (chunk.ids[0],),
+    )
+    node.cursor.execute("select outcome, late, took, error from txqueue.schedule_runs('{often}')")
+    ((outcome, late, took, error),) = node.cursor.fetchall()
+    assert (outcome, error) == ("failed", "broken")
+    assert took >= 0
+    assert isinstance(late, float)
+
+
+def test_a_look_reads_only_what_is_due_since_the_last(node: Master) -> None:
+    """And always what nobody has computed yet; what is older is found by a look at all."""
+    made_due(node, "old")
+    passes(node, 3600)
+    put(node, "new")
+    now = node.value("select clock_timestamp()")
+    assert [row["name"] for row in due(node, now - timedelta(minutes=1))] == ["new"]
+    assert {row["name"] for row in due(node)} == {"old", "new"}

@@ -1,0 +1,172 @@
+"""The calls of the stored functions for recurring work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from attrs import asdict, frozen
+
+from txqueue.errors import InvalidSchedule, InvalidWork
+from txqueue.schedule import Exists, Plan, Schedule, plan, schedule_of, terms_of
+from txqueue.store.enqueuing import job_object
+from txqueue.store.pool import Pool
+from txqueue.store.schema import checked_name
+from txqueue.work import WorkItem
+
+__all__ = ["Due", "Schedules", "declared", "job_of", "tick_of"]
+
+# The moment is the schedule's to say.
+_NOT_OF_A_SCHEDULE = ("not_before", "not_after")
+
+
+@frozen
+class Due:
+    """What a look found.
+
+    Attributes:
+        rows: The schedules that are due, a dictionary each.
+        due_in: Seconds until it is worth looking again; None for nothing to wait for.
+        seen_at: The database's clock.
+    """
+
+    rows: list[dict[str, Any]]
+    due_in: float | None
+    seen_at: datetime
+
+
+class Schedules:
+    """The stored functions for recurring work of one schema.
+
+    Args:
+        pool: Where the calls run.
+        schema: The name of the schema.
+    """
+
+    def __init__(self, pool: Pool, schema: str = "txqueue") -> None:
+        self._pool = pool
+        self._schema = checked_name(schema)
+
+    async def _call(self, call: str, *arguments: object) -> Any:
+        rows = await self._pool.query(f"select {self._schema}.{call}", arguments)
+        return rows[0][0]
+
+    async def due(self, since: datetime | None = None) -> Due:
+        """Return the schedules that are due; those due before ``since`` only if it is None."""
+        rows = await self._pool.query(
+            f"select due::text, due_in, seen_at from {self._schema}.due_schedules(%s)", (since,)
+        )
+        text, due_in, seen_at = rows[0]
+        return Due(json.loads(text), due_in, seen_at)
+
+    async def tick(self, ticks: Sequence[Mapping[str, Any]]) -> int:
+        """Enqueue the jobs of schedules that are due, unless others have; returns how many."""
+        return int(await self._call("tick(%s)", json.dumps(ticks)))
+
+    async def mend(self) -> int:
+        """Have cool-downs begin whose job is gone; returns how many."""
+        return int(await self._call("mend_schedules()"))
+
+    async def publish(self, work_types: Sequence[str], schedules: Sequence[Any]) -> int:
+        """Publish what `declared` returned, of types a node knows; returns how many changed.
+
+        Raises:
+            Refused: When the database refuses one of them.
+        """
+        call = "publish_schedules(%s::text[], %s)"
+        return int(await self._call(call, list(work_types), json.dumps(schedules)))
+
+    async def put(
+        self,
+        name: str,
+        job: Mapping[str, Any],
+        when: Schedule,
+        only_if: Exists | None = None,
+        who: str = "",
+    ) -> bool:
+        """Make or change a schedule; returns whether anything changed.
+
+        Raises:
+            Refused: When the database refuses it.
+        """
+        condition = None if only_if is None else json.dumps(asdict(only_if))
+        terms = json.dumps(terms_of(when))
+        call = "put_schedule(%s, %s, %s, %s, %s)"
+        return bool(await self._call(call, name, terms, json.dumps(job), condition, who))
+
+    async def pause(self, name: str, who: str = "") -> bool:
+        """Have it be due no more; returns whether that is new."""
+        return bool(await self._call("pause_schedule(%s, %s)", name, who))
+
+    async def resume(self, name: str, who: str = "") -> bool:
+        """Have it be due again; returns whether that is new."""
+        return bool(await self._call("resume_schedule(%s, %s)", name, who))
+
+    async def remove(self, name: str, who: str = "") -> int | None:
+        """Remove it; returns its last job."""
+        last = await self._call("remove_schedule(%s, %s)", name, who)
+        return None if last is None else int(last)
+
+    async def run_now(self, name: str, who: str = "") -> int:
+        """Enqueue its job now; returns the job's number."""
+        return int(await self._call("run_schedule(%s, %s)", name, who))
+
+
+def job_of(work: WorkItem, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a schedule enqueues each time.
+
+    Raises:
+        InvalidWork: When the work item or an option is not valid.
+    """
+    for name in _NOT_OF_A_SCHEDULE:
+        if options.get(name) is not None:
+            raise InvalidWork(f"a schedule takes no {name}", "it says itself when work is due")
+    return job_object(work, options)
+
+
+def declared(classes: Sequence[type[WorkItem]]) -> list[dict[str, Any]]:
+    """Return the schedules that classes declare, under the names of their types.
+
+    Raises:
+        InvalidWork: When an object of a class cannot be made without arguments.
+    """
+    return [
+        {
+            "name": cls.work_type,
+            "terms": terms_of(cls.schedule),
+            "job": job_object(_made(cls)),
+        }
+        for cls in classes
+        if cls.schedule is not None
+    ]
+
+
+def _made(cls: type[WorkItem]) -> WorkItem:
+    try:
+        return cls()
+    except TypeError:
+        raise InvalidWork(
+            f"{cls.__qualname__} has a schedule, and fields without a default",
+            "give them defaults, or make schedules with queue.schedule(name, work, when)",
+        ) from None
+
+
+def tick_of(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return what a tick makes of a schedule that is due, as ``tick()`` takes it."""
+    due = None if row["due"] is None else datetime.fromisoformat(row["due"])
+    told = {"schedule_id": row["schedule_id"], "due": row["due"], "error": row["error"]}
+    try:
+        when = schedule_of(row)
+    except InvalidSchedule as error:
+        return {**told, "next": "infinity", "error": str(error), "ends": True}
+    planned = plan(when, row["name"], due, now, holds=row["holds"])
+    moments = [moment.isoformat() for moment in planned.moments]
+    return {**told, "moments": moments, "next": _next(row["kind"], planned)}
+
+
+def _next(kind: str, planned: Plan) -> str | None:
+    if planned.next is not None:
+        return planned.next.isoformat()
+    return None if kind == "cooldown" else "infinity"
