@@ -221,7 +221,7 @@ def test_many_at_once_keep_their_order(node: Master) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ('"unique" => \'\'', "1 to 1000 characters"),
+        ("\"unique\" => ''", "1 to 1000 characters"),
         ("\"unique\" => 'k', unique_mode => 'never'", "no such unique_mode"),
         ("unique_mode => 'again'", "unique_mode without unique"),
         ("\"unique\" => 'k', options => '[]'", "options is not a JSON object"),
