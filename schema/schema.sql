@@ -2081,7 +2081,7 @@ begin
           into again, failed from given;
     end if;
     if its.source is null then
-        execute format('delete from %I where part = $1 and ($2 is null or number = any ($2)) and number <> all ($3)',
+        execute format('delete from %I where _part = $1 and ($2 is null or _number = any ($2)) and _number <> all ($3)',
                        'pool_' || its.name)
           using this.origin, this.keys::integer[], (again || failed)::integer[];
     end if;
@@ -2504,7 +2504,7 @@ begin
         select string_agg(format(', %I %s', field ->> 0, field ->> 1), '' order by place) into wanted
           from jsonb_array_elements(spec -> 'columns') with ordinality as each (field, place)
          where field ->> 1 in ('bigint', 'text', 'boolean', 'double precision', 'uuid', 'jsonb');
-        execute format('create table %I (part bigint, number integer%s, primary key (part, number))', leaf,
+        execute format('create table %I (_part bigint, _number integer%s, primary key (_part, _number))', leaf,
                        coalesce(wanted, ''));
         foreach reader in array array['txqueue_worker', 'txqueue_read'] loop
             if to_regrole(reader) is not null then
@@ -2619,12 +2619,12 @@ begin
     parts := array(select nextval('pool_part_part_id_seq') from generate_series(1, ceil(total / its.batch::numeric)::integer));
     select * into columns from pool_columns(its_name);
     execute format(
-        'insert into %I (part, number%s)
-         select $2[1 + (place - 1) / $3], 1 + (place - 1) %% $3%s
-           from rows from (jsonb_to_recordset($1) as (%s)) with ordinality as each (%splace)',
+        'insert into %I (_part, _number%s)
+         select $2[1 + (_place - 1) / $3], 1 + (_place - 1) %% $3%s
+           from rows from (jsonb_to_recordset($1) as (%s)) with ordinality as each (%s_place)',
         'pool_' || its_name, columns.names, columns.names,
-        coalesce(nullif(ltrim(columns.typed, ', '), ''), 'nothing text'),
-        coalesce(nullif(ltrim(columns.names, ', ') || ', ', ', '), 'nothing, '))
+        coalesce(nullif(ltrim(columns.typed, ', '), ''), '_nothing text'),
+        coalesce(nullif(ltrim(columns.names, ', ') || ', ', ', '), '_nothing, '))
       using items, parts, its.batch;
     insert into pool_part (part_id, pool_id, origin, items) overriding system value
     select part, its.pool_id, part, least(its.batch, total - its.batch * (place - 1)::integer)
@@ -4142,11 +4142,11 @@ begin
     taken := this.taken;
     if its.source is null then
         execute format(
-            'select json_agg(row_to_json(some)), array_agg(at::text) filter (where $2 is not null)
-               from (select number as at%s from %I where part = $1 and ($2 is null or number = any ($2)) order by number) as whole,
-                    lateral (select %s) as some',
+            'select json_agg(row_to_json(_item)), array_agg(_number::text) filter (where $2 is not null)
+               from (select _number%s from %I where _part = $1 and ($2 is null or _number = any ($2)) order by _number) as _whole,
+                    lateral (select %s) as _item',
             (pool_columns(its_name)).names, 'pool_' || its_name,
-            coalesce(nullif(ltrim((pool_columns(its_name)).names, ', '), ''), 'null as nothing'))
+            coalesce(nullif(ltrim((pool_columns(its_name)).names, ', '), ''), 'null as _nothing'))
            into content, keys using this.origin, this.keys::integer[];
     end if;
 end $$;
@@ -5207,22 +5207,22 @@ set enable_seqscan = off
 as $$
 declare
     this   schedule := open_schedule(its_name);
-    due    timestamptz := clock_timestamp();
-    job_id bigint;
+    at     timestamptz := clock_timestamp();
+    ran    bigint;
 begin
     if this.kind = 'cooldown' and first_due(this.kind, this.last_job) is null then
         perform refuse(format('job %s of the schedule %s has not ended', this.last_job, its_name), 'wait for it, or cancel it');
     end if;
-    job_id := (enqueue_many(jsonb_build_array(this.job || jsonb_build_object(
-        'options', coalesce(this.job -> 'options', '{}') || jsonb_build_object('schedule', its_name, 'due', due)))))[1];
+    ran := (enqueue_many(jsonb_build_array(this.job || jsonb_build_object(
+        'options', coalesce(this.job -> 'options', '{}') || jsonb_build_object('schedule', its_name, 'due', at)))))[1];
     if this.kind = 'cooldown' then
-        update job set followed = coalesce(followed, 1) where state in ('waiting', 'ready') and job.job_id = run_schedule.job_id;
+        update job set followed = coalesce(followed, 1) where state in ('waiting', 'ready') and job_id = ran;
     end if;
-    update schedule set last_due = due, last_job = run_schedule.job_id, recent = (run_schedule.job_id || recent)[:20],
-                        dues = (due || dues)[:20], next_due = case when kind <> 'cooldown' then next_due end
+    update schedule set last_due = at, last_job = ran, recent = (ran || recent)[:20],
+                        dues = (at || dues)[:20], next_due = case when kind <> 'cooldown' then next_due end
      where schedule_id = this.schedule_id;
-    perform note_action(who, 'run', 'schedule ' || its_name, jsonb_build_object('jobs', jsonb_build_array(job_id)));
-    return job_id;
+    perform note_action(who, 'run', 'schedule ' || its_name, jsonb_build_object('jobs', jsonb_build_array(ran)));
+    return ran;
 end $$;
 
 -- The last runs of schedules, at most so many of each, the latest first: the moment it was due, its job, when that
@@ -5734,7 +5734,7 @@ begin
            dues = (coalesce(ran.moments, '{}') || this.dues)[:20]
       from given left join ran on ran.schedule_id = given.schedule_id
      where this.schedule_id = given.schedule_id;
-    return cardinality(array_remove(ids, null));
+    return coalesce(cardinality(array_remove(ids, null)), 0);
 end $$;
 
 -- Truncates one lane if it is empty under a lock for which it waits no longer than an instant.

