@@ -2,6 +2,7 @@
 
 __all__ = [
     "AdminRefused",
+    "ArchiveUnavailable",
     "ConfigurationError",
     "DatabaseUnavailable",
     "EmbeddedUnavailable",
@@ -56,6 +57,10 @@ class NodeUnavailable(TxqueueError):
 
 class AdminRefused(TxqueueError):
     """A node refuses what an operator asks of it; nothing was changed."""
+
+
+class ArchiveUnavailable(TxqueueError):
+    """The archive of history cannot be written or read, or does not hold what was written."""
 
 
 class EmbeddedUnavailable(TxqueueError):

@@ -42,7 +42,10 @@ def kinds(node: Master) -> list[tuple[int, int, str]]:
         ("ValueError: row 17 is bad", "ValueError: row 4242 is bad"),
         ("KeyError: 'ada'", "KeyError: 'grace'"),
         ('DoesNotExist: no "a b" here', 'DoesNotExist: no "c" here'),
-        ("Gone: 9f3d0e1c-5c0e-4b6c-9a57-0e8f6f1f7a10", "Gone: 11111111-aaaa-bbbb-cccc-000000000000"),
+        (
+            "Gone: 9f3d0e1c-5c0e-4b6c-9a57-0e8f6f1f7a10",
+            "Gone: 11111111-aaaa-bbbb-cccc-000000000000",
+        ),
         ("Gone: object at 0x7f12ab", "Gone: object at 0x8899ff"),
         ("Refused: can't reach 'a' in 1.5 s", "Refused: can't reach 'b' in 20.25 s"),
         ("At 2026-11-22 01:02:03", "At 2025-01-02 11:12:13"),
@@ -70,7 +73,7 @@ def test_errors_of_different_kinds_are_told_apart(node: Master, one: str, other:
 
 
 def test_failures_are_counted_by_kind(node: Master) -> None:
-    """Those that failed for good and those that wait for another attempt, not those that are done."""
+    """Those that failed for good and those that wait for another attempt, no others."""
     failed(node, error("ValueError: row 1"), error("ValueError: row 2"), error("KeyError: 'x'"))
     failed(node, error("ValueError: row 3"), outcome="retry")
     failed(node, error("ValueError: row 4"), outcome="snooze")

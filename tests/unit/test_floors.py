@@ -26,6 +26,7 @@ VALUES: Final = frozenset(
         "txqueue.page",
         "txqueue.payload",
         "txqueue.policy",
+        "txqueue.pooled",
         "txqueue.processes",
         "txqueue.priority",
         "txqueue.rank",
@@ -59,6 +60,7 @@ VALUES_MAY_IMPORT: Final = frozenset(
 ONLY_IN: Final = {
     "psycopg2": "txqueue.store",
     "txpostgres": "txqueue.store",
+    "pyarrow": "txqueue.archive",
     "twisted.protocols.amp": "txqueue.wire",
 }
 """What only one package may know."""

@@ -20,6 +20,7 @@ from txqueue.cli.jobs import explain, job, jobs
 from txqueue.cli.migrate import migrate
 from txqueue.cli.nodes import nodes
 from txqueue.cli.options import Group, Options
+from txqueue.cli.past import archive, history, stats
 from txqueue.cli.records import actions, limits
 from txqueue.cli.status import status
 from txqueue.cli.torture import torture
@@ -40,8 +41,9 @@ def root(context: click.Context) -> None:
 
 
 _LOOKING = (demo, migrate, enqueue, status, nodes, jobs, job, explain, limits, actions)
+_PAST = (history, stats, archive)
 _ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)
-for _command in (*_LOOKING, *_ACTING, bench, torture, certs):
+for _command in (*_LOOKING, *_PAST, *_ACTING, bench, torture, certs):
     root.add_command(_command)
 
 

@@ -1,0 +1,413 @@
+"""History as Parquet: archived before it is dropped, verified, and read again."""
+
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import psycopg2
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs
+
+from tests.db.masters import Master, master
+from txqueue.archive import archive, archived_jobs
+from txqueue.archive.depot import Depot
+from txqueue.cli.past import SHOWN
+from txqueue.errors import ArchiveUnavailable, ConfigurationError
+from txqueue.store.past import PastDays, about_archived, about_past, next_step
+from txqueue.store.reading import Reader, Session
+
+DAY: Final = date(2020, 1, 1)
+LEAF: Final = "job_done_20200101"
+NOON: Final = datetime(2020, 1, 1, 12, tzinfo=UTC)
+HOSTILE: Final = '\'; -- "x"\n\tZoë 🎉 \x01\\'
+
+LEAVES = """
+    create table txqueue.job_{0}_20200101 (like txqueue.job_{0} including defaults);
+    alter table txqueue.job_{0} attach partition txqueue.job_{0}_20200101
+        for values from ('2020-01-01Z') to ('2020-01-02Z')
+"""
+JOBS = """
+    insert into txqueue.job (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+        started_at, finished_at, assignment, node_id, incarnation, weight, priority, attempt, lane,
+        state, work_type, queue, "group", tenant, options, payload, error, result)
+    select n, noon, noon - interval '1 s', case n %% 5 when 0 then 'infinity'::timestamptz end,
+        noon, noon, case n %% 7 when 0 then noon end, noon + n %% 1000 * interval '1.000001 s',
+        n, 1, 1, 1, 4, 1, 0, %s, 'test.kind', 'default', case n %% 2 when 0 then %s end,
+        case n %% 3 when 0 then 'ada' end, case n %% 11 when 0 then '{"timeout": 3}'::jsonb end,
+        jsonb_build_object('n', n, 'text', %s::text),
+        case n %% 13 when 0 then E'Error: x\\n' || %s end,
+        case n %% 4 when 0 then 'null'::jsonb end
+      from generate_series(1, %s) as n,
+           (values (timestamptz '2020-01-01 12:00:00.123456Z')) as at (noon)
+"""
+
+
+@pytest.fixture
+def node(migrated_database18: str) -> Iterator[Master]:
+    """A session on a database of the test's own, with a day of the past."""
+    with master(migrated_database18) as session:
+        for state in ("done", "cancelled"):
+            session.cursor.execute(LEAVES.format(state))
+        yield session
+
+
+@pytest.fixture
+def session(node: Master, migrated_database18: str) -> Iterator[Session]:
+    """The connection that archives."""
+    with Session(migrated_database18) as session:
+        yield session
+
+
+def fill(node: Master, jobs: int, state: str = "done") -> list[tuple[Any, ...]]:
+    """Fill the day; returns all columns of its jobs."""
+    node.cursor.execute(JOBS, (state, HOSTILE, HOSTILE, HOSTILE, jobs))
+    return columns(node)
+
+
+def columns(node: Master) -> list[tuple[Any, ...]]:
+    """All columns of all jobs, as an archive has them."""
+    past = PastDays(Session(node.connection.dsn))
+    selected = ", ".join(column.selected for column in past.columns())
+    node.cursor.execute(f"select {selected} from txqueue.job order by job_id")
+    return node.cursor.fetchall()
+
+
+def read(path: str, filesystem: Any = None) -> list[tuple[Any, ...]]:
+    """The same of an archived day, by a reader that knows nothing of txqueue."""
+    return values(pq.read_table(path, filesystem=filesystem).sort_by("job_id"))
+
+
+def values(table: Any) -> list[tuple[Any, ...]]:
+    """The rows of a table or a batch, moments as numbers."""
+    numbers = [
+        column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+        for column in table.columns
+    ]
+    return list(zip(*(column.to_pylist() for column in numbers), strict=True))
+
+
+def leaves(node: Master) -> list[str]:
+    """The days of the past that are in the table."""
+    return node.column(
+        "select relname::text from pg_class where relname ~ '^job_.*_20200101$' order by 1"
+    )
+
+
+def test_a_day_is_archived_whole_and_then_dropped(
+    node: Master, session: Session, tmp_path: Path
+) -> None:
+    """Every column of every job is in the file, as any reader of Parquet sees it."""
+    rows = fill(node, 5000)
+    done = archive(session, str(tmp_path))
+    assert [(one.state, one.jobs, one.outcome) for one in done] == [
+        ("cancelled", 0, "dropped"),
+        ("done", 5000, "dropped"),
+    ]
+    assert leaves(node) == []
+    assert read(done[1].path) == rows
+    assert done[1].path == str(tmp_path / "done" / "2020-01-01.parquet")
+    noted = "select jobs, checksum from txqueue.archived where leaf = %s"
+    node.cursor.execute(noted, (LEAF,))
+    assert node.cursor.fetchall() == [(5000, done[1].checksum)]
+    assert archive(session, str(tmp_path)) == []
+
+
+@pytest.mark.parametrize("limit", [3, 100])
+def test_archived_jobs_are_found_among_the_others(
+    node: Master, session: Session, tmp_path: Path, limit: int
+) -> None:
+    """The last first, with the same filters as in the table, from one moment until another."""
+    fill(node, 60)
+    since, until = NOON, NOON + timedelta(seconds=50)
+    filters = {"state": "done", "queue": None, "work_type": "test.kind"}
+    reader = Reader(Session(node.connection.dsn))
+    expected = [
+        (row["job_id"], row["finished_at"])
+        for row in reader.find(about_past("txqueue", since, until, limit, filters))
+    ]
+    archive(session, str(tmp_path))
+    days = reader.find(about_archived("txqueue", since, until))
+    found = archived_jobs(days, since, until, limit=limit, filters=filters, columns=SHOWN)
+    assert [(row["job_id"], row["finished_at"]) for row in found] == expected
+    assert len(expected) == min(limit, 49)
+    none = archived_jobs(
+        days, since, until, limit=limit, filters={**filters, "queue": "q"}, columns=SHOWN
+    )
+    assert none == []
+
+
+def test_what_is_not_verified_is_not_dropped(
+    node: Master, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that does not hold what was written is an error, and the day stays."""
+    fill(node, 50)
+
+    def lossy(self: Depot, path: str) -> Iterator[Any]:
+        yield from pq.read_table(path).slice(1).to_batches()
+
+    monkeypatch.setattr(Depot, "batches", lossy)
+    with pytest.raises(ArchiveUnavailable, match="does not hold the 50 jobs"):
+        archive(session, str(tmp_path))
+    assert LEAF in leaves(node)
+    monkeypatch.undo()
+    assert [(one.state, one.jobs) for one in archive(session, str(tmp_path))] == [("done", 50)]
+
+
+@pytest.mark.parametrize("column", ["payload", "error", "finished_at", "not_after", "weight"])
+def test_the_checksum_is_of_every_column(
+    node: Master,
+    session: Session,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    column: str,
+) -> None:
+    """One value of one job that differs is noticed."""
+    fill(node, 50)
+
+    def altered(self: Depot, path: str) -> Iterator[Any]:
+        table = pq.read_table(path)
+        place = table.schema.names.index(column)
+        values = table.column(column).to_pylist()
+        wrong: dict[str, object] = {"payload": "{}", "error": "x", "weight": 2}
+        values[17:18] = [wrong.get(column, NOON)] if values else []
+        field = table.schema.field(column)
+        yield from table.set_column(place, field, [pa.array(values, field.type)]).to_batches()
+
+    monkeypatch.setattr(Depot, "batches", altered)
+    with pytest.raises(ArchiveUnavailable, match="does not hold"):
+        archive(session, str(tmp_path))
+
+
+def changing(node: Master, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    """Have the day changed after it has been written and before it is verified."""
+    original: Callable[..., Any] = PastDays.end
+
+    def end(self: PastDays, *arguments: Any) -> bool:
+        node.cursor.execute(change)
+        return bool(original(self, *arguments))
+
+    monkeypatch.setattr(PastDays, "end", end)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "delete from txqueue.job where job_id = 7",
+        "update txqueue.job set error = 'other' where job_id = 7",
+        "insert into txqueue.job select * from txqueue.job where job_id = 7",
+        "select txqueue.retry('{7}', 'ann')",
+    ],
+)
+def test_a_day_that_changes_meanwhile_is_archived_again(
+    node: Master,
+    session: Session,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+) -> None:
+    """A cancelled job that somebody runs again is neither lost nor twice there."""
+    fill(node, 50, "cancelled")
+    changing(node, monkeypatch, change)
+    assert [one.outcome for one in archive(session, str(tmp_path))] == ["changed", "dropped"]
+    monkeypatch.undo()
+    (again,) = archive(session, str(tmp_path))
+    assert again.outcome == "dropped"
+    assert len(read(again.path)) == again.jobs
+
+
+def test_a_day_that_is_read_is_dropped_later(
+    node: Master, session: Session, tmp_path: Path, migrated_database18: str
+) -> None:
+    """By whoever comes next, without being archived again unless it changed."""
+    fill(node, 50)
+    node.cursor.execute("update txqueue.setting set archive = %s", (str(tmp_path),))
+    reader = psycopg2.connect(migrated_database18)
+    reader.cursor().execute("select count(*) from txqueue.job_done")
+    assert [one.outcome for one in archive(session)] == ["dropped", "in use"]
+    assert LEAF in leaves(node)
+    reader.close()
+    assert f"-{LEAF}" in node.value("select txqueue.ensure_history()")
+    assert LEAF not in leaves(node)
+
+
+def test_retention_waits_for_the_archive(node: Master, session: Session, tmp_path: Path) -> None:
+    """Where there is one, days that are kept no longer stay until they are in it."""
+    fill(node, 50)
+    node.cursor.execute("update txqueue.setting set archive = %s", (str(tmp_path),))
+    assert [] == [each for each in node.value("select txqueue.ensure_history()") if each[0] == "-"]
+    assert [one.outcome for one in archive(session)] == ["dropped"] * 2
+
+
+def test_one_archives_at_a_time(
+    node: Master, session: Session, tmp_path: Path, migrated_database18: str
+) -> None:
+    """Who comes second has nothing to do."""
+    fill(node, 50)
+    with Session(migrated_database18) as other, PastDays(other).alone() as is_alone:
+        assert is_alone
+        assert archive(session, str(tmp_path)) == []
+    assert len(archive(session, str(tmp_path))) == 2
+
+
+def test_an_attempt_that_was_overtaken_counts_no_more(node: Master) -> None:
+    """Even if two archive at once: only the last one's file may stand for the day."""
+    first = node.value("select txqueue.begin_archive(%s)", LEAF)
+    second = node.value("select txqueue.begin_archive(%s)", LEAF)
+    end, drop = "end_archive(%s, %s, '/a', 0, '')", "drop_archived(%s)"
+    for attempt, is_valid in ((first, False), (second, True)):
+        assert node.value(f"select txqueue.{end}", LEAF, attempt) is is_valid
+        assert node.value(f"select txqueue.{drop}", LEAF) is is_valid
+    assert node.value("select txqueue.begin_archive(%s)", LEAF) is None
+
+
+def test_days_that_may_still_grow_are_not_archived(node: Master) -> None:
+    """Today's never, nor one that is no day of history."""
+    today = f"job_done_{datetime.now(UTC):%Y%m%d}"
+    for leaf in (today, "job_failed", "setting", "pg_class", "x; drop table y"):
+        assert node.value("select txqueue.begin_archive(%s)", leaf) is None
+    due = (
+        "select max(day) < (now() at time zone 'UTC')::date from txqueue.history_due('9999-01-01')"
+    )
+    assert node.value(due) is True
+
+
+def test_the_worker_s_role_may_archive(node: Master, session: Session, tmp_path: Path) -> None:
+    """The one that nodes have: it owns nothing."""
+    fill(node, 50)
+    session.rows("set role txqueue_worker")
+    assert [one.outcome for one in archive(session, str(tmp_path))] == ["dropped"] * 2
+
+
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        (None, "there is no archive"),
+        ("s3://key:secret@bucket/prefix", "has keys in it"),
+        ("s3://bucket/a?no_such_option=1", "is no place for an archive"),
+    ],
+)
+def test_a_location_must_be_one(session: Session, location: str | None, said: str) -> None:
+    """Said before anything is written."""
+    with pytest.raises(ConfigurationError, match=said) as error:
+        archive(session, location)
+    assert "secret" not in str(error.value)
+
+
+def test_an_archive_that_cannot_be_written_drops_nothing(
+    node: Master, session: Session, tmp_path: Path
+) -> None:
+    """Such as one on a full or missing disk."""
+    fill(node, 50)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArchiveUnavailable, match="cannot be used"):
+        archive(session, str(tmp_path / "file"))
+    assert LEAF in leaves(node)
+
+
+def test_pages_grow_and_shrink_with_what_they_hold() -> None:
+    """Few large jobs at a time, many small ones."""
+    assert next_step(64, 1000) == 128
+    assert next_step(2048, 1000) == 2048
+    assert next_step(64, 3_200_000_000) == 1
+    assert next_step(1, 10**12) == 1
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A bucket of an S3 server of our own, as a location for archives."""
+    log = tmp_path_factory.mktemp("s3") / "log"
+    with log.open("wb") as output:
+        program = "from moto.server import main; main(['-H', '127.0.0.1', '-p', '0'])"
+        server = subprocess.Popen(
+            [sys.executable, "-u", "-c", program],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        url = said_url(server, log)
+        put = urllib.request.Request(f"{url}/history", method="PUT")
+        urllib.request.urlopen(put, timeout=60).close()
+        yield f"s3://history/queue?endpoint_override={quote(url, safe='')}&region=us-east-1"
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def said_url(server: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait until the server says where it listens."""
+    deadline = time.monotonic() + 120
+    while (said := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())) is None:
+        assert server.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+    return said[0]
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys where AWS's programs look for them."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-to-be-seen")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def test_days_are_archived_in_a_bucket(
+    node: Master, session: Session, bucket: str, keys: None
+) -> None:
+    """Of any storage that speaks as S3; they are found again, and equal."""
+    rows = fill(node, 5000)
+    node.cursor.execute("update txqueue.setting set archive = %s", (bucket,))
+    (_, done) = archive(session)
+    assert (done.outcome, done.path) == ("dropped", "history/queue/done/2020-01-01.parquet")
+    filesystem, _ = fs.FileSystem.from_uri(bucket)
+    assert read(done.path, filesystem) == rows
+    since, until = NOON, NOON + timedelta(hours=1)
+    days = Reader(session).find(about_archived("txqueue", since, until))
+    found = archived_jobs(days, since, until, limit=10_000, filters={}, columns=SHOWN)
+    assert {row["job_id"] for row in found} == {row[0] for row in rows}
+
+
+def test_a_bucket_that_is_away_drops_nothing(
+    node: Master, session: Session, bucket: str, keys: None
+) -> None:
+    """The error says which, and shows no key."""
+    fill(node, 50)
+    with pytest.raises(ArchiveUnavailable, match="s3://no-such-bucket/queue") as error:
+        archive(session, bucket.replace("history", "no-such-bucket", 1))
+    assert "not-to-be-seen" not in str(error.value)
+    assert LEAF in leaves(node)
+
+
+def digest(rows: Iterable[tuple[Any, ...]]) -> str:
+    """A checksum of rows, taken in another way than the archive's own."""
+    whole = sha256()
+    for row in rows:
+        whole.update(repr(row).encode())
+    return whole.hexdigest()
+
+
+@pytest.mark.slow
+def test_a_million_jobs_are_archived_and_read_back(
+    node: Master, session: Session, tmp_path: Path
+) -> None:
+    """Equal, every column of every job."""
+    node.cursor.execute(JOBS, ("done", HOSTILE, HOSTILE, HOSTILE, 1_000_000))
+    past = PastDays(session)
+    (day,) = [day for day in past.due() if day.leaf == LEAF]
+    pages = past.pages(day, past.columns())
+    before = digest(row for page in pages for row in page)
+    (_, done) = archive(session, str(tmp_path))
+    assert (done.jobs, done.outcome) == (1_000_000, "dropped")
+    batches = pq.ParquetFile(done.path).iter_batches()
+    assert before == digest(row for batch in batches for row in values(batch))

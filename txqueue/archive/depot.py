@@ -1,0 +1,134 @@
+"""Where archived days lie: a folder, or a bucket of S3-compatible storage."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from attrs import frozen
+from pyarrow import fs
+
+from txqueue.errors import ArchiveUnavailable, ConfigurationError
+
+__all__ = ["Depot", "opened", "reachable"]
+
+
+@frozen
+class Depot:
+    """A place for archived days: ``STATE/DAY.parquet`` each.
+
+    Attributes:
+        location: As it was given: a folder, or ``s3://bucket/prefix``.
+        filesystem: How it is reached.
+        root: Where the files begin in it.
+    """
+
+    location: str
+    filesystem: Any
+    root: str
+
+    def path(self, state: str, day: date) -> str:
+        """Return where a day lies."""
+        return f"{self.root}/{state}/{day.isoformat()}.parquet"
+
+    @contextmanager
+    def writing(self, path: str, schema: pa.Schema) -> Iterator[Any]:
+        """Write a file; it has its name at the end, if all went well.
+
+        Storage of objects shows none before it is whole; a file of ours is hidden until then.
+        """
+        hidden = path if self._is_remote else _hidden(path)
+        if not self._is_remote:
+            self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+        try:
+            with (
+                self.filesystem.open_output_stream(hidden) as sink,
+                pq.ParquetWriter(sink, schema, compression="zstd") as writer,
+            ):
+                yield writer
+        except BaseException:
+            # Half a file is worse than none to whoever reads all there are.
+            with suppress(OSError):
+                self.filesystem.delete_file(hidden)
+            raise
+        if not self._is_remote:
+            _keep(Path(hidden), Path(path))
+
+    def batches(self, path: str) -> Iterator[pa.RecordBatch]:
+        """Read a file, some rows at a time."""
+        with self.filesystem.open_input_file(path) as source:
+            yield from pq.ParquetFile(source).iter_batches()
+
+    @property
+    def _is_remote(self) -> bool:
+        return bool(self.filesystem.type_name != "local")
+
+
+def opened(location: str) -> Depot:
+    """Open a place for archived days.
+
+    Args:
+        location: A folder, or ``s3://bucket/prefix``, perhaps with ``?endpoint_override=URL`` and
+            ``&region=NAME``. Keys are taken from where AWS's own programs look for them.
+
+    Raises:
+        ConfigurationError: When that is no such place, or has keys in it.
+    """
+    if not location.startswith("s3://"):
+        path = Path(location).expanduser().absolute()
+        return Depot(str(path), fs.LocalFileSystem(), str(path))
+    if "@" in location.partition("?")[0]:
+        raise ConfigurationError(
+            "the archive's location has keys in it, which others could read",
+            "put them into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile",
+        )
+    try:
+        filesystem, root = fs.FileSystem.from_uri(location)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"{location} is no place for an archive: {_said(error)}",
+            "give a folder or s3://bucket/prefix",
+        ) from None
+    return Depot(location, filesystem, root.rstrip("/"))
+
+
+@contextmanager
+def reachable(location: str) -> Iterator[None]:
+    """Say of which place it is that it cannot be written or read."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise ArchiveUnavailable(
+            f"the archive at {location} cannot be used: {_said(error)}",
+            "check that it can be reached, and its keys",
+        ) from None
+
+
+def _said(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def _hidden(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}.partial"
+
+
+def _keep(hidden: Path, path: Path) -> None:
+    """Give a file its name once it would survive the end of the machine."""
+    _sync(hidden)
+    hidden.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,140 @@
+"""Archives days of history: written, read back, compared, and only then dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+from attrs import frozen
+
+from txqueue.archive.checksum import Checksum
+from txqueue.archive.depot import Depot, opened, reachable
+from txqueue.errors import ArchiveUnavailable, ConfigurationError
+from txqueue.store.past import Column, Day, PastDays
+from txqueue.store.reading import Session
+
+__all__ = ["Archived", "archive"]
+
+_MOMENT = pa.timestamp("us", tz="UTC")
+
+
+@frozen
+class Archived:
+    """What became of a day of history.
+
+    Attributes:
+        day: Which one.
+        state: The state of its jobs.
+        jobs: How many they are.
+        checksum: Taken of all their columns.
+        path: Where they lie.
+        outcome: ``dropped``; ``in use``, if it will be dropped later; ``changed``, if it changed
+            meanwhile and is archived again later.
+    """
+
+    day: date
+    state: str
+    jobs: int
+    checksum: str
+    path: str
+    outcome: str
+
+
+def archive(
+    session: Session,
+    location: str | None = None,
+    before: date | None = None,
+    advance: Callable[[Archived], None] = lambda _: None,
+) -> list[Archived]:
+    """Archive days of history and drop them; safe at any number of places at once.
+
+    Args:
+        session: A connection of a role that may maintain history.
+        location: Where; by default where the queue's settings say.
+        before: All days before this one; by default those that are kept no longer.
+        advance: Told of each day.
+
+    Returns:
+        What became of each day; nothing if somebody else is at it.
+
+    Raises:
+        ConfigurationError: When no place is given, or it is none.
+        ArchiveUnavailable: When it cannot be written, or does not hold what was written.
+    """
+    session.ensure_version()
+    past = PastDays(session)
+    chosen = location or past.location
+    if chosen is None:
+        raise ConfigurationError(
+            "there is no archive", "give --to, or set txqueue.setting.archive to a location"
+        )
+    depot = opened(chosen)
+    done: list[Archived] = []
+    with past.alone() as is_alone:
+        for day in past.due(before) if is_alone else ():
+            if (one := _archived(past, depot, day)) is not None:
+                advance(one)
+                done.append(one)
+    return done
+
+
+def _archived(past: PastDays, depot: Depot, day: Day) -> Archived | None:
+    attempt = past.begin(day)
+    if attempt is None:
+        return None
+    path = depot.path(day.state, day.day)
+    with reachable(depot.location):
+        written = _written(past, depot, day, path)
+        _ensure_same(written, depot, path, past.count(day))
+    is_verified = past.end(day, attempt, depot.location, written.rows, written.text)
+    outcome = "changed" if not is_verified else "dropped" if past.drop(day) else "in use"
+    return Archived(day.day, day.state, written.rows, written.text, path, outcome)
+
+
+def _written(past: PastDays, depot: Depot, day: Day, path: str) -> Checksum:
+    columns = past.columns()
+    schema = pa.schema([pa.field(column.name, _type(column)) for column in columns])
+    checksum = Checksum(schema)
+    with depot.writing(path, schema) as writer:
+        for batch in _batches(past.pages(day, columns), schema):
+            checksum.add(batch)
+            writer.write_batch(batch)
+    return checksum
+
+
+def _ensure_same(written: Checksum, depot: Depot, path: str, jobs: int) -> None:
+    """Read all back, and hold it against what was written and against the table's own count."""
+    batches = depot.batches(path)
+    read = None
+    for batch in batches:
+        read = read or Checksum(batch.schema)
+        read.add(batch)
+    same = read is not None and read.text == written.text
+    if not (same or (read is None and written.rows == 0)) or written.rows != jobs:
+        raise ArchiveUnavailable(
+            f"{path} does not hold the {jobs} jobs that were written to it",
+            "nothing was dropped; look at the storage, and archive again",
+        )
+
+
+def _batches(
+    pages: Iterator[Sequence[tuple[Any, ...]]], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    for rows in pages:
+        if rows:
+            values = zip(zip(*rows, strict=True), schema, strict=True)
+            yield pa.record_batch(
+                [_array(column, field.type) for column, field in values], schema=schema
+            )
+
+
+def _array(values: Sequence[Any], kind: Any) -> Any:
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.int64()).cast(kind)
+    return pa.array(values, kind)
+
+
+def _type(column: Column) -> Any:
+    return _MOMENT if column.kind == "moment" else pa.type_for_alias(column.kind)

@@ -1,0 +1,251 @@
+"""``txqueue history``, ``stats`` and ``archive``: what has ended, lately or long ago."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import asdict
+
+from txqueue.cli.jobs import COLOURS
+from txqueue.cli.options import Command, Options
+from txqueue.cli.output import note, show, styled, table
+from txqueue.errors import ConfigurationError
+from txqueue.words import amount, duration
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from rich.console import RenderableType
+
+    from txqueue.store.questions import Inquiry
+
+__all__ = ["archive", "history", "stats"]
+
+ENDED = ("done", "failed", "cancelled")
+SHOWN = (
+    "job_id",
+    "state",
+    "work_type",
+    "queue",
+    "group",
+    "tenant",
+    "priority",
+    "attempt",
+    "node_id",
+    "enqueued_at",
+    "assigned_at",
+    "started_at",
+    "finished_at",
+    "error",
+)
+
+
+class Moment(click.ParamType):
+    """A day or a moment in ISO 8601, of UTC unless it says otherwise."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
+        """Return the moment."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is no day and no moment, as in 2026-11-22T13:00", param, ctx)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _spanning(function: Any) -> Any:
+    """Give a command the options of a span of time."""
+    for each in (
+        click.option("--to", "until", type=Moment(), help="Ended before it (default: now)."),
+        click.option(
+            "--from",
+            "since",
+            type=Moment(),
+            help="Ended at this day or moment, or later (default: a day before --to).",
+        ),
+    ):
+        function = each(function)
+    return function
+
+
+@click.command(cls=Command)
+@_spanning
+@click.option("--type", "work_type", help="Only jobs of this work type.")
+@click.option("--state", type=click.Choice(ENDED), help="Only jobs that ended so.")
+@click.option("--queue", help="Only jobs of this queue.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True, help="How many."
+)
+@click.pass_obj
+def history(
+    options: Options,
+    /,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    **filters: str | None,
+) -> None:
+    """List jobs that have ended, the last first, archived ones too."""
+    from txqueue.store.past import about_archived, about_past
+
+    begin, end = _span(since, until)
+    live, days = _asked(
+        options,
+        lambda schema: about_past(schema, begin, end, limit, filters),
+        lambda schema: about_archived(schema, begin, end),
+    )
+    found = {each["job_id"]: {**each, "archived": False} for each in live}
+    wanted = [day for day in days if filters["state"] in (None, day["state"])]
+    if wanted and len(found) < limit:
+        old = _archive().archived_jobs(
+            wanted, begin, end, limit=limit, filters=filters, columns=SHOWN
+        )
+        # A day may have been dropped between the two questions.
+        found = {each["job_id"]: {**_short(each), "archived": True} for each in old} | found
+    listed = sorted(found.values(), key=_newest_first)[:limit]
+    document = {"jobs": listed, "from": begin, "to": end, "archived_days": len(days)}
+    show(options, document, lambda: _list(listed))
+
+
+@click.command(cls=Command)
+@_spanning
+@click.pass_obj
+def stats(options: Options, since: datetime | None, until: datetime | None) -> None:
+    """Count what has ended, per hour and work type: how long it took, how long it had waited."""
+    from txqueue.store.past import about_stats
+
+    begin, end = _span(since, until)
+    (rows,) = _asked(options, lambda schema: about_stats(schema, begin, end))
+    show(options, {"stats": rows, "from": begin, "to": end}, lambda: _hours(rows))
+
+
+@click.command(cls=Command, short_help="Archive old history as Parquet, and drop it.")
+@click.option("--to", "location", metavar="LOCATION", help="A folder, or s3://bucket/prefix.")
+@click.option(
+    "--before",
+    type=Moment(),
+    metavar="DAY",
+    help="All days before it, not only old ones.",
+)
+@click.pass_obj
+def archive(options: Options, location: str | None, before: datetime | None) -> None:
+    """Archive days of history that are kept no longer as Parquet files, and then drop them.
+
+    A day is read back and compared before it is dropped. Keys of S3 come from the environment or a
+    profile, as AWS's own programs have them.
+    """
+    from txqueue.store.reading import Session
+
+    until = None if before is None else before.astimezone(UTC).date()
+    archiving = _archive()
+    with Session(options.chosen_dsn, options.chosen_schema) as session:
+        done = archiving.archive(session, location, until, lambda one: _tell(options, one))
+    document = {"archived": [asdict(each) for each in done]}
+    show(options, document, lambda: _archived(document["archived"]))
+
+
+def _span(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
+    end = until or datetime.now(UTC)
+    begin = since or end - timedelta(days=1)
+    if begin >= end:
+        raise click.UsageError("--from is not before --to")
+    return begin, end
+
+
+def _asked(options: Options, *inquiries: Any) -> list[Any]:
+    from txqueue.store.reading import Reader, Session
+
+    with Session(options.chosen_dsn, options.chosen_schema) as session:
+        reader = Reader(session)
+        return [_found(reader, inquire(reader.schema)) for inquire in inquiries]
+
+
+def _found(reader: Any, inquiry: Inquiry[Any]) -> Any:
+    return reader.find(inquiry)
+
+
+def _archive() -> ModuleType:
+    """Archives need what is large to import, and not always installed."""
+    try:
+        import txqueue.archive
+    except ImportError as error:
+        if error.name != "pyarrow":
+            raise
+        raise ConfigurationError(
+            "archives need pyarrow", "install it: pip install 'txqueue[archive]'"
+        ) from None
+    return txqueue.archive
+
+
+def _tell(options: Options, one: Any) -> None:
+    note(options, f"{one.state} {one.day}: {amount(one.jobs)} jobs, {one.outcome}")
+
+
+def _short(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Show the first line of an error, as of those that are not archived."""
+    return {**job, "error": job["error"].split("\n", 1)[0] if job.get("error") else None}
+
+
+def _newest_first(job: Mapping[str, Any]) -> tuple[float, int]:
+    return -job["finished_at"].timestamp(), -job["job_id"]
+
+
+def _list(jobs: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    if not jobs:
+        yield styled("No such job.")
+        return
+    columns = [">job", "state", "type", "queue", ">runs", "ended", "where", "error"]
+    yield table("History", columns, (_job(each) for each in jobs))
+
+
+def _job(job: Mapping[str, Any]) -> list[object]:
+    return [
+        str(job["job_id"]),
+        styled(job["state"], COLOURS.get(job["state"], "")),
+        job["work_type"],
+        job["queue"],
+        str(job["attempt"]),
+        f"{job['finished_at'].astimezone():%Y-%m-%d %H:%M:%S}",
+        "archive" if job["archived"] else "table",
+        job["error"] or "-",
+    ]
+
+
+def _hours(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    if not rows:
+        yield styled("Nothing has ended in that time.")
+        return
+    columns = ["hour", "type", ">done", ">failed", ">cancelled", ">total", ">mean", ">longest"]
+    yield table("Ended", [*columns, ">had waited"], (_hour(each) for each in rows))
+
+
+def _hour(row: Mapping[str, Any]) -> list[object]:
+    counts = [amount(row[name]) for name in ("done", "failed", "cancelled")]
+    times = [row[name] for name in ("busy", "mean", "longest", "waited")]
+    return [
+        f"{row['hour'].astimezone():%Y-%m-%d %H:%M}",
+        row["work_type"],
+        *counts,
+        *("-" if each is None else duration(each) for each in times),
+    ]
+
+
+def _archived(days: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    if not days:
+        yield styled("Nothing is to be archived.")
+        return
+    rows = (
+        [_day(each["day"]), each["state"], amount(each["jobs"]), each["outcome"], each["path"]]
+        for each in days
+    )
+    yield table("Archived", ["day", "state", ">jobs", "outcome", "where"], rows)
+
+
+def _day(day: date) -> str:
+    return day.isoformat()

@@ -1,0 +1,213 @@
+"""The days of history: those that are to be archived, their jobs, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from attrs import frozen
+
+from txqueue.store.questions import Inquiry, Question, Rows
+from txqueue.store.reading import Session
+
+__all__ = ["Column", "Day", "PastDays", "about_archived", "about_past", "about_stats"]
+
+# Beyond these, few programs that read Parquet know dates; infinity is written as the nearer one.
+_MOMENT = (
+    "(extract(epoch from least(greatest({}, '0001-01-01 00:00Z'), '9999-12-31 00:00Z'))"
+    " * 1000000)::bigint"
+)
+_KINDS = {
+    "bigint": ("int64", "{}"),
+    "integer": ("int32", "{}"),
+    "smallint": ("int16", "{}"),
+    "double precision": ("float64", "{}"),
+    "boolean": ("bool", "{}"),
+    "timestamp with time zone": ("moment", _MOMENT),
+}
+_COLUMNS = """
+    select attname::text, format_type(atttypid, null) from pg_attribute
+     where attrelid = %s::regclass and attnum > 0 and not attisdropped order by attnum
+"""
+# Pages of history that are read at once: at first, at most, and how large what they hold may be.
+_FIRST_BLOCKS, _MOST_BLOCKS, _LARGEST_PAGE = 64, 2048, 32_000_000
+_LISTED = """
+    job_id, state::text as state, work_type, queue, "group", tenant, priority, attempt, node_id,
+    enqueued_at, assigned_at, started_at, finished_at, split_part(error, E'\\n', 1) as error
+"""
+_FILTERS = {
+    "state": "state = %s::{schema}.job_state",
+    "queue": "queue = %s",
+    "work_type": "work_type = %s",
+}
+
+
+@frozen
+class Day:
+    """One day of history in one final state, a partition of the table."""
+
+    leaf: str
+    state: str
+    day: date
+
+    @property
+    def bounds(self) -> tuple[datetime, datetime]:
+        """The moment at which it begins, and the one before which it ends."""
+        begin = datetime(self.day.year, self.day.month, self.day.day, tzinfo=UTC)
+        return begin, begin + timedelta(days=1)
+
+
+@frozen
+class Column:
+    """A column of a job: its name, how it is selected, and the kind of the values then.
+
+    The kind is ``moment`` (microseconds since 1970), ``string``, or the name of a number's type.
+    """
+
+    name: str
+    kind: str
+    selected: str
+
+
+class PastDays:
+    """The days of history of one schema.
+
+    Args:
+        session: The connection.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._schema = session.schema
+
+    @property
+    def location(self) -> str | None:
+        """Where the queue archives its history; None if it does not."""
+        location: str | None = self._session.value(f"select archive from {self._schema}.setting")
+        return location
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Keep others from archiving at the same time; tells whether none does."""
+        name = f"{self._schema} archive"
+        key = "hashtextextended(%s, 839)"
+        is_mine = bool(self._session.value(f"select pg_try_advisory_lock({key})", (name,)))
+        try:
+            yield is_mine
+        finally:
+            if is_mine:
+                self._session.rows(f"select pg_advisory_unlock({key})", (name,))
+
+    def due(self, before: date | None = None) -> list[Day]:
+        """Return the days that are to be archived: those before a day, or kept no longer."""
+        sql = f"select leaf, state, day from {self._schema}.history_due(%s)"
+        return [Day(*row) for row in self._session.rows(sql, (before,))]
+
+    def columns(self) -> list[Column]:
+        """Return all columns of a job."""
+        found = self._session.rows(_COLUMNS, (f"{self._schema}.job",))
+        return [_column(name, kind) for name, kind in found]
+
+    def begin(self, day: Day) -> int | None:
+        """Begin to archive a day; returns the number of the attempt, None if the day is gone."""
+        attempt: int | None = self._call("begin_archive(%s)", day.leaf)
+        return attempt
+
+    def pages(self, day: Day, columns: Sequence[Column]) -> Iterator[list[tuple[Any, ...]]]:
+        """Give the jobs of a day, some pages of the table at a time.
+
+        Each is a statement of its own, so no snapshot is held for long.
+        """
+        selected = ", ".join(column.selected for column in columns)
+        sql = (
+            f"select {selected} from {self._schema}.job_{day.state}"
+            " where finished_at >= %s and finished_at < %s"
+            " and ctid >= format('(%%s,0)', %s)::tid and ctid < format('(%%s,0)', %s)::tid"
+        )
+        begin, step, end = 0, _FIRST_BLOCKS, self._blocks(day)
+        while begin < end:
+            rows = self._session.rows(sql, (*day.bounds, begin, begin + step))
+            yield rows
+            begin += step
+            step = next_step(step, size_of(rows))
+
+    def count(self, day: Day) -> int:
+        """Count the jobs of a day."""
+        sql = f"select count(*) from {self._schema}.job_{day.state}"
+        where = " where finished_at >= %s and finished_at < %s"
+        return int(self._session.value(sql + where, day.bounds))
+
+    def end(self, day: Day, attempt: int, location: str, jobs: int, checksum: str) -> bool:
+        """Note that a day has been archived and read back; False if it changed meanwhile."""
+        call = "end_archive(%s, %s, %s, %s, %s)"
+        return bool(self._call(call, day.leaf, attempt, location, jobs, checksum))
+
+    def drop(self, day: Day) -> bool:
+        """Drop a day that is archived; False if it is in use."""
+        return bool(self._call("drop_archived(%s)", day.leaf))
+
+    def _blocks(self, day: Day) -> int:
+        sql = "select pg_relation_size(%s) / current_setting('block_size')::integer"
+        return int(self._session.value(sql, (f"{self._schema}.{day.leaf}",)))
+
+    def _call(self, call: str, *arguments: object) -> Any:
+        return self._session.value(f"select {self._schema}.{call}", arguments)
+
+
+def next_step(step: int, size: int) -> int:
+    """Return how many pages to read next, after so many held so many bytes."""
+    wanted = min(2 * step, step * _LARGEST_PAGE // max(size, 1))
+    return max(1, min(wanted, _MOST_BLOCKS))
+
+
+def size_of(rows: Sequence[tuple[Any, ...]]) -> int:
+    """Return about how large rows are."""
+    return sum(len(value) for row in rows for value in row if isinstance(value, str))
+
+
+def about_past(
+    schema: str, since: datetime, until: datetime, limit: int, filters: Mapping[str, str | None]
+) -> Inquiry[Rows]:
+    """Jobs that ended from one moment until another, the last first, of those still in the table.
+
+    Args:
+        schema: The name of the schema.
+        since: The first moment.
+        until: The moment before which they ended.
+        limit: At most so many.
+        filters: ``state, queue, work_type``; what is None does not count.
+    """
+    chosen = {key: value for key, value in filters.items() if value is not None}
+    conditions = "".join(" and " + _FILTERS[key].format(schema=schema) for key in chosen)
+    return (
+        yield Question(
+            f"select {_LISTED} from {schema}.job where state in ('done', 'failed', 'cancelled')"
+            f" and finished_at >= %s and finished_at < %s{conditions}"
+            " order by finished_at desc, job_id desc limit %s",
+            (since, until, *chosen.values(), limit),
+        )
+    )
+
+
+def about_archived(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:
+    """The days from one moment until another that are archived only, the last first."""
+    return (
+        yield Question(
+            f"select leaf, state::text as state, day, location, jobs from {schema}.archived"
+            " where dropped_at is not null and day >= (%s at time zone 'UTC')::date"
+            " and day <= (%s at time zone 'UTC')::date order by day desc, state",
+            (since, until),
+        )
+    )
+
+
+def about_stats(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:
+    """What ended from one moment until another, per hour and work type."""
+    return (yield Question(f"select * from {schema}.stats(%s, %s)", (since, until)))
+
+
+def _column(name: str, kind: str) -> Column:
+    known, selected = _KINDS.get(kind, ("string", "{}::text"))
+    return Column(name, known, selected.format(f'"{name}"'))
