@@ -2138,7 +2138,6 @@ declare
     this   job;
     locked text[];
     groups text[] := '{}';
-    followed bigint[] := '{}';
 begin
     cancelled := '{}';
     perform lock_children(ids);
@@ -2156,7 +2155,6 @@ begin
             this.error := 'cancelled by ' || who;
             insert into job values (this.*);
             cancelled := cancelled || this.job_id;
-            followed := followed || case when this.followed is not null then this.job_id end;
             groups := groups || this."group";
         end loop;
         insert into request (incarnation, job_id, assignment, who)
@@ -2169,8 +2167,8 @@ begin
     end loop;
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
-    followed := array_remove(followed, null);
-    if followed <> '{}' and follow(followed, 'cancelled') then
+    -- Not only those that are marked: somebody may have begun to wait for one just now.
+    if cancelled <> '{}' and follow(cancelled, 'cancelled') then
         perform wake();
     end if;
     groups := array_remove(groups, null);
@@ -2819,7 +2817,11 @@ begin
     )
     select array_agg(distinct job_id) into late from gone;
     if late is null then
-        perform setval('has_unfollowed', 0);
+        -- Whoever notes one in an open transaction has set it, and does not again at the commit.
+        if not exists (select from pg_locks where relation = 'unfollowed'::regclass and mode = 'RowExclusiveLock'
+                          and pid is distinct from pg_backend_pid()) then
+            perform setval('has_unfollowed', 0);
+        end if;
         return false;
     end if;
     perform lock_children(late);

@@ -11,7 +11,6 @@ declare
     this   job;
     locked text[];
     groups text[] := '{}';
-    followed bigint[] := '{}';
 begin
     cancelled := '{}';
     perform lock_children(ids);
@@ -29,7 +28,6 @@ begin
             this.error := 'cancelled by ' || who;
             insert into job values (this.*);
             cancelled := cancelled || this.job_id;
-            followed := followed || case when this.followed is not null then this.job_id end;
             groups := groups || this."group";
         end loop;
         insert into request (incarnation, job_id, assignment, who)
@@ -42,8 +40,8 @@ begin
     end loop;
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
-    followed := array_remove(followed, null);
-    if followed <> '{}' and follow(followed, 'cancelled') then
+    -- Not only those that are marked: somebody may have begun to wait for one just now.
+    if cancelled <> '{}' and follow(cancelled, 'cancelled') then
         perform wake();
     end if;
     groups := array_remove(groups, null);

@@ -21,7 +21,11 @@ begin
     )
     select array_agg(distinct job_id) into late from gone;
     if late is null then
-        perform setval('has_unfollowed', 0);
+        -- Whoever notes one in an open transaction has set it, and does not again at the commit.
+        if not exists (select from pg_locks where relation = 'unfollowed'::regclass and mode = 'RowExclusiveLock'
+                          and pid is distinct from pg_backend_pid()) then
+            perform setval('has_unfollowed', 0);
+        end if;
         return false;
     end if;
     perform lock_children(late);

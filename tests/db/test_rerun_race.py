@@ -18,7 +18,8 @@ TABLES = """
 """
 CHANGE = "update app set version = version + 1 where subject = %s returning version"
 AGAIN = (
-    "select txqueue.enqueue('test.kind', jsonb_build_object('subject', %s::int, 'version', %s::int),"
+    "select txqueue.enqueue("
+    " 'test.kind', jsonb_build_object('subject', %s::int, 'version', %s::int),"
     " \"unique\" => 's' || %s, unique_mode => 'again')"
 )
 

@@ -1,0 +1,188 @@
+"""Jobs that wait for others: readied when all have ended, cancelled when one was not done."""
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg2
+import pytest
+
+from tests.db.masters import Master, master
+
+
+def put(session: Master, after: list[int], **options: object) -> int:
+    """Enqueue a job that waits for others; returns its number."""
+    names = "".join(f', "{name}" => %s' for name in options)
+    sql = f"select txqueue.enqueue('test.kind', '{{}}', after => %s::bigint[]{names})"
+    job_id: int = session.value(sql, after, *options.values())
+    return job_id
+
+
+def end(session: Master, outcome: str, job_id: int) -> None:
+    """Take the jobs that are ready and end one of them; the others go back."""
+    for chunk in session.claim():
+        for number in chunk.ids:
+            said = {"job_id": number, "assignment": chunk.assignment, "delay": 0}
+            chosen = outcome if number == job_id else "snooze"
+            session.value(
+                "select settled from txqueue.settle(%s, jsonb_build_array(%s::jsonb))",
+                session.incarnation,
+                psycopg2.extras.Json({**said, "outcome": chosen}),
+            )
+
+
+def links(session: Master) -> int:
+    """How many rows say who waits for whom, or is to be looked at."""
+    session.value("select owned from txqueue.heartbeat(%s, 0)", session.incarnation)
+    tables = ("job_parent", "unfollowed")
+    return sum(session.value(f"select count(*) from txqueue.{table}") for table in tables)
+
+
+@pytest.fixture
+def open_one(dsn: str, node: Master) -> Iterator[Master]:
+    """Another session, with a transaction that stays open until the test ends it."""
+    with master(dsn, "open") as session:
+        session.connection.autocommit = False
+        yield session
+
+
+def test_a_child_runs_after_all_its_parents(node: Master) -> None:
+    """Not after the first of them."""
+    first, second = node.enqueue({}, {})
+    child = put(node, [second, first, first])
+    assert node.waiting("parents") == [child]
+    end(node, "done", first)
+    assert node.waiting("parents") == [child]
+    end(node, "done", second)
+    assert node.claimed_ids() == [child]
+    assert links(node) == 0
+
+
+def test_parents_of_the_same_transaction(node: Master, open_one: Master) -> None:
+    """A pipeline enqueued at once runs in its order, and its first job may be taken at once."""
+    (first,) = open_one.enqueue({})
+    second = put(open_one, [first])
+    third = put(open_one, [second])
+    assert node.value("select count(*) from txqueue.unfollowed") == 0
+    open_one.connection.commit()
+    for job_id in (first, second, third):
+        (chunk,) = node.claim()
+        assert chunk.ids == [job_id]
+        node.complete(chunk)
+    assert links(node) == 0
+
+
+def test_a_parent_that_ends_before_its_child_is_committed(node: Master, open_one: Master) -> None:
+    """Nobody who completes it waits for the open transaction, and the child is not forgotten."""
+    (first,) = node.enqueue({})
+    (chunk,) = node.claim()
+    child = put(open_one, [first])
+    node.cursor.execute("set lock_timeout = '5s'")
+    assert node.complete(chunk) == 1
+    assert node.claim() == []
+    open_one.connection.commit()
+    assert node.claimed_ids() == [child]
+    assert links(node) == 0
+
+
+@pytest.mark.parametrize("outcome", ["failed", "cancelled"])
+def test_a_parent_that_is_not_done_cancels_all_that_wait_for_it(node: Master, outcome: str) -> None:
+    """Its children and theirs, each with a reason; those of others go on."""
+    first, other = node.enqueue({}, {})
+    child = put(node, [first, other])
+    grandchild = put(node, [child])
+    unrelated = put(node, [other])
+    end(node, outcome, first)
+    said = {"failed": "failed", "cancelled": "was cancelled"}[outcome]
+    assert node.job(child)["error"] == f"cancelled: parent {first} {said}"
+    assert node.job(grandchild)["error"] == f"cancelled: parent {child} was cancelled"
+    assert node.waiting("parents") == [unrelated]
+    end(node, "done", other)
+    assert node.job(unrelated)["state"] == "ready"
+    assert links(node) == 0
+
+
+def test_cancelling_by_hand_cancels_what_waits(node: Master) -> None:
+    """However long the chain."""
+    ids = node.enqueue({})
+    for _ in range(300):
+        ids.append(put(node, ids[-1:]))
+    node.value("select cancelled from txqueue.cancel(%s, 'ann')", ids[:1])
+    assert node.states() == {"cancelled": 301}
+    assert links(node) == 0
+
+
+def test_a_child_that_takes_any_end(node: Master) -> None:
+    """Is told how its parents ended."""
+    ids = node.enqueue({}, {}, {}, {})
+    child = put(node, ids, after_any_end=True)
+    for job_id, outcome in zip(ids, ["done", "failed", "cancelled", "done"], strict=True):
+        assert node.waiting("parents") == [child]
+        end(node, outcome, job_id)
+    (chunk,) = node.claim()
+    assert chunk.ids == [child]
+    assert chunk.jobs[0][5]["parents"] == {"done": 2, "failed": 1, "cancelled": 1}
+
+
+def test_parents_that_have_ended(node: Master) -> None:
+    """Done ones are not waited for; after one that was not, a child is cancelled at once."""
+    done, failed = node.enqueue({}, {})
+    end(node, "done", done)
+    end(node, "failed", failed)
+    assert node.job(put(node, [done]))["state"] == "ready"
+    assert node.job(put(node, []))["state"] == "ready"
+    assert node.job(put(node, [failed]))["error"] == f"cancelled: parent {failed} failed"
+    assert node.job(put(node, [failed], after_any_end=True))["state"] == "ready"
+    assert links(node) == 0
+
+
+def test_a_child_still_waits_for_its_moment(node: Master) -> None:
+    """Once its parents are done."""
+    (first,) = node.enqueue({})
+    child = put(node, [first], not_before="2999-01-01")
+    end(node, "done", first)
+    assert node.waiting("time") == [child]
+
+
+def test_a_child_of_nobody_is_refused(node: Master) -> None:
+    """So nothing can wait for what comes later, and no two can wait for each other."""
+    (first,) = node.enqueue({})
+    following = first + 1
+    with pytest.raises(psycopg2.Error, match=f"no job {following + 1} to wait for") as caught:
+        put(node, [first, following + 1])
+    assert caught.value.pgcode == "TXQ01"
+    with pytest.raises(psycopg2.Error, match="null"):
+        node.value("select txqueue.enqueue('test.kind', '{}', after => array[null::bigint])")
+    with pytest.raises(psycopg2.Error, match="after_any_end without after"):
+        node.value("select txqueue.enqueue('test.kind', '{}', after_any_end => true)")
+    assert links(node) == 0
+
+
+def test_a_parent_that_runs_again_by_hand(node: Master) -> None:
+    """Its children stay cancelled until somebody runs them again, too."""
+    (first,) = node.enqueue({})
+    child = put(node, [first])
+    end(node, "failed", first)
+    node.value("select retried from txqueue.retry(%s, 'ann')", [first, child])
+    assert sorted(node.claimed_ids()) == [first, child]
+
+
+def test_many_parents_that_end_at_once(node: Master, dsn: str) -> None:
+    """On several nodes, in any order: each child runs once, after the last of its own."""
+    chance = random.Random(7)
+    parents = node.enqueue(*[{}] * 300)
+    children = [put(node, chance.sample(parents, chance.randint(1, 20))) for _ in range(100)]
+
+    def work(name: str) -> list[int]:
+        with master(dsn, name) as session:
+            taken = []
+            while session.states().keys() - {"done"}:
+                for chunk in session.claim(7):
+                    taken += chunk.ids
+                    session.complete(chunk)
+            return taken
+
+    with ThreadPoolExecutor(3) as threads:
+        runs = [each.result(120) for each in [threads.submit(work, f"m{n}") for n in range(3)]]
+    assert sorted(sum(runs, [])) == sorted(parents + children)
+    assert links(node) == 0
