@@ -7,15 +7,24 @@ from txqueue.client.queue import WorkQueue
 from txqueue.errors import TxqueueError
 from txqueue.job import Job, State
 from txqueue.outcome import Discard, Fail, Snooze
+from txqueue.pooled import ExistingTable, PoolItem
 from txqueue.retry import Retry
+from txqueue.schedule import CatchUp, Cooldown, Cron, Every, Exists
 from txqueue.store.transaction import Transaction, enqueue
 from txqueue.work import Priority, Runtime, WorkItem
 from txqueue.worker.running import RunningJob
 
 __all__ = [
+    "CatchUp",
+    "Cooldown",
+    "Cron",
     "Discard",
+    "Every",
+    "ExistingTable",
+    "Exists",
     "Fail",
     "Job",
+    "PoolItem",
     "Priority",
     "Retry",
     "RunningJob",

@@ -15,12 +15,16 @@ from txqueue.client.membership import Membership, joinable
 from txqueue.client.waiting import Waiting
 from txqueue.errors import JobFailed, JobNotFound, WaitTimeout
 from txqueue.job import Job, State
+from txqueue.pooled import PoolItem, PoolStatus
+from txqueue.schedule import Exists, Schedule
 from txqueue.settings import Settings
 from txqueue.store.engine import Engine
 from txqueue.store.enqueuing import EnqueueOptions, enqueue_call
 from txqueue.store.jobs import read_jobs
 from txqueue.store.pool import Pool
+from txqueue.store.pools import Pools
 from txqueue.store.road import Trip
+from txqueue.store.schedules import Schedules, job_of
 from txqueue.store.schema import checked_name
 from txqueue.store.sealing import opened_result
 from txqueue.store.transaction import Transaction
@@ -46,6 +50,7 @@ class WorkQueue:
 
     Attributes:
         membership: The node that this process joins; None if it was told of none.
+        schedules: The queue's recurring work, by names: to pause, resume, remove, run now, look at.
     """
 
     def __init__(
@@ -55,6 +60,8 @@ class WorkQueue:
         self.membership = membership
         self._schema = checked_name(schema)
         self._reactor = reactor
+        self._pools = Pools(pool, self._schema)
+        self.schedules = Schedules(pool, self._schema)
         self._waiting = Waiting(reactor, self._ended_of)
 
     @classmethod
@@ -160,6 +167,62 @@ class WorkQueue:
         """
         async with self.transaction() as txn:
             return await txn.enqueue_many(works, **options)
+
+    async def fill(self, cls: type[PoolItem], items: Iterable[PoolItem]) -> int:
+        """Put items into a pool in one transaction; see `Transaction.fill`."""
+        async with self.transaction() as txn:
+            return await txn.fill(cls, items)
+
+    async def start_pool(self, cls: type[PoolItem]) -> int:
+        """Have a pool worked through, now and whenever it is filled.
+
+        Of an application's table that has been worked through, it begins anew.
+
+        Returns:
+            How many jobs were enqueued; 0 if there are enough.
+        """
+        return await self._pools.start(cls)
+
+    async def pool(self, cls: type[PoolItem]) -> PoolStatus:
+        """Return how far a pool is.
+
+        Raises:
+            JobNotFound: When nobody has filled or started it.
+        """
+        return await self._pools.status(cls)
+
+    async def retry_pool(self, cls: type[PoolItem]) -> int:
+        """Have the failed items of a pool tried again; returns how many they are."""
+        return await self._pools.retry(cls)
+
+    async def schedule(
+        self,
+        name: str,
+        work: WorkItem,
+        when: Schedule,
+        *,
+        only_if: Exists | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> bool:
+        """Have work enqueued again and again; one of that name is changed.
+
+        It needs the role ``txqueue_worker``, or the schema's owner.
+
+        Args:
+            name: Names the schedule; 1 to 200 characters.
+            work: What is enqueued each time.
+            when: An `Every`, a `Cron` or a `Cooldown`.
+            only_if: Moments at which this row is not there are left out.
+            options: As for `Transaction.enqueue`, without ``not_before`` and ``not_after``.
+
+        Returns:
+            Whether anything changed.
+
+        Raises:
+            InvalidWork: When the work or an option is not valid.
+            Refused: When the database refuses it.
+        """
+        return await self.schedules.put(name, job_of(work, options), when, only_if)
 
     async def job(self, job_id: int) -> Job:
         """Return a job as it is now.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict, fields, frozen
 
 from txqueue.errors import InvalidSchedule, InvalidWork
 from txqueue.schedule import Exists, Plan, Schedule, plan, schedule_of, terms_of
@@ -16,7 +16,7 @@ from txqueue.store.pool import Pool
 from txqueue.store.schema import checked_name
 from txqueue.work import WorkItem
 
-__all__ = ["Due", "Schedules", "declared", "job_of", "tick_of"]
+__all__ = ["Due", "Run", "Schedules", "declared", "job_of", "tick_of"]
 
 # The moment is the schedule's to say.
 _NOT_OF_A_SCHEDULE = ("not_before", "not_after")
@@ -37,8 +37,37 @@ class Due:
     seen_at: datetime
 
 
+@frozen
+class Run:
+    """One run of a schedule, as its job's own row tells it.
+
+    Attributes:
+        name: The schedule's.
+        due: The moment it was due.
+        job_id: Its job.
+        outcome: The job's state; None once history has dropped it.
+        started_at: When it began; None before.
+        finished_at: When it ended; None before.
+        late: Seconds between due and its beginning.
+        took: Seconds it ran, or has run until now.
+        attempt: How many runs of the job have ended.
+        error: The first line of its last error.
+    """
+
+    name: str
+    due: datetime
+    job_id: int
+    outcome: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    late: float | None
+    took: float | None
+    attempt: int | None
+    error: str | None
+
+
 class Schedules:
-    """The stored functions for recurring work of one schema.
+    """Recurring work: the schedules of one queue, by their names.
 
     Args:
         pool: Where the calls run.
@@ -112,6 +141,12 @@ class Schedules:
     async def run_now(self, name: str, who: str = "") -> int:
         """Enqueue its job now; returns the job's number."""
         return int(await self._call("run_schedule(%s, %s)", name, who))
+
+    async def runs(self, name: str) -> list[Run]:
+        """Return its last runs, at most twenty, the latest first."""
+        columns = ", ".join(field.name for field in fields(Run))
+        sql = f"select {columns} from {self._schema}.schedule_runs(array[%s])"
+        return [Run(*row) for row in await self._pool.query(sql, (name,))]
 
 
 def job_of(work: WorkItem, options: Mapping[str, Any]) -> dict[str, Any]:
