@@ -11,7 +11,7 @@ from txqueue.pooled import ExistingTable, PoolItem
 from txqueue.retry import Retry
 from txqueue.schedule import CatchUp, Cooldown, Cron, Every, Exists
 from txqueue.store.transaction import Transaction, enqueue
-from txqueue.work import Priority, Runtime, WorkItem
+from txqueue.work import Priority, Runtime, UniqueMode, WorkItem
 from txqueue.worker.running import RunningJob
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "State",
     "Transaction",
     "TxqueueError",
+    "UniqueMode",
     "WorkItem",
     "WorkQueue",
     "enqueue",

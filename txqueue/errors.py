@@ -5,6 +5,7 @@ __all__ = [
     "ArchiveUnavailable",
     "ConfigurationError",
     "DatabaseUnavailable",
+    "Duplicate",
     "EmbeddedUnavailable",
     "InvalidSchedule",
     "InvalidWork",
@@ -89,6 +90,10 @@ class Refused(TxqueueError):
 
 class QueueFull(Refused):
     """So many jobs wait in the queue as its limit allows; the same job may be taken later."""
+
+
+class Duplicate(Refused):
+    """Another job of the type that has not ended has the same unique key."""
 
 
 class JobNotFound(TxqueueError):

@@ -5,14 +5,22 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from enum import Enum, IntEnum
+from enum import Enum, IntEnum, StrEnum
 from typing import Any, ClassVar
 
 from txqueue.errors import InvalidWork, UnknownWorkType
 from txqueue.retry import Retry
 from txqueue.schedule import Cooldown, Cron, Every, Schedule
 
-__all__ = ["Priority", "Runtime", "WorkItem", "find_work_type", "is_work_type", "known_work_types"]
+__all__ = [
+    "Priority",
+    "Runtime",
+    "UniqueMode",
+    "WorkItem",
+    "find_work_type",
+    "is_work_type",
+    "known_work_types",
+]
 
 
 class Priority(IntEnum):
@@ -21,6 +29,19 @@ class Priority(IntEnum):
     LOW = 2
     NORMAL = 4
     HIGH = 7
+
+
+class UniqueMode(StrEnum):
+    """What becomes of a job while another of its work type holds its unique key."""
+
+    KEEP = "keep"
+    """Nothing: the other, pending or running, does for both."""
+    REPLACE = "replace"
+    """A pending one takes what the new one has, its moment too; after a running one, it follows."""
+    AGAIN = "again"
+    """A pending one takes what the new one has, in its place; after a running one, it follows."""
+    REJECT = "reject"
+    """It is refused."""
 
 
 class Runtime(Enum):
@@ -44,6 +65,7 @@ _POLICY = frozenset(
         "runtime",
         "work_type",
         "group_limit",
+        "unique_mode",
         "expires",
         "redacted",
         "encrypted",
@@ -60,6 +82,7 @@ class WorkItem:
     The fields are the payload. The class attributes are its policy; each may be overridden at
     enqueue. A ``group`` property gives the key of which at most one job runs at a time, or
     ``group_limit``. A ``tenant`` property says whose job it is: the tenants of a queue take turns.
+    A ``unique`` property gives the key that one job of the type at a time holds until it has ended.
 
     Attributes:
         work_type: The name stored with each job; the class's qualified name unless given.
@@ -70,6 +93,7 @@ class WorkItem:
         timeout: Seconds one attempt may take, or None.
         runtime: How ``perform`` runs.
         group_limit: How many jobs of a group may run at a time; an operator may set another.
+        unique_mode: What becomes of a job whose unique key another holds; keep that one by default.
         expires: Whether a job must not start after its ``not_after``: it ends as cancelled. If not,
             ``not_after`` only has it go before others.
         redacted: Whether payload and result are kept out of what operators see, and the fields out
@@ -93,6 +117,7 @@ class WorkItem:
     timeout: ClassVar[float | None] = None
     runtime: ClassVar[Runtime] = Runtime.TWISTED
     group_limit: ClassVar[int] = 1
+    unique_mode: ClassVar[UniqueMode] = UniqueMode.KEEP
     expires: ClassVar[bool] = False
     redacted: ClassVar[bool] = False
     encrypted: ClassVar[bool] = False
@@ -116,6 +141,11 @@ class WorkItem:
     @property
     def tenant(self) -> str | None:
         """Whose job it is; None for nobody's."""
+        return None
+
+    @property
+    def unique(self) -> str | None:
+        """The key that one job of this type at a time holds until it has ended; None for none."""
         return None
 
     def perform(self, job: Any) -> Any:
@@ -168,6 +198,11 @@ _RULES: tuple[_Rule, ...] = (
         lambda work: _is_whole(work.group_limit) and work.group_limit >= 1,
         "group_limit {work.group_limit!r} is below 1 or not whole",
         "use 1 to run the jobs of a group one at a time",
+    ),
+    (
+        lambda work: isinstance(work.unique_mode, UniqueMode),
+        "unique_mode {work.unique_mode!r} is not a UniqueMode",
+        "use UniqueMode.KEEP, REPLACE, AGAIN or REJECT",
     ),
     (
         lambda work: isinstance(work.expires, bool),

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 
 import psycopg2
 import pytest
@@ -184,5 +185,5 @@ def test_many_parents_that_end_at_once(node: Master, dsn: str) -> None:
 
     with ThreadPoolExecutor(3) as threads:
         runs = [each.result(120) for each in [threads.submit(work, f"m{n}") for n in range(3)]]
-    assert sorted(sum(runs, [])) == sorted(parents + children)
+    assert sorted(chain(*runs)) == sorted(parents + children)
     assert links(node) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypedDict
@@ -13,7 +13,7 @@ from txqueue.errors import InvalidWork
 from txqueue.payload import encode, option_json
 from txqueue.retry import MOST_ATTEMPTS
 from txqueue.store.sealing import sealed
-from txqueue.work import WorkItem
+from txqueue.work import UniqueMode, WorkItem
 
 __all__ = [
     "EnqueueOptions",
@@ -27,10 +27,19 @@ __all__ = [
 ]
 
 BATCH = 1000
-_COLUMNS = frozenset({"queue", "priority", "weight", "not_before", "not_after", "group", "tenant"})
+_RELATIONS = frozenset({"unique", "unique_mode", "after", "after_any_end"})
+_COLUMNS = _RELATIONS | {
+    "queue",
+    "priority",
+    "weight",
+    "not_before",
+    "not_after",
+    "group",
+    "tenant",
+}
 _RUNTIME = frozenset({"timeout", "attempts", "expires"})
 # Jobs with one of these need a decision that no client can make.
-_DECIDED = frozenset({"group", "tenant", "not_before", "not_after"})
+_DECIDED = _RELATIONS | {"group", "tenant", "not_before", "not_after"}
 _SQL_TYPES = {
     "work_type": "text",
     "payload": "jsonb",
@@ -42,6 +51,10 @@ _SQL_TYPES = {
     "group": "text",
     "tenant": "text",
     "options": "jsonb",
+    "unique": "text",
+    "unique_mode": "text",
+    "after": "bigint[]",
+    "after_any_end": "boolean",
 }
 _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 _NO_OPTIONS: Mapping[str, Any] = {}
@@ -59,11 +72,22 @@ def _is_attempts(value: Any) -> bool:
     return type(value) is int and 1 <= value <= MOST_ATTEMPTS
 
 
-# The database checks the columns; what only a worker reads is checked here.
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(type(each) is int for each in value)
+
+
+def _is_mode(value: Any) -> bool:
+    return isinstance(value, str) and value in list(UniqueMode)
+
+
+# The database checks most columns; what it cannot, or only a worker reads, is checked here.
 _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("timeout", _is_timeout, "give seconds above 0, or None for the work type's own"),
     ("attempts", _is_attempts, f"give a whole number from 1 to {MOST_ATTEMPTS}"),
     ("expires", _is_flag, "give True to have not_after end the job, False to have it go first"),
+    ("unique_mode", _is_mode, "use UniqueMode.KEEP, REPLACE, AGAIN or REJECT"),
+    ("after", _are_numbers, "give a list of the numbers of jobs"),
+    ("after_any_end", _is_flag, "give True to wait for any end, False for jobs that are done"),
 )
 
 
@@ -72,6 +96,9 @@ class EnqueueOptions(TypedDict, total=False):
 
     ``not_before`` and ``not_after`` are aware datetimes; ``timeout`` is in seconds; ``attempts`` is
     how many runs the job gets in all; ``expires`` says whether ``not_after`` ends it unstarted.
+    ``unique`` is a key that one job of the type holds, ``unique_mode`` what becomes of another;
+    ``after`` are the numbers of jobs to wait for, until they are done, or with ``after_any_end``
+    until they have ended in any way.
     """
 
     queue: str | None
@@ -84,6 +111,10 @@ class EnqueueOptions(TypedDict, total=False):
     timeout: float | None
     attempts: int | None
     expires: bool | None
+    unique: str | None
+    unique_mode: UniqueMode | None
+    after: Sequence[int] | None
+    after_any_end: bool | None
 
 
 def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict[str, Any]:
@@ -106,8 +137,12 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
         job["priority"] = int(work.priority)
     if work.weight != 1:
         job["weight"] = work.weight
+    if (key := work.unique) is not None:
+        job["unique"] = key
     if options:
         job |= _chosen(options)
+    if "unique" in job:
+        job.setdefault("unique_mode", work.unique_mode.value)
     if work.redacted:
         # For who looks before a node has published the type.
         job["options"] = {**job.get("options", {}), "redacted": True}

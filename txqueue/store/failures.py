@@ -13,6 +13,7 @@ from txpostgres.txpostgres import RollbackFailed
 from txqueue.errors import (
     ConfigurationError,
     DatabaseUnavailable,
+    Duplicate,
     QueueFull,
     Refused,
     SchemaMismatch,
@@ -20,8 +21,12 @@ from txqueue.errors import (
 
 __all__ = ["answered", "demoted", "is_passing", "translated", "translation"]
 
-# Raised by the stored functions refuse() and refuse_full().
-_REFUSALS: dict[str | None, type[Refused]] = {"TXQ01": Refused, "TXQ02": QueueFull}
+# Raised by the stored functions refuse(), refuse_full() and refuse_duplicate().
+_REFUSALS: dict[str | None, type[Refused]] = {
+    "TXQ01": Refused,
+    "TXQ02": QueueFull,
+    "TXQ03": Duplicate,
+}
 _BAD_INPUT = {
     errorcodes.UNTRANSLATABLE_CHARACTER: "leave NUL characters out of names and payloads",
     errorcodes.CHARACTER_NOT_IN_REPERTOIRE: "pass valid Unicode without NUL characters",
