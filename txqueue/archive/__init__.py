@@ -2,9 +2,3 @@
 
 Only this package knows pyarrow, the extra ``archive``.
 """
-
-from txqueue.archive.depot import Depot, opened
-from txqueue.archive.reading import archived_jobs
-from txqueue.archive.writing import Archived, archive
-
-__all__ = ["Archived", "Depot", "archive", "archived_jobs", "opened"]

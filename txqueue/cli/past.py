@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from txqueue.errors import ConfigurationError
 from txqueue.words import amount, duration
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from rich.console import RenderableType
 
     from txqueue.store.questions import Inquiry
@@ -43,30 +42,27 @@ SHOWN = (
 )
 
 
-class Moment(click.ParamType):
-    """A day or a moment in ISO 8601, of UTC unless it says otherwise."""
-
-    name = "moment"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
-        """Return the moment."""
-        if isinstance(value, datetime):
-            return value
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is no day and no moment, as in 2026-11-22T13:00", param, ctx)
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def _moment(context: click.Context, parameter: click.Parameter, value: Any) -> datetime | None:
+    """Read a day or a moment in ISO 8601, of UTC unless it says otherwise."""
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is no day and no moment, as in 2026-11-22T13:00", context, parameter
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _spanning(function: Any) -> Any:
     """Give a command the options of a span of time."""
     for each in (
-        click.option("--to", "until", type=Moment(), help="Ended before it (default: now)."),
+        click.option("--to", "until", callback=_moment, help="Ended before it (default: now)."),
         click.option(
             "--from",
             "since",
-            type=Moment(),
+            callback=_moment,
             help="Ended at this day or moment, or later (default: a day before --to).",
         ),
     ):
@@ -103,9 +99,9 @@ def history(
     found = {each["job_id"]: {**each, "archived": False} for each in live}
     wanted = [day for day in days if filters["state"] in (None, day["state"])]
     if wanted and len(found) < limit:
-        old = _archive().archived_jobs(
-            wanted, begin, end, limit=limit, filters=filters, columns=SHOWN
-        )
+        with _with_pyarrow():
+            from txqueue.archive.reading import archived_jobs
+        old = archived_jobs(wanted, begin, end, limit=limit, filters=filters, columns=SHOWN)
         # A day may have been dropped between the two questions.
         found = {each["job_id"]: {**_short(each), "archived": True} for each in old} | found
     listed = sorted(found.values(), key=_newest_first)[:limit]
@@ -129,7 +125,7 @@ def stats(options: Options, since: datetime | None, until: datetime | None) -> N
 @click.option("--to", "location", metavar="LOCATION", help="A folder, or s3://bucket/prefix.")
 @click.option(
     "--before",
-    type=Moment(),
+    callback=_moment,
     metavar="DAY",
     help="All days before it, not only old ones.",
 )
@@ -143,9 +139,10 @@ def archive(options: Options, location: str | None, before: datetime | None) -> 
     from txqueue.store.reading import Session
 
     until = None if before is None else before.astimezone(UTC).date()
-    archiving = _archive()
+    with _with_pyarrow():
+        from txqueue.archive.writing import archive as archived
     with Session(options.chosen_dsn, options.chosen_schema) as session:
-        done = archiving.archive(session, location, until, lambda one: _tell(options, one))
+        done = archived(session, location, until, lambda one: _tell(options, one))
     document = {"archived": [asdict(each) for each in done]}
     show(options, document, lambda: _archived(document["archived"]))
 
@@ -170,17 +167,17 @@ def _found(reader: Any, inquiry: Inquiry[Any]) -> Any:
     return reader.find(inquiry)
 
 
-def _archive() -> ModuleType:
+@contextmanager
+def _with_pyarrow() -> Iterator[None]:
     """Archives need what is large to import, and not always installed."""
     try:
-        import txqueue.archive
+        yield
     except ImportError as error:
         if error.name != "pyarrow":
             raise
         raise ConfigurationError(
             "archives need pyarrow", "install it: pip install 'txqueue[archive]'"
         ) from None
-    return txqueue.archive
 
 
 def _tell(options: Options, one: Any) -> None:

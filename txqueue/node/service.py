@@ -14,6 +14,7 @@ from txqueue.errors import TxqueueError
 from txqueue.node.admin import Admin
 from txqueue.node.adoption import Adoption
 from txqueue.node.alarm import Periodic
+from txqueue.node.archiving import Archiving
 from txqueue.node.arrivals import Arrivals
 from txqueue.node.cluster import Cluster
 from txqueue.node.credits import Credits
@@ -79,6 +80,7 @@ class Node(MultiService):
         self._maintenance = Maintenance(
             reactor, self._engine, lambda: self._workers.load > 0 or not self._ledger.is_clean
         )
+        self._archiving = Archiving(reactor, self._engine, settings.dsn, settings.schema)
         self._sweeper = self._made_sweeper()
         self._scheduler = self._made_scheduler()
         self._adoption = self._made_adoption()
@@ -240,6 +242,7 @@ class Node(MultiService):
             self._adoption,
             self._ears,
             self._maintenance,
+            self._archiving,
             self._cluster,
             self._admin,
         ]

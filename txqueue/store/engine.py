@@ -314,6 +314,14 @@ class Engine:
         """Make history's partitions ahead and drop old ones; returns what was done."""
         return list(await self._call("ensure_history"))
 
+    async def archive_due(self) -> bool:
+        """Tell whether days of history are to be archived, and there is an archive."""
+        rows = await self.pool.query(
+            f"select archive is not null and exists (select from {self.schema}.history_due())"
+            f" from {self.schema}.setting"
+        )
+        return bool(rows[0][0])
+
 
 def _chunk(incarnation: int, asked_at: float, row: Sequence[Any]) -> Chunk:
     lane, assignment, jobs, weight, text, *alone = row

@@ -16,8 +16,8 @@ __all__ = ["Column", "Day", "PastDays", "about_archived", "about_past", "about_s
 
 # Beyond these, few programs that read Parquet know dates; infinity is written as the nearer one.
 _MOMENT = (
-    "(extract(epoch from least(greatest({}, '0001-01-01 00:00Z'), '9999-12-31 00:00Z'))"
-    " * 1000000)::bigint"
+    "case when {0} is not null then (extract(epoch from"
+    " least(greatest({0}, '0001-01-01 00:00Z'), '9999-12-31 00:00Z')) * 1000000)::bigint end"
 )
 _KINDS = {
     "bigint": ("int64", "{}"),

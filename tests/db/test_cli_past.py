@@ -1,0 +1,143 @@
+"""What the command tells of what has ended: in the table or in the archive, and by the hour."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.db.masters import Master
+from tests.db.test_archive import LEAF, LEAVES, fill, leaves
+from txqueue.cli.options import Options
+from txqueue.cli.root import run
+
+Call = Callable[..., Any]
+SPAN = ("--from", "2020-01-01T12:00", "--to", "2020-01-02")
+
+
+@pytest.fixture
+def past(node: Master) -> Master:
+    """A session, with an empty day of the past."""
+    for state in ("done", "cancelled"):
+        node.cursor.execute(f"drop table if exists txqueue.job_{state}_20200101")
+        node.cursor.execute(LEAVES.format(state))
+    return node
+
+
+@pytest.fixture
+def txqueue(dsn: str, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Call the command with --json; returns the document."""
+
+    def call(*words: str) -> Any:
+        assert run(["--dsn", dsn, "--json", *words], Options()) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return call
+
+
+@pytest.fixture
+def shown(dsn: str, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Call the command for people; returns what it shows."""
+
+    def call(*words: str) -> str:
+        run(["--dsn", dsn, *words], Options())
+        return "".join(capsys.readouterr())
+
+    return call
+
+
+def test_history_is_the_same_before_and_after_the_archive(
+    past: Master, txqueue: Call, shown: Call, tmp_path: Path
+) -> None:
+    """The last first, with filters, wherever the jobs are."""
+    fill(past, 500)
+    questions = [
+        SPAN,
+        (*SPAN, "--limit", "500", "--type", "test.kind"),
+        (*SPAN, "--state", "failed"),
+    ]
+    before = [txqueue("history", *words)["jobs"] for words in questions]
+    assert [len(jobs) for jobs in before] == [20, 500, 0]
+    assert {job["archived"] for job in before[1]} == {False}
+    done = txqueue("archive", "--to", str(tmp_path))["archived"]
+    assert [one["outcome"] for one in done] == ["dropped", "dropped"]
+    after = [txqueue("history", *words)["jobs"] for words in questions]
+    assert [[job["job_id"] for job in jobs] for jobs in after] == [
+        [job["job_id"] for job in jobs] for jobs in before
+    ]
+    same = [{**job, "archived": False} for job in after[1]]
+    assert same == before[1]
+    assert "archive" in shown("history", *SPAN)
+    assert "No such job" in shown("history", *SPAN, "--queue", "nobody")
+
+
+def test_archive_takes_days_before_one_that_is_named(
+    past: Master, txqueue: Call, shown: Call, tmp_path: Path
+) -> None:
+    """Younger ones than those that are kept no longer, too; never today's."""
+    past.cursor.execute("update txqueue.setting set history_kept = '100 years'")
+    fill(past, 5)
+    assert txqueue("archive", "--to", str(tmp_path)) == {"archived": []}
+    assert "Nothing is to be archived" in shown("archive", "--to", str(tmp_path))
+    text = shown("archive", "--to", str(tmp_path), "--before", "2020-01-02")
+    assert "done 2020-01-01: 5 jobs, dropped" in text
+    assert LEAF not in leaves(past)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("archive",), "there is no archive"),
+        (("history", "--from", "never"), "is no day and no moment"),
+        (("history", "--from", "2020-01-02", "--to", "2020-01-01"), "--from is not before --to"),
+    ],
+)
+def test_wrong_words_are_refused(past: Master, shown: Call, words: Any, said: str) -> None:
+    """In one line."""
+    assert said in shown(*words)
+
+
+def test_statistics_are_by_hour_and_type(past: Master, txqueue: Call, shown: Call) -> None:
+    """How many ended how, how long they took, how long they had waited since they were due."""
+    past.cursor.execute(
+        "insert into txqueue.job (job_id, rank, not_before, enqueued_at, assigned_at, started_at,"
+        " finished_at, weight, priority, lane, state, work_type, queue, payload)"
+        " select n, noon, noon, noon - interval '1 day', noon + n * interval '2 s',"
+        " case n when 3 then noon + interval '7 s' end, noon + interval '10 s', 1, 4, 0,"
+        " (array['done', 'done', 'failed', 'cancelled'])[n]::txqueue.job_state,"
+        " 'mail', 'default', '{}'"
+        " from generate_series(1, 4) as n, (values (timestamptz '2020-01-01 12:00Z')) as at (noon)"
+    )
+    (hour,) = txqueue("stats", *SPAN)["stats"]
+    assert hour == {
+        "hour": "2020-01-01T12:00:00+00:00",
+        "work_type": "mail",
+        "done": 2,
+        "failed": 1,
+        "cancelled": 1,
+        "busy": 8.0 + 6.0 + 3.0 + 2.0,
+        "mean": 19 / 4,
+        "longest": 8.0,
+        "waited": (2.0 + 4.0 + 7.0 + 8.0) / 4,
+    }
+    assert "mail" in shown("stats", *SPAN)
+    assert "Nothing has ended" in shown("stats", "--from", "2019-01-01", "--to", "2019-01-02")
+
+
+def test_statistics_read_no_other_day(past: Master, txqueue: Call) -> None:
+    """Those before and after are not touched, however large."""
+    fill(past, 50)
+    # What has the latest days is left alone, in spite of statistics that say nothing.
+    read = (
+        "select coalesce(sum(seq_scan + idx_scan), 0) from pg_stat_user_tables"
+        " where relname ~ '^job_(done|cancelled)_' and relname !~ '20200101'"
+    )
+    past.value("select pg_stat_force_next_flush()::text")
+    before = past.value(read)
+    past.cursor.execute("select count(*) from txqueue.stats('2020-01-01Z', '2020-01-02Z')")
+    past.value("select pg_stat_force_next_flush()::text")
+    past.value("select pg_stat_clear_snapshot()::text")
+    assert past.value(read) == before
+    own = read.replace("!~", "~")
+    assert past.value(own) > 0

@@ -1,0 +1,96 @@
+"""Has history archived, in a process of its own: Parquet is work, and its library is large."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ProcessExitedAlready
+from twisted.internet.protocol import ProcessProtocol
+from twisted.python.failure import Failure
+
+from txqueue.node.alarm import Periodic
+from txqueue.store.engine import Engine
+
+__all__ = ["Archiving"]
+
+EVERY = 3600.0
+AFTER_FAILURE = 600.0
+LONGEST_SAID = 1000
+
+
+class Archiving(Periodic):
+    """Archives the days of history that are kept no longer, where the queue has an archive.
+
+    All nodes look; one at a time does it.
+
+    Args:
+        reactor: Times the looks, and starts the process.
+        engine: The stored functions.
+        dsn: The database.
+        schema: The name of the schema.
+    """
+
+    name = "archiving"
+
+    def __init__(self, reactor: Any, engine: Engine, dsn: str, schema: str) -> None:
+        super().__init__(reactor)
+        self._reactor = reactor
+        self._engine = engine
+        self._told = {"TXQUEUE_DSN": dsn, "TXQUEUE_SCHEMA": schema}
+        self._process: Any = None
+
+    async def step(self) -> float | None:
+        """Look, and archive what there is."""
+        if not await self._engine.archive_due():
+            return EVERY
+        status, said = await self._run()
+        if status == 0:
+            self.log.info("{said}", said=said or "another node is archiving")
+            return EVERY
+        if self.running:
+            self.log.warn("history was not archived, and so not dropped: {said}", said=said)
+        return AFTER_FAILURE
+
+    def stopService(self) -> Deferred[None] | None:
+        """End the process: what it has not verified is not dropped."""
+        stopping = super().stopService()
+        if self._process is not None:
+            with suppress(ProcessExitedAlready):
+                self._process.signalProcess("TERM")
+        return stopping
+
+    async def _run(self) -> tuple[int | None, str]:
+        process = _Output()
+        self._process = self._reactor.spawnProcess(
+            process,
+            sys.executable,
+            [sys.executable, "-m", "txqueue.archive"],
+            env={**os.environ, **self._told},
+        )
+        try:
+            return await process.ended
+        finally:
+            self._process = None
+
+
+class _Output(ProcessProtocol):
+    """Keeps the end of what a process says."""
+
+    def __init__(self) -> None:
+        self.ended: Deferred[tuple[int | None, str]] = Deferred()
+        self._said = b""
+
+    def outReceived(self, data: bytes) -> None:
+        """Keep it."""
+        self._said = (self._said + data)[-LONGEST_SAID:]
+
+    errReceived = outReceived
+
+    def processEnded(self, reason: Failure) -> None:
+        """Say how it ended."""
+        said = " ".join(self._said.decode(errors="replace").split())
+        self.ended.callback((getattr(reason.value, "exitCode", None), said))
