@@ -966,6 +966,58 @@ begin
     end if;
 end $$;
 
+-- A job as it goes on to its next stage under the same number: another work type and payload, with no attempt spent. If that
+-- cannot be, it is failed: whoever settles other jobs with it must not fail because of it.
+create or replace function txqueue.advanced(this job, stage jsonb) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    old      job := this;
+    settings setting;
+    known    work_type;
+    its      record;
+begin
+    select * into strict settings from setting;
+    select * into its from jsonb_to_record(stage) as given (
+        work_type text, payload jsonb, queue text, priority integer, weight integer, not_before timestamptz,
+        not_after timestamptz, "group" text, options jsonb, tenant text);
+    select * into known from work_type where work_type.work_type = its.work_type;
+    this.work_type := its.work_type;
+    this.payload := its.payload;
+    this.queue := coalesce(its.queue, known.queue, 'default');
+    this.priority := coalesce(its.priority, known.priority, 4);
+    this.weight := coalesce(its.weight, known.weight, 1);
+    this.not_before := coalesce(its.not_before, clock_timestamp());
+    this.not_after := its.not_after;
+    this."group" := its."group";
+    this.tenant := its.tenant;
+    this.options := nullif(coalesce(its.options, '{}') || jsonb_strip_nulls(jsonb_build_object('unique', this.options -> 'unique')), '{}');
+    perform check_job(this.work_type, this.payload, settings.payload_limit, this.priority, this.weight, this.queue, this."group",
+                      this.tenant, this.not_before, this.not_after);
+    perform check_sealed(known.policy, this.work_type, this.payload);
+    this.rank := rank_of(this.not_before, this.not_after, this.priority, settings.aging);
+    this.attempt := 0;
+    this.deaths := 0;
+    this.error := null;
+    this.assignment := null;
+    this.node_id := null;
+    this.incarnation := null;
+    this.assigned_at := null;
+    this.started_at := null;
+    if this.tenant is not null then
+        perform note_tenants();
+    end if;
+    return let_go(this);
+exception when sqlstate 'TXQ01' or data_exception then
+    old.state := 'failed';
+    old.finished_at := clock_timestamp();
+    old.error := 'its next stage was refused: ' || sqlerrm;
+    old.fingerprint := fingerprint(old.error);
+    old.failed_at := old.finished_at;
+    return old;
+end $$;
+
 -- How many jobs a limited queue or tenant may give to the claim that asks: null for any number. The
 -- asker holds the key's lock from now on; while another claim holds it, there are none. If there
 -- are none, opens_in says in how many seconds to ask again, where only time has to pass.
@@ -1565,6 +1617,72 @@ begin
     perform pg_notify('txqueue', '');
 end $$;
 
+-- Has a running job take the pending jobs along that are like it: of its work type, queue, group and tenant, and with
+-- nobody who follows them. They end as done with this transaction, the oldest first, at most so many; their numbers and
+-- payloads are returned. None if its token no longer holds: its transaction cannot be committed then.
+--
+-- Those of a group are touched under its key only, as by all; it is held to the end of the transaction.
+create or replace function txqueue.coalesce_into(
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, at_most integer)
+returns table (taken_id bigint, taken_payload text)
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+    most constant integer := 10000;
+    holder job;
+    this   job;
+    alike  bigint[];
+begin
+    select * into holder from job_assigned
+     where job_id = its_job_id and assignment = its_assignment and incarnation = its_incarnation;
+    if not found then
+        return;
+    end if;
+    if holder."group" is not null then
+        perform pg_advisory_xact_lock(hashtextextended(holder."group", 839));
+        alike := array(
+            select first.job_id from (
+                select * from job_waiting where waiting_for = 'group' and "group" = holder."group"
+                union all
+                select * from job_ready where "group" = holder."group") as first
+             where first.work_type = holder.work_type and first.queue = holder.queue and first.followed is null
+               and first.tenant is not distinct from holder.tenant
+             order by first.rank, first.job_id limit least(at_most, most));
+    else
+        alike := array(
+            select first.job_id from (
+                select * from job_ready where queue = holder.queue and tenant is not distinct from holder.tenant
+                 order by rank, job_id limit most) as first
+             where first.work_type = holder.work_type and first."group" is null and first.followed is null limit at_most);
+    end if;
+    alike := array(
+        select job_id from job where job_id = any (alike) and state in ('waiting', 'ready')
+         order by rank, job_id limit at_most for update skip locked);
+    for this in
+        with gone as (
+            delete from job where job_id = any (alike) and state in ('waiting', 'ready') returning *
+        )
+        select * from gone order by rank, job_id
+    loop
+        this.state := 'done';
+        this.waiting_for := null;
+        this.error := 'coalesced into job ' || its_job_id;
+        this.assigned_at := holder.assigned_at;
+        this.finished_at := clock_timestamp();
+        this.assignment := its_assignment;
+        this.node_id := holder.node_id;
+        this.incarnation := its_incarnation;
+        insert into job values (this.*);
+        taken_id := this.job_id;
+        taken_payload := this.payload::text;
+        return next;
+    end loop;
+end $$;
+
 -- Completes jobs that returned nothing: one element an assignment, its lane and its job numbers as
 -- the text of a bigint array. Rows that another assignment has since taken are not touched.
 -- Returns how many jobs it completed, and whether that may let others run that were held back.
@@ -2050,7 +2168,7 @@ declare
     this    pool_part;
     its     pool;
     again   text[] := '{}';
-    failed  text[] := '{}';
+    lost    text[] := '{}';
 begin
     perform from job_assigned as job
       where job.job_id = its_job_id and job.assignment = its_assignment and job.incarnation = its_incarnation
@@ -2078,15 +2196,15 @@ begin
         )
         select coalesce(array_agg(key) filter (where delay is not null), '{}'),
                coalesce(array_agg(key) filter (where delay is null), '{}')
-          into again, failed from given;
+          into again, lost from given;
     end if;
     if its.source is null then
         execute format('delete from %I where _part = $1 and ($2 is null or _number = any ($2)) and _number <> all ($3)',
                        'pool_' || its.name)
-          using this.origin, this.keys::integer[], (again || failed)::integer[];
+          using this.origin, this.keys::integer[], (again || lost)::integer[];
     end if;
-    update pool_slot set done = pool_slot.done + this.items - cardinality(again || failed),
-                         failed = pool_slot.failed + cardinality(failed)
+    update pool_slot set done = pool_slot.done + this.items - cardinality(again || lost),
+                         failed = pool_slot.failed + cardinality(lost)
      where pool_slot.job_id = its_job_id;
     return true;
 end $$;
@@ -2649,7 +2767,7 @@ begin
         select case when its.is_cut then least(its.size, count(*)) else its.size end
                - (select count(*) from pool_slot where pool_id = its_pool and job_id > 0 and is_live_job(job_id))
           into missing
-          from (select from pool_part where pool_id = its_pool limit its.size) as some;
+          from (select from pool_part where pool_id = its_pool limit its.size) as parts;
         if missing <= 0 then
             return 0;
         end if;
@@ -3025,7 +3143,7 @@ declare
         'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures',
         'stats', 'due_schedules', 'tick', 'mend_schedules', 'put_schedule',
-        'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
+        'coalesce_into', 'repeat', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
     reading   constant text[] := array['explain_facts', 'backlog', 'schedule_runs', 'stats'];
     its_role text;
     signature regprocedure;
@@ -4984,6 +5102,34 @@ begin
     return this;
 end $$;
 
+-- Enqueues a job that has ended once more, as a new one: the same payload and policy, due now, behind nobody's end. One with
+-- a unique key that another holds by now is not needed: that one is returned. Returns the number.
+create or replace function txqueue.repeat(its_job_id bigint, who text) returns bigint
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    this   job;
+    number bigint;
+begin
+    select * into this from job where job_id = its_job_id
+     order by state in ('done', 'failed', 'cancelled') limit 1;
+    if not found then
+        perform refuse(format('there is no job %s', its_job_id), 'check the number; old history is dropped');
+    elsif this.state not in ('done', 'failed', 'cancelled') then
+        perform refuse(format('job %s has not ended', its_job_id), 'wait for its end, or enqueue another');
+    end if;
+    if jsonb_typeof(this.options) <> 'object' then
+        this.options := null;
+    end if;
+    number := enqueue(
+        this.work_type, this.payload, this.queue, this.priority, this.weight, null, null, this."group",
+        nullif(this.options - 'unique' - 'parents', '{}'), this.tenant, this.options ->> 'unique');
+    perform note_action(who, 'repeat', subject_of(array[its_job_id]), jsonb_build_object('jobs', array[its_job_id, number]));
+    return number;
+end $$;
+
 -- Declares nodes dead whose lease is out and gives their jobs back, and what was handed since to
 -- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
 --
@@ -5321,7 +5467,7 @@ begin
 end $$;
 
 -- Writes how jobs ended that did not just return: an array of objects with job_id, lane, assignment,
--- outcome ('done', 'retry', 'snooze', 'failed', 'cancelled'), and where they apply delay (seconds), error,
+-- outcome ('done', 'retry', 'snooze', 'next', 'failed', 'cancelled'), and where they apply delay (seconds), error,
 -- result, and unstarted if it never ran. Only a job whose token still holds is touched. Returns the numbers of those, and whether that
 -- may let others run that were held back.
 create or replace function txqueue.settle(
@@ -5334,7 +5480,7 @@ as $$
 declare
     said    record;
     this    job;
-    followed bigint[] := '{}';
+    marked  bigint[] := '{}';
     groups  text[] := '{}';
     ended   bigint[];
     final   text;
@@ -5344,11 +5490,12 @@ begin
     for said in
         select * from jsonb_to_recordset(outcomes) as each (
             job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
-            unstarted boolean)
+            unstarted boolean, stage jsonb)
     loop
         delete from job_assigned where job_id = said.job_id and assignment = said.assignment
            and incarnation = its_incarnation returning * into this;
         continue when not found;
+        groups := groups || this."group";
         freed := freed or this.counted is not null;
         this.error := coalesce(said.error, this.error);
         this.fingerprint := case when said.outcome in ('retry', 'failed') then fingerprint(this.error) end;
@@ -5368,6 +5515,9 @@ begin
             this.incarnation := null;
             this.assigned_at := null;
             this.started_at := null;
+        elsif said.outcome = 'next' then
+            this := advanced(this, said.stage);
+            freed := true;
         else
             this.state := said.outcome::job_state;
             this.finished_at := clock_timestamp();
@@ -5375,17 +5525,18 @@ begin
         end if;
         insert into job values (this.*);
         settled := settled || this.job_id;
-        followed := followed || case when this.followed is not null then this.job_id end;
-        groups := groups || this."group";
+        marked := marked || case when this.followed is not null then this.job_id end;
     end loop;
-    perform lock_children(array_remove(followed, null));
-    foreach final in array '{done,failed,cancelled}'::text[] loop
-        ended := array(select job_id from jsonb_to_recordset(outcomes) as each (job_id bigint, outcome text)
-                        where outcome = final and job_id = any (followed));
-        if ended <> '{}' then
-            freed := follow(ended, final) or freed;
-        end if;
-    end loop;
+    marked := array_remove(marked, null);
+    if marked <> '{}' then
+        perform lock_children(marked);
+        foreach final in array '{done,failed,cancelled}'::text[] loop
+            ended := array(select job_id from job where job_id = any (marked) and state = final::job_state);
+            if ended <> '{}' then
+                freed := follow(ended, final) or freed;
+            end if;
+        end loop;
+    end if;
     groups := array_remove(groups, null);
     if groups <> '{}' then
         perform free_groups(groups);

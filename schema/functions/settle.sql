@@ -1,5 +1,5 @@
 -- Writes how jobs ended that did not just return: an array of objects with job_id, lane, assignment,
--- outcome ('done', 'retry', 'snooze', 'failed', 'cancelled'), and where they apply delay (seconds), error,
+-- outcome ('done', 'retry', 'snooze', 'next', 'failed', 'cancelled'), and where they apply delay (seconds), error,
 -- result, and unstarted if it never ran. Only a job whose token still holds is touched. Returns the numbers of those, and whether that
 -- may let others run that were held back.
 create or replace function @schema@.settle(
@@ -12,7 +12,7 @@ as $$
 declare
     said    record;
     this    job;
-    followed bigint[] := '{}';
+    marked  bigint[] := '{}';
     groups  text[] := '{}';
     ended   bigint[];
     final   text;
@@ -22,11 +22,12 @@ begin
     for said in
         select * from jsonb_to_recordset(outcomes) as each (
             job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
-            unstarted boolean)
+            unstarted boolean, stage jsonb)
     loop
         delete from job_assigned where job_id = said.job_id and assignment = said.assignment
            and incarnation = its_incarnation returning * into this;
         continue when not found;
+        groups := groups || this."group";
         freed := freed or this.counted is not null;
         this.error := coalesce(said.error, this.error);
         this.fingerprint := case when said.outcome in ('retry', 'failed') then fingerprint(this.error) end;
@@ -46,6 +47,9 @@ begin
             this.incarnation := null;
             this.assigned_at := null;
             this.started_at := null;
+        elsif said.outcome = 'next' then
+            this := advanced(this, said.stage);
+            freed := true;
         else
             this.state := said.outcome::job_state;
             this.finished_at := clock_timestamp();
@@ -53,17 +57,18 @@ begin
         end if;
         insert into job values (this.*);
         settled := settled || this.job_id;
-        followed := followed || case when this.followed is not null then this.job_id end;
-        groups := groups || this."group";
+        marked := marked || case when this.followed is not null then this.job_id end;
     end loop;
-    perform lock_children(array_remove(followed, null));
-    foreach final in array '{done,failed,cancelled}'::text[] loop
-        ended := array(select job_id from jsonb_to_recordset(outcomes) as each (job_id bigint, outcome text)
-                        where outcome = final and job_id = any (followed));
-        if ended <> '{}' then
-            freed := follow(ended, final) or freed;
-        end if;
-    end loop;
+    marked := array_remove(marked, null);
+    if marked <> '{}' then
+        perform lock_children(marked);
+        foreach final in array '{done,failed,cancelled}'::text[] loop
+            ended := array(select job_id from job where job_id = any (marked) and state = final::job_state);
+            if ended <> '{}' then
+                freed := follow(ended, final) or freed;
+            end if;
+        end loop;
+    end if;
     groups := array_remove(groups, null);
     if groups <> '{}' then
         perform free_groups(groups);
