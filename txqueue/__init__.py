@@ -6,7 +6,7 @@ Enqueue work inside your own database transaction; run it on every host with ``t
 from txqueue.client.queue import WorkQueue
 from txqueue.errors import TxqueueError
 from txqueue.job import Job, State
-from txqueue.outcome import Discard, Fail, Snooze
+from txqueue.outcome import Discard, Fail, Next, Snooze
 from txqueue.pooled import ExistingTable, PoolItem
 from txqueue.retry import Retry
 from txqueue.schedule import CatchUp, Cooldown, Cron, Every, Exists
@@ -24,6 +24,7 @@ __all__ = [
     "Exists",
     "Fail",
     "Job",
+    "Next",
     "PoolItem",
     "Priority",
     "Retry",

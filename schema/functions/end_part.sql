@@ -13,7 +13,7 @@ declare
     this    pool_part;
     its     pool;
     again   text[] := '{}';
-    failed  text[] := '{}';
+    lost    text[] := '{}';
 begin
     perform from job_assigned as job
       where job.job_id = its_job_id and job.assignment = its_assignment and job.incarnation = its_incarnation
@@ -41,15 +41,15 @@ begin
         )
         select coalesce(array_agg(key) filter (where delay is not null), '{}'),
                coalesce(array_agg(key) filter (where delay is null), '{}')
-          into again, failed from given;
+          into again, lost from given;
     end if;
     if its.source is null then
-        execute format('delete from %I where part = $1 and ($2 is null or number = any ($2)) and number <> all ($3)',
+        execute format('delete from %I where _part = $1 and ($2 is null or _number = any ($2)) and _number <> all ($3)',
                        'pool_' || its.name)
-          using this.origin, this.keys::integer[], (again || failed)::integer[];
+          using this.origin, this.keys::integer[], (again || lost)::integer[];
     end if;
-    update pool_slot set done = pool_slot.done + this.items - cardinality(again || failed),
-                         failed = pool_slot.failed + cardinality(failed)
+    update pool_slot set done = pool_slot.done + this.items - cardinality(again || lost),
+                         failed = pool_slot.failed + cardinality(lost)
      where pool_slot.job_id = its_job_id;
     return true;
 end $$;

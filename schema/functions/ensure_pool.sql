@@ -13,6 +13,14 @@ declare
     reader  text;
     number  integer;
 begin
+    -- Most often all is as it should be, and whoever fills it need not wait for others who do.
+    select pool_id into number from pool as known
+     where (known.name, known.work_type, known.job, known.size, known.batch) = (its.name, its.work_type, its.job, its.size, its.batch)
+       and (known.bound, known.source) is not distinct from (its.bound, its.source)
+       and (its.source is not null or to_regclass(leaf) is not null);
+    if found then
+        return number;
+    end if;
     perform pg_advisory_xact_lock(hashtextextended('@schema@ pool ' || its.name, 839));
     select work_type into former from pool where name = its.name;
     if former <> its.work_type then
@@ -28,7 +36,7 @@ begin
         select string_agg(format(', %I %s', field ->> 0, field ->> 1), '' order by place) into wanted
           from jsonb_array_elements(spec -> 'columns') with ordinality as each (field, place)
          where field ->> 1 in ('bigint', 'text', 'boolean', 'double precision', 'uuid', 'jsonb');
-        execute format('create table %I (part bigint, number integer%s, primary key (part, number))', leaf,
+        execute format('create table %I (_part bigint, _number integer%s, primary key (_part, _number))', leaf,
                        coalesce(wanted, ''));
         foreach reader in array array['@schema@_worker', '@schema@_read'] loop
             if to_regrole(reader) is not null then

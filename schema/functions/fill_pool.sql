@@ -29,12 +29,12 @@ begin
     parts := array(select nextval('pool_part_part_id_seq') from generate_series(1, ceil(total / its.batch::numeric)::integer));
     select * into columns from pool_columns(its_name);
     execute format(
-        'insert into %I (part, number%s)
-         select $2[1 + (place - 1) / $3], 1 + (place - 1) %% $3%s
-           from rows from (jsonb_to_recordset($1) as (%s)) with ordinality as each (%splace)',
+        'insert into %I (_part, _number%s)
+         select $2[1 + (_place - 1) / $3], 1 + (_place - 1) %% $3%s
+           from rows from (jsonb_to_recordset($1) as (%s)) with ordinality as each (%s_place)',
         'pool_' || its_name, columns.names, columns.names,
-        coalesce(nullif(ltrim(columns.typed, ', '), ''), 'nothing text'),
-        coalesce(nullif(ltrim(columns.names, ', ') || ', ', ', '), 'nothing, '))
+        coalesce(nullif(ltrim(columns.typed, ', '), ''), '_nothing text'),
+        coalesce(nullif(ltrim(columns.names, ', ') || ', ', ', '), '_nothing, '))
       using items, parts, its.batch;
     insert into pool_part (part_id, pool_id, origin, items) overriding system value
     select part, its.pool_id, part, least(its.batch, total - its.batch * (place - 1)::integer)

@@ -13,7 +13,7 @@ begin
         select case when its.is_cut then least(its.size, count(*)) else its.size end
                - (select count(*) from pool_slot where pool_id = its_pool and job_id > 0 and is_live_job(job_id))
           into missing
-          from (select from pool_part where pool_id = its_pool limit its.size) as some;
+          from (select from pool_part where pool_id = its_pool limit its.size) as parts;
         if missing <= 0 then
             return 0;
         end if;

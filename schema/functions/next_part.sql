@@ -59,11 +59,11 @@ begin
     taken := this.taken;
     if its.source is null then
         execute format(
-            'select json_agg(row_to_json(some)), array_agg(at::text) filter (where $2 is not null)
-               from (select number as at%s from %I where part = $1 and ($2 is null or number = any ($2)) order by number) as whole,
-                    lateral (select %s) as some',
+            'select json_agg(row_to_json(_item)), array_agg(_number::text) filter (where $2 is not null)
+               from (select _number%s from %I where _part = $1 and ($2 is null or _number = any ($2)) order by _number) as _whole,
+                    lateral (select %s) as _item',
             (pool_columns(its_name)).names, 'pool_' || its_name,
-            coalesce(nullif(ltrim((pool_columns(its_name)).names, ', '), ''), 'null as nothing'))
+            coalesce(nullif(ltrim((pool_columns(its_name)).names, ', '), ''), 'null as _nothing'))
            into content, keys using this.origin, this.keys::integer[];
     end if;
 end $$;

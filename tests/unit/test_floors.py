@@ -80,6 +80,7 @@ PARTS: Final = {
     "txqueue.worker.backlog": "what waits in a worker; it knows no service",
     "txqueue.worker.chunk": "how a chunk's text is read; it knows no service",
     "txqueue.worker.running": "what the services hand on: a job as its handler sees it",
+    "txqueue.worker.stages": "what a handler says comes after its job; it knows no service",
     "txqueue.worker.terms": "values: what is told of one job; it knows no service",
     "txqueue.worker.runtimes": "how one handler is run; it knows no service",
 }

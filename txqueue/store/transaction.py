@@ -7,9 +7,12 @@ from typing import Any, Unpack
 
 from twisted.internet.defer import Deferred, succeed
 
+from txqueue.job import Token
+from txqueue.pooled import PoolItem
 from txqueue.store.connection import Connection
 from txqueue.store.enqueuing import EnqueueOptions, batches, enqueue_call
 from txqueue.store.failures import translated
+from txqueue.store.pools import fill
 from txqueue.store.road import Trip
 from txqueue.store.schema import checked_name
 from txqueue.work import WorkItem
@@ -83,6 +86,36 @@ class Transaction:
             if text is None:
                 return ids
             sending = Deferred.fromCoroutine(self._enqueue_text(text))
+
+    async def fill(self, cls: type[PoolItem], items: Iterable[PoolItem]) -> int:
+        """Put items into a pool as part of this transaction.
+
+        Args:
+            cls: The class of the items.
+            items: Instances of it; any number, they are sent some thousand at a time.
+
+        Returns:
+            How many they were.
+
+        Raises:
+            InvalidWork: When an item is not of that class, or does not fit it.
+            QueueFull: When so many items remain in the pool as its ``bound`` allows.
+        """
+        if self._trip is not None:
+            self._trip.note_others()
+        return await fill(self._connection.query, self._schema, cls, items)
+
+    async def take_along(self, token: Token, job_id: int, limit: int) -> list[tuple[str, str]]:
+        """What `RunningJob.coalesce` calls: end pending jobs like a running one with it.
+
+        Returns:
+            The work type and the payload's JSON text of each.
+        """
+        return await self._connection.query(
+            "select taken_type, taken_payload"
+            f" from {self._schema}.coalesce_into(%s, %s, %s, %s)",
+            (token.incarnation, token.assignment, job_id, limit),
+        )
 
     async def _enqueue_text(self, text: str) -> list[int]:
         rows = await self._connection.query(f"select {self._schema}.enqueue_many(%s)", (text,))

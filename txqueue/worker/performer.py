@@ -13,17 +13,17 @@ from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 
 from txqueue.clock import Clock
-from txqueue.errors import InvalidWork, KeyUnavailable
+from txqueue.errors import InvalidWork
 from txqueue.job import Token
-from txqueue.outcome import Discard, Fail, Snooze
-from txqueue.payload import decode
+from txqueue.outcome import Discard, Fail, Next, Snooze
 from txqueue.retry import Retry
 from txqueue.verdict import EXPIRED, LEASE_OUT, Verdict, judge, judge_cancelled
-from txqueue.work import Runtime, WorkItem, find_work_type
+from txqueue.work import Runtime, find_work_type
 from txqueue.worker.backlog import Backlog
-from txqueue.worker.chunk import Unreadable, read_chunk
+from txqueue.worker.chunk import read_chunk
 from txqueue.worker.running import Batch, OpenTransaction, Run, RunningJob
-from txqueue.worker.runtimes import Kind, kind_of
+from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
+from txqueue.worker.stages import carry_on, moved_on
 from txqueue.worker.terms import check_terms, is_expired, is_grouped
 
 __all__ = ["Performer", "Report"]
@@ -58,6 +58,7 @@ class Performer:
         capacity: Weight that may run at a time.
         report: Where results go.
         open_transaction: Opens a job's own transaction.
+        work_through: Performs the jobs of pools.
     """
 
     def __init__(
@@ -67,12 +68,15 @@ class Performer:
         capacity: int,
         report: Report,
         open_transaction: OpenTransaction,
+        *,
+        work_through: WorkThrough | None = None,
     ) -> None:
         self._reactor: Clock = reactor
         self._threads = threads
         self._capacity = capacity
         self._report = report
         self._open_transaction = open_transaction
+        self._work_through = work_through
         self._waiting = Backlog()
         self._running: dict[RunningJob, Run] = {}
         self._running_weight = 0
@@ -207,7 +211,7 @@ class Performer:
     def _begin(self, batch: Batch, entry: list[Any]) -> None:
         """Start one job. This runs for every job, so what most do not need is elsewhere."""
         job_id, work_type, failures, weight, payload, options = entry
-        job = RunningJob(job_id, failures + 1, weight, batch, self._open_transaction)
+        job = RunningJob(job_id, failures + 1, weight, batch, self._open_transaction, options)
         kind = self._kinds.get(work_type)
         try:
             if options is not None:
@@ -217,7 +221,7 @@ class Performer:
             if options is not None and is_expired(options, kind.cls.expires, batch.asked_at):
                 self._never_began(job, EXPIRED)
                 return
-            value = kind.begin(_work(kind, payload), job)
+            value = kind.begin(kind.work(payload), job)
         except InvalidWork as error:
             self._judged(job, NO_RETRY, error)
             return
@@ -225,17 +229,18 @@ class Performer:
             # A handler that calls sys.exit() has failed; the process and its other jobs go on.
             self._failed(job, kind, options, error)
             return
-        if value is None:
+        if value is None and not job.stages:
             self._done(job)
         elif isinstance(value, Deferred):
-            now = self._reactor.seconds()
-            self._wait_for(Run(job, kind, options or {}, now, value))
+            self._wait_for(Run(job, kind, options or {}, self._reactor.seconds(), value))
         else:
             self._returned(job, kind, value)
 
     def _learn(self, work_type: str) -> Kind:
         cls = find_work_type(work_type)
-        kind = self._kinds[work_type] = kind_of(cls, self._reactor, self._threads)
+        kind = self._kinds[work_type] = kind_of(
+            cls, self._reactor, self._threads, self._work_through
+        )
         return kind
 
     def _wait_for(self, running: Run) -> None:
@@ -263,10 +268,14 @@ class Performer:
         self._schedule()
 
     def _returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
-        if job.is_completed or value is None:
+        if job.is_completed or (value is None and not job.stages):
             self._done(job)
-        elif isinstance(value, Snooze | Discard | Fail):
+        elif isinstance(value, Snooze | Discard | Fail | Next):
             self._judged(job, NO_RETRY, value)
+        elif job.stages:
+            completing = Deferred.fromCoroutine(carry_on(job, kind, value))
+            now = self._reactor.seconds()
+            self._wait_for(Run(job, kind, job.options or {}, now, completing))
         else:
             self._keep_result(job, kind, value)
 
@@ -303,7 +312,10 @@ class Performer:
         self._judged(job, retry, error)
 
     def _judged(self, job: RunningJob, retry: Retry, error: BaseException) -> None:
-        verdict = judge(error, retry, job.attempt - 1, random.random())
+        if isinstance(error, Next):
+            verdict = moved_on(error, job.cancelled_by)
+        else:
+            verdict = judge(error, retry, job.attempt - 1, random.random())
         self._settle(job, verdict.as_json(job.id, job.token.assignment))
 
     def _settle(self, job: RunningJob, outcome: dict[str, Any]) -> None:
@@ -333,18 +345,3 @@ class Performer:
             )
         for each in long:
             each.is_reported = True
-
-
-def _work(kind: Kind, payload: Any) -> WorkItem:
-    try:
-        return kind.structure(payload, kind.cls)
-    except (InvalidWork, KeyUnavailable):
-        raise
-    except Exception:
-        if isinstance(payload, Unreadable):
-            raise InvalidWork(
-                f"the payload does not fit {kind.cls.work_type}: {payload.reason}",
-                "enqueue the fields that the class declares",
-            ) from None
-        # Again, to say which field is wrong.
-        return decode(kind.cls, payload)

@@ -13,11 +13,17 @@ from attrs import frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 
+from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.payload import decode, decoder, encode_result
+from txqueue.pooled import PoolItem, PoolJob
 from txqueue.store.sealing import opened, sealed
 from txqueue.work import Runtime, WorkItem
+from txqueue.worker.chunk import Unreadable
 
-__all__ = ["Kind", "kind_of"]
+__all__ = ["Kind", "WorkThrough", "kind_of"]
+
+WorkThrough = Callable[[type[PoolItem], Any], Coroutine[Any, Any, Any]]
+"""Works through a pool as one of its jobs."""
 
 
 @frozen
@@ -34,6 +40,26 @@ class Kind:
     structure: Callable[[Any, Any], WorkItem]
     begin: Callable[[WorkItem, Any], Any]
 
+    def work(self, payload: Any) -> WorkItem:
+        """Make the work item of a payload.
+
+        Raises:
+            InvalidWork: When it does not fit, saying which field.
+            KeyUnavailable: When it is encrypted, and no key here opens it.
+        """
+        try:
+            return self.structure(payload, self.cls)
+        except (InvalidWork, KeyUnavailable):
+            raise
+        except Exception:
+            if isinstance(payload, Unreadable):
+                raise InvalidWork(
+                    f"the payload does not fit {self.cls.work_type}: {payload.reason}",
+                    "enqueue the fields that the class declares",
+                ) from None
+            # Again, to say which field is wrong.
+            return decode(self.cls, payload)
+
     def stored_result(self, value: Any) -> Any:
         """Return what is kept of a result.
 
@@ -44,18 +70,28 @@ class Kind:
         return sealed(self.cls.work_type, "result", plain) if self.cls.encrypted else plain
 
 
-def kind_of(cls: type[WorkItem], reactor: Any, threads: Any) -> Kind:
+def kind_of(
+    cls: type[WorkItem], reactor: Any, threads: Any, work_through: WorkThrough | None = None
+) -> Kind:
     """Prepare a work type.
 
     Args:
         cls: The class.
         reactor: Where results of threads arrive.
         threads: The pool that threaded handlers run in.
+        work_through: Performs the jobs of pools.
     """
 
     def in_thread(work: WorkItem, job: Any) -> Deferred[Any]:
         return deferToThreadPool(reactor, threads, work.perform, job)
 
+    def in_pool(work: WorkItem, job: Any) -> Deferred[Any]:
+        assert work_through is not None
+        assert isinstance(work, PoolJob)
+        return Deferred.fromCoroutine(work_through(type(work).items, job))
+
+    if issubclass(cls, PoolJob):
+        return Kind(cls, decoder(cls), in_pool)
     if cls.runtime is Runtime.THREAD:
         begin: Callable[[WorkItem, Any], Any] = in_thread
     elif cls.runtime is Runtime.ASYNCIO:

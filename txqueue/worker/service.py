@@ -19,6 +19,7 @@ from twisted.python.threadpool import ThreadPool
 from txqueue.errors import TokenLost
 from txqueue.job import Token
 from txqueue.store.pool import Pool
+from txqueue.store.pools import Parts
 from txqueue.store.transaction import Transaction
 from txqueue.wire.commands import (
     Cancel,
@@ -34,6 +35,7 @@ from txqueue.wire.commands import (
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.worker.lease import LeaseWatch
 from txqueue.worker.performer import Performer
+from txqueue.worker.pooling import PoolWork
 from txqueue.worker.running import Batch, RunningJob
 
 __all__ = ["WorkerProcess"]
@@ -109,8 +111,14 @@ class WorkerProcess:
         )
         _import(chosen["app"])
         self._threads.start()
+        pools = PoolWork(self._reactor, self._threads, Parts(self._pool, self._schema))
         self._performer = Performer(
-            self._reactor, self._threads, chosen["capacity"], self, self._open_transaction
+            self._reactor,
+            self._threads,
+            chosen["capacity"],
+            self,
+            self._open_transaction,
+            work_through=pools.work_through,
         )
         self._performer.start()
         self._lease_watch = LeaseWatch(self._reactor, self._performer.end_groups, self._leave)
@@ -146,10 +154,14 @@ class WorkerProcess:
     async def _open_transaction(self, job: RunningJob) -> AsyncIterator[Transaction]:
         assert self._pool is not None
         async with self._pool.transaction() as connection:
-            yield Transaction(connection, self._schema)
+            job.within = Transaction(connection, self._schema)
+            try:
+                yield job.within
+            finally:
+                job.within = None
             rows = await connection.query(
-                f"select {self._schema}.complete_one(%s, %s, %s, null)",
-                (job.token.incarnation, job.token.assignment, job.id),
+                f"select {self._schema}.complete_one(%s, %s, %s, %s)",
+                (job.token.incarnation, job.token.assignment, job.id, job.result),
             )
             if not rows[0][0]:
                 raise TokenLost(

@@ -1,0 +1,178 @@
+"""Items of pools: large sets of one kind of work that a few jobs work through."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, get_args
+from uuid import UUID
+
+import attrs
+from attrs import frozen
+
+from txqueue.errors import InvalidWork
+from txqueue.retry import MOST_ATTEMPTS, Retry
+from txqueue.work import WorkItem
+
+__all__ = ["ExistingTable", "PoolItem", "PoolJob", "PoolStatus", "columns_of", "snake_case"]
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
+_SQL_TYPES: dict[Any, str] = {
+    int: "bigint",
+    str: "text",
+    bool: "boolean",
+    float: "double precision",
+    UUID: "uuid",
+}
+
+
+@frozen
+class ExistingTable:
+    """A table of the application that is worked through, in the order of its key.
+
+    Attributes:
+        name: The table, with its schema if need be.
+        key: The column that tells its rows apart and orders them; it has an index.
+        where: Which rows; a condition in SQL, all by default.
+    """
+
+    name: str
+    key: str = "id"
+    where: str = "true"
+
+
+@frozen
+class PoolStatus:
+    """How far a pool is.
+
+    Attributes:
+        total: How many items there are or were; estimated until an existing table has been read.
+        done: Items performed.
+        failed: Items whose attempts are out, kept apart.
+        remaining: Items to be done.
+        jobs: How many jobs work on it.
+    """
+
+    total: int
+    done: int
+    failed: int
+    remaining: int
+    jobs: int
+
+
+class PoolItem(WorkItem, is_abstract=True):
+    """Base of the items of a pool; subclass it with ``attrs.define`` and give it ``perform`` or
+    ``perform_batch``.
+
+    The items are rows of a table of the pool's own, made from the fields, or of a table of the
+    application, whose columns the fields name. At most ``size`` jobs work through them. The other
+    class attributes are those of `WorkItem`; ``retry`` is what each item gets.
+
+    Attributes:
+        pool: The pool's name; the class's own in snake case unless given.
+        size: How many jobs the pool has at most.
+        batch: How many items a job takes at a time.
+        bound: How many items may remain in it before more are refused; None for no bound.
+        source: The application's table; None for a table of the pool's own.
+        pool_tenant: Whose jobs those of the pool are; None for nobody's.
+    """
+
+    __slots__ = ()
+
+    pool: ClassVar[str]
+    size: ClassVar[int] = 4
+    batch: ClassVar[int] = 500
+    bound: ClassVar[int | None] = None
+    source: ClassVar[ExistingTable | None] = None
+    pool_tenant: ClassVar[str | None] = None
+    retry: ClassVar[Retry] = Retry(attempts=3)
+    job_type: ClassVar[type[PoolJob]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "pool" not in cls.__dict__:
+            cls.pool = snake_case(cls.__name__)
+        _check(cls)
+        cls.job_type = _job_type(cls)
+
+    @classmethod
+    def perform_batch(cls, items: Sequence[Any], batch: Any) -> Any:
+        """Do the work of some items at once; by default each in turn by its ``perform``.
+
+        Args:
+            items: Instances of the class.
+            batch: The `PoolBatch`: its attempt, ``fail(item, error)`` and ``transaction()``.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def is_batched(cls) -> bool:
+        """Whether it has a ``perform_batch`` of its own."""
+        return getattr(cls.perform_batch, "__func__", None) is not _INHERITED
+
+
+_INHERITED = PoolItem.__dict__["perform_batch"].__func__
+
+
+class PoolJob(WorkItem, is_abstract=True):
+    """One of the few jobs that work through a pool; each pool has a class of its own.
+
+    Attributes:
+        items: The class of the pool's items.
+    """
+
+    __slots__ = ()
+
+    items: ClassVar[type[PoolItem]]
+    retry: ClassVar[Retry] = Retry(attempts=MOST_ATTEMPTS, first=0.5, longest=60.0)
+
+    @property
+    def tenant(self) -> str | None:
+        """Whose job it is: the pool's tenant."""
+        return type(self).items.pool_tenant
+
+
+def _job_type(items: type[PoolItem]) -> type[PoolJob]:
+    """Make the class of a pool's jobs: its policy is that of the items."""
+    policy = {name: getattr(items, name) for name in ("queue", "priority", "weight")}
+    names = {"__module__": items.__module__, "__qualname__": f"{items.__qualname__}.job_type"}
+    body = {**policy, **names, "items": items, "work_type": f"{items.work_type}:pool"}
+    made: type[PoolJob] = attrs.define(slots=False)(type("PoolJobOf", (PoolJob,), body))
+    return made
+
+
+def _check(cls: type[PoolItem]) -> None:
+    whole = {"size": (cls.size, 1000), "batch": (cls.batch, 100_000)}
+    for name, (value, most) in whole.items():
+        if type(value) is not int or not 1 <= value <= most:
+            _refuse(cls, f"{name} {value!r} is not within 1 to {most}", "give a whole number")
+    if cls.bound is not None and (type(cls.bound) is not int or cls.bound < 1):
+        _refuse(cls, f"bound {cls.bound!r} is below 1 or not whole", "give a number, or None")
+    if not _NAME.fullmatch(str(cls.pool)):
+        _refuse(cls, f"pool {cls.pool!r} is not a name", "use at most 50 of a-z, 0-9 and _")
+    if cls.encrypted or cls.redacted:
+        _refuse(cls, "items of a pool cannot be hidden", "enqueue them as jobs of their own")
+    if not isinstance(cls.source, ExistingTable | None):
+        _refuse(cls, "source is not an ExistingTable", 'use ExistingTable("documents", key="id")')
+
+
+def _refuse(cls: type, what: str, remedy: str) -> None:
+    raise InvalidWork(f"{cls.__qualname__}: {what}", remedy)
+
+
+def snake_case(name: str) -> str:
+    """Return ``ReindexDocument`` as ``reindex_document``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()[:50]
+
+
+def columns_of(cls: type[PoolItem]) -> list[tuple[str, str]]:
+    """Return the name and the SQL type of a column for each field."""
+    return list(_columns(cls))
+
+
+def _columns(cls: Any) -> Iterator[tuple[str, str]]:
+    for field in attrs.fields(attrs.resolve_types(cls)):
+        if field.name.startswith("_"):
+            _refuse(cls, f"the field {field.name} begins with _", "rename the field")
+        kinds = [kind for kind in get_args(field.type) if kind is not type(None)] or [field.type]
+        yield field.name, _SQL_TYPES.get(kinds[0], "jsonb") if len(kinds) == 1 else "jsonb"

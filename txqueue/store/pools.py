@@ -1,0 +1,308 @@
+"""The calls that fill pools, start them and work through them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from attrs import field, frozen
+
+from txqueue.errors import InvalidWork, JobNotFound
+from txqueue.job import Token
+from txqueue.payload import encode
+from txqueue.pooled import PoolItem, PoolStatus, columns_of
+from txqueue.store.connection import Connection
+from txqueue.store.enqueuing import job_object
+from txqueue.store.pool import Pool
+from txqueue.store.schema import checked_name
+
+__all__ = ["NextPart", "Part", "Parts", "Performed", "Pools", "count_call", "fill"]
+
+Query = Callable[[str, Sequence[object]], Awaitable[list[tuple[Any, ...]]]]
+# Items that go to the database with one statement, about.
+TOGETHER = 5_000
+# Parts of an application's table that are cut at a time.
+AHEAD = 64
+
+
+@frozen
+class Part:
+    """Items that a job has taken.
+
+    Attributes:
+        id: Its number.
+        first: The first key, of an application's table.
+        last: The last key.
+        keys: The only keys, where it is not all from first to last.
+        items: How many they are.
+        attempt: How often they have failed.
+        taken: How often it was taken, this time included.
+        content: The items in JSON; None for an application's table.
+    """
+
+    id: int
+    first: str | None
+    last: str | None
+    keys: list[str] | None
+    items: int
+    attempt: int
+    taken: int
+    content: str | None = field(repr=False)
+
+
+@frozen
+class NextPart:
+    """What a job of a pool is told: whether it still is its assignment's, and what it took."""
+
+    held: bool
+    part: Part | None
+    due_in: float | None
+
+
+@frozen
+class Performed:
+    """A part that was performed, and what of it failed: ``key, error``, ``delay`` to retry."""
+
+    part: int
+    failures: list[dict[str, Any]]
+
+
+async def fill(query: Query, schema: str, cls: type[PoolItem], items: Iterable[PoolItem]) -> int:
+    """Put items into a pool with statements of one transaction; returns how many.
+
+    Raises:
+        InvalidWork: When an item is not of that class, or does not fit it.
+        QueueFull: When the pool's bound is reached.
+    """
+    if cls.source is not None:
+        raise InvalidWork(
+            f"the items of {cls.__qualname__} are the rows of {cls.source.name}",
+            "insert rows there, and start the pool",
+        )
+    await query(f"select {schema}.ensure_pool(%s)", (_spec(cls),))
+    total = 0
+    for text in _texts(cls, items):
+        rows = await query(f"select {schema}.fill_pool(%s, %s)", (cls.pool, text))
+        total += int(rows[0][0])
+    return total
+
+
+def _texts(cls: type[PoolItem], items: Iterable[PoolItem]) -> Iterator[str]:
+    together = cls.batch * max(1, TOGETHER // cls.batch)
+    remaining = iter(items)
+    while some := [_encoded(cls, item) for item in islice(remaining, together)]:
+        yield json.dumps(some, allow_nan=False)
+
+
+def _encoded(cls: type[PoolItem], item: PoolItem) -> dict[str, Any]:
+    if type(item) is not cls:
+        raise InvalidWork(
+            f"a {type(item).__qualname__} is no item of this pool", f"pass a {cls.__qualname__}"
+        )
+    return encode(item)
+
+
+def _spec(cls: type[PoolItem]) -> str:
+    return json.dumps(
+        {
+            "name": cls.pool,
+            "work_type": cls.work_type,
+            "job": job_object(cls.job_type()),
+            "size": cls.size,
+            "batch": cls.batch,
+            "bound": cls.bound,
+            "source": cls.source.name if cls.source else None,
+            "columns": columns_of(cls),
+        }
+    )
+
+
+class Pools:
+    """What clients do with pools.
+
+    Args:
+        pool: The connections.
+        schema: The name of the schema.
+    """
+
+    def __init__(self, pool: Pool, schema: str) -> None:
+        self._query = pool.query
+        self._dicts = pool.query_dicts
+        self._schema = checked_name(schema)
+
+    async def start(self, cls: type[PoolItem]) -> int:
+        """Have a pool worked through; returns how many jobs were enqueued."""
+        await self._query(f"select {self._schema}.ensure_pool(%s)", (_spec(cls),))
+        rows = [(None,)] if cls.source is None else await self._query(*_counting(cls))
+        started = await self._query(
+            f"select {self._schema}.start_pool(%s, %s)", (cls.pool, rows[0][0])
+        )
+        return int(started[0][0])
+
+    async def status(self, cls: type[PoolItem]) -> PoolStatus:
+        """Return how far a pool is.
+
+        Raises:
+            JobNotFound: When nobody has filled or started it.
+        """
+        rows = await self._dicts(
+            f"select done, failed, remaining, jobs from {self._schema}.pool_status where name = %s",
+            (cls.pool,),
+        )
+        if not rows:
+            raise JobNotFound(f"there is no pool {cls.pool}", "fill it or start it")
+        return PoolStatus(total=sum(rows[0][k] for k in ("done", "failed", "remaining")), **rows[0])
+
+    async def retry(self, cls: type[PoolItem]) -> int:
+        """Have the failed items of a pool tried again; returns how many."""
+        rows = await self._query(f"select {self._schema}.retry_pool(%s)", (cls.pool,))
+        return int(rows[0][0])
+
+
+class Parts:
+    """What a job of a pool asks for, fenced by its token.
+
+    Args:
+        pool: The connections.
+        schema: The name of the schema.
+    """
+
+    def __init__(self, pool: Pool, schema: str) -> None:
+        self.pool = pool
+        self.schema = schema
+
+    async def next(
+        self, cls: type[PoolItem], token: Token, job_id: int, performed: Performed | None
+    ) -> NextPart:
+        """Count what was performed, and take what comes next, in one transaction."""
+        marks = ", ".join(["%s"] * 6)
+        rows = await self.pool.query(
+            "select held, part, first, last, keys, items, attempt, taken, content, due_in"
+            f" from {self.schema}.next_part({marks})",
+            (
+                *_fence(token, job_id),
+                cls.pool,
+                *((performed.part, json.dumps(performed.failures)) if performed else (None, None)),
+            ),
+        )
+        held, number, *told, due_in = rows[0]
+        part = None if number is None else Part(number, *told)
+        return NextPart(held, part, due_in)
+
+    async def split(
+        self, token: Token, job_id: int, part: Part, keys: Sequence[str], size: int
+    ) -> bool:
+        """Cut a part into smaller ones; False if the job does not hold it any more."""
+        rows = await self.pool.query(
+            f"select {self.schema}.split_pool_part(%s, %s, %s, %s, %s::text[], %s)",
+            (*_fence(token, job_id), part.id, list(keys), size),
+        )
+        return bool(rows[0][0])
+
+    async def end(self, cls: type[PoolItem], token: Token, job_id: int) -> bool:
+        """End the job if nothing is left to take; False if there is, or somebody fills the pool."""
+        return await _end(self.pool.query, self.schema, (*_fence(token, job_id), cls.pool, False))
+
+    async def pass_on(
+        self, cls: type[PoolItem], token: Token, job_id: int, performed: Performed | None
+    ) -> None:
+        """Count what was performed, and end the job for another to take its place."""
+        async with self.pool.transaction() as connection:
+            if performed is not None:
+                await connection.query(*count_call(self.schema, token, job_id, performed))
+            await _end(connection.query, self.schema, (*_fence(token, job_id), cls.pool, True))
+
+    async def rows(self, cls: type[PoolItem], part: Part) -> tuple[str, list[str]]:
+        """Read a part of an application's table: the items in JSON, and their keys."""
+        assert cls.source is not None
+        key, where = _quoted(cls.source.key), cls.source.where.replace("%", "%%")
+        wanted = f"{key} between %s and %s" if part.keys is None else f"{key} = any(%s)"
+        bounds = (part.first, part.last) if part.keys is None else (_literal(part.keys),)
+        columns = ", ".join(_quoted(name) for name, _ in columns_of(cls)) or "null as _nothing"
+        found = await self.pool.query(
+            "select json_agg(_item order by _place)::text, array_agg(_key order by _place)"
+            f" from (select {key}::text as _key, row_number() over (order by {key}) as _place,"
+            f" (select row_to_json(_row) from (select {columns}) as _row) as _item"
+            f" from {cls.source.name} where {wanted} and ({where})) as listed",
+            bounds,
+        )
+        content, keys = found[0]
+        return content or "[]", keys or []
+
+    async def cut(self, cls: type[PoolItem]) -> bool | None:
+        """Cut the next parts of an application's table.
+
+        Returns:
+            Whether there were any left to cut; None while another session is about it.
+        """
+        async with self.pool.transaction() as connection:
+            rows = await connection.query(
+                f"select is_cut, cut_to from {self.schema}.cut_from(%s)", (cls.pool,)
+            )
+            is_cut, cut_to = rows[0]
+            if is_cut is None or is_cut:
+                return None if is_cut is None else False
+            await self._cut(connection, cls, cut_to)
+        return True
+
+    async def _cut(self, connection: Connection, cls: type[PoolItem], cut_to: str | None) -> None:
+        parts = await connection.query(*_cutting(cls, cut_to))
+        firsts, lasts, counts = ([row[place] for row in parts] for place in range(3))
+        is_all = sum(counts) < AHEAD * cls.batch
+        await connection.query(
+            f"select {self.schema}.add_parts(%s, %s::text[], %s::text[], %s::integer[], %s)",
+            (cls.pool, firsts, lasts, counts, is_all),
+        )
+
+
+def count_call(
+    schema: str, token: Token, job_id: int, performed: Performed
+) -> tuple[str, Sequence[object]]:
+    """Return the statement that counts a part in its caller's transaction."""
+    return f"select {schema}.end_part(%s, %s, %s, %s, %s)", (
+        *_fence(token, job_id),
+        performed.part,
+        json.dumps(performed.failures),
+    )
+
+
+async def _end(query: Query, schema: str, parameters: Sequence[object]) -> bool:
+    rows = await query(f"select {schema}.end_slot(%s, %s, %s, %s, %s)", parameters)
+    return bool(rows[0][0])
+
+
+def _fence(token: Token, job_id: int) -> tuple[int, int, int]:
+    return token.incarnation, token.assignment, job_id
+
+
+def _counting(cls: type[PoolItem]) -> tuple[str, Sequence[object]]:
+    assert cls.source is not None
+    return f"select count(*) from {cls.source.name} where ({cls.source.where})", ()
+
+
+def _cutting(cls: type[PoolItem], cut_to: str | None) -> tuple[str, Sequence[object]]:
+    assert cls.source is not None
+    key, where = _quoted(cls.source.key), cls.source.where.replace("%", "%%")
+    beyond, parameters = ("", ()) if cut_to is None else (f" and {key} > %s", (cut_to,))
+    return (
+        "select (array_agg(at order by place))[1]::text,"
+        " (array_agg(at order by place desc))[1]::text, count(*)::int from (select at, row_number() over (order by at) as place from ("
+        f"select {key} as at from {cls.source.name} where ({where}){beyond} order by 1"
+        f" limit {AHEAD * cls.batch}) as ahead) as numbered"
+        f" group by (place - 1) / {cls.batch} order by (place - 1) / {cls.batch}",
+        parameters,
+    )
+
+
+def _quoted(name: str) -> str:
+    """Quote a name; within a statement that has parameters."""
+    doubled = name.replace('"', '""').replace("%", "%%")
+    return f'"{doubled}"'
+
+
+def _literal(keys: Sequence[str]) -> str:
+    """Make an array that takes the type of the column that it is compared with."""
+    escaped = (key.replace("\\", "\\\\").replace('"', '\\"') for key in keys)
+    return "{" + ",".join(f'"{key}"' for key in escaped) + "}"

@@ -1,0 +1,274 @@
+"""Works through a pool: a job of it takes part after part, until its turn is over."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThreadPool
+
+from txqueue.errors import InvalidWork, TokenLost
+from txqueue.outcome import Snooze
+from txqueue.payload import decode, decoder
+from txqueue.pooled import PoolItem
+from txqueue.store.pools import Part, Parts, Performed, count_call
+from txqueue.store.transaction import Transaction
+from txqueue.verdict import judge
+from txqueue.work import Runtime
+from txqueue.worker.running import RunningJob
+
+__all__ = ["PoolBatch", "PoolWork", "is_deadly", "split_size"]
+
+# A job passes its place on after so many seconds, so that other jobs get their turn.
+TURN = 5.0
+# How long to wait for what another session is about to write, and how long at most for a retry.
+PAUSE, LONGEST_REST = 0.05, 30.0
+# A batch that fails, or whose process dies, is cut into so many parts, and those into single items.
+PIECES = 25
+# An item alone with which so many processes have died is failed.
+MOST_DEATHS = 2
+
+
+def split_size(part: Part) -> int:
+    """Say into parts of how many items one is cut: small ones first, then one by one."""
+    return 1 if part.keys is not None else -(-part.items // PIECES)
+
+
+def is_deadly(part: Part) -> bool:
+    """Tell whether a part is an item alone that was taken too often and never reported."""
+    return part.items == 1 and part.taken > MOST_DEATHS
+
+
+@define(eq=False)
+class PoolBatch:
+    """Some items of a pool while they are performed.
+
+    Attributes:
+        job: The `RunningJob` that performs them.
+        items: The items.
+        is_counted: Whether its own transaction has counted them.
+    """
+
+    job: RunningJob
+    items: list[PoolItem]
+    _keys: list[str]
+    _refused: list[dict[str, Any]]
+    _part: Part
+    _parts: Parts
+    _failed: dict[int, BaseException] = field(factory=dict, init=False)
+    is_counted: bool = field(default=False, init=False)
+
+    @property
+    def attempt(self) -> int:
+        """Which run of them this is, from 1."""
+        return self._part.attempt + 1
+
+    def fail(self, item: PoolItem, error: BaseException) -> None:
+        """Note that an item failed: it is tried again by its class's policy, the others are done.
+
+        Args:
+            item: One of ``items``, the object itself.
+            error: What is kept with it; a `Fail` ends it at once.
+
+        Raises:
+            ValueError: When it is none of them.
+        """
+        place = next((n for n, each in enumerate(self.items) if each is item), None)
+        if place is None:
+            raise ValueError("that is no item of this batch: pass one of its objects")
+        self._failed[place] = error
+
+    def fail_all(self, error: BaseException) -> None:
+        """Note that each of the items failed."""
+        self._failed = dict.fromkeys(range(len(self.items)), error)
+
+    def heard(self, item: PoolItem, value: object) -> None:
+        """Note what the handler of one item returned or raised."""
+        if isinstance(value, Exception):
+            self.fail(item, value)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """Open a transaction whose commit also counts these items; either both or neither.
+
+        Raises:
+            TokenLost: At its end, when the job has been assigned elsewhere since.
+        """
+        async with self._parts.pool.transaction() as connection:
+            yield Transaction(connection, self._parts.schema)
+            call = count_call(self._parts.schema, self.job.token, self.job.id, self.performed())
+            if not (await connection.query(*call))[0][0]:
+                raise _lost(self.job)
+        self.is_counted = True
+
+    def performed(self) -> Performed:
+        """Return what is to be counted."""
+        told = (self._failure(place, error) for place, error in sorted(self._failed.items()))
+        return Performed(self._part.id, self._refused + [each for each in told if each])
+
+    def _failure(self, place: int, error: BaseException) -> dict[str, Any] | None:
+        retry = type(self.items[place]).retry
+        verdict = judge(error, retry, self._part.attempt, random.random())
+        if verdict.outcome == "cancelled":
+            return None
+        told = {"key": self._keys[place], "error": verdict.error or type(error).__name__}
+        return told if verdict.delay is None else {**told, "delay": verdict.delay}
+
+
+class PoolWork:
+    """The pools as one worker process works through them.
+
+    Args:
+        reactor: Its clock and threads.
+        threads: The pool of threaded handlers.
+        parts: The stored functions.
+    """
+
+    def __init__(self, reactor: Any, threads: Any, parts: Parts) -> None:
+        self._reactor = reactor
+        self._threads = threads
+        self._parts = parts
+
+    async def work_through(self, cls: type[PoolItem], job: RunningJob) -> Snooze | None:
+        """Take parts and perform them, until nothing is left or the turn is over."""
+        until = self._reactor.seconds() + TURN
+        performed: Performed | None = None
+        while self._reactor.seconds() < until:
+            found = await self._parts.next(cls, job.token, job.id, performed)
+            performed = None
+            if not found.held:
+                raise _lost(job)
+            if found.part is not None:
+                performed = await self._perform(cls, job, found.part)
+            elif cls.source is None or not await self._cut(cls):
+                if found.due_in is not None:
+                    return Snooze(min(max(found.due_in, PAUSE), LONGEST_REST))
+                if await self._parts.end(cls, job.token, job.id):
+                    job.is_completed = True
+                    return None
+                await deferLater(self._reactor, PAUSE)
+        await self._parts.pass_on(cls, job.token, job.id, performed)
+        job.is_completed = True
+        return None
+
+    async def _cut(self, cls: type[PoolItem]) -> bool:
+        """Cut more of an application's table; False if all of it is cut."""
+        cut = await self._parts.cut(cls)
+        if cut is None:
+            await deferLater(self._reactor, PAUSE)
+        return cut is not False
+
+    async def _perform(self, cls: type[PoolItem], job: RunningJob, part: Part) -> Performed | None:
+        """Perform a part; None if there is nothing left to count."""
+        content, keys = await self._read(cls, part)
+        if is_deadly(part):
+            error = f"poison: {MOST_DEATHS} processes died while they performed it"
+            return Performed(part.id, [{"key": key, "error": error} for key in keys])
+        if part.taken > 1 and part.items > 1:
+            await self._split(job, part, keys)
+            return None
+        batch = PoolBatch(job, *_decoded(cls, content, keys), part, self._parts)
+        try:
+            await self._run(cls, batch)
+        except (CancelledError, TokenLost):
+            raise
+        except BaseException as error:
+            if not batch.is_counted and part.items > 1:
+                await self._split(job, part, keys)
+                return None
+            batch.fail_all(error)
+        return None if batch.is_counted else batch.performed()
+
+    async def _read(self, cls: type[PoolItem], part: Part) -> tuple[str, Sequence[str]]:
+        if cls.source is not None:
+            return await self._parts.rows(cls, part)
+        content = part.content or "[]"
+        return content, part.keys or [str(number) for number in range(1, part.items + 1)]
+
+    async def _split(self, job: RunningJob, part: Part, keys: Sequence[str]) -> None:
+        if not await self._parts.split(job.token, job.id, part, keys, split_size(part)):
+            raise _lost(job)
+
+    async def _run(self, cls: type[PoolItem], batch: PoolBatch) -> None:
+        if cls.runtime is Runtime.THREAD:
+            running = deferToThreadPool(self._reactor, self._threads, _in_thread, cls, batch)
+        else:
+            running = Deferred.fromCoroutine(_in_turn(cls, batch))
+        if cls.timeout is not None:
+            running.addTimeout(cls.timeout, self._reactor)
+        await running
+
+
+async def _in_turn(cls: type[PoolItem], batch: PoolBatch) -> None:
+    if cls.is_batched():
+        await _value_of(cls, cls.perform_batch(batch.items, batch))
+        return
+    for item in batch.items:
+        try:
+            value = await _value_of(cls, item.perform(batch))
+        except CancelledError:
+            raise
+        except Exception as error:
+            value = error
+        batch.heard(item, value)
+
+
+async def _value_of(cls: type[PoolItem], value: Any) -> Any:
+    """Wait for a coroutine of Twisted's or asyncio's, or a Deferred; anything else is a value."""
+    if cls.runtime is Runtime.ASYNCIO:
+        return await Deferred.fromFuture(asyncio.ensure_future(value))
+    return await value if inspect.iscoroutine(value) or isinstance(value, Deferred) else value
+
+
+def _in_thread(cls: type[PoolItem], batch: PoolBatch) -> None:
+    if cls.is_batched():
+        cls.perform_batch(batch.items, batch)
+        return
+    for item in batch.items:
+        try:
+            value = item.perform(batch)
+        except Exception as error:
+            value = error
+        batch.heard(item, value)
+
+
+def _decoded(
+    cls: type[PoolItem], content: str, keys: Sequence[str]
+) -> tuple[list[PoolItem], list[str], list[dict[str, Any]]]:
+    """Return the items that fit their class, their keys, and the failures that the others are."""
+    structure = decoder(cls)
+    plain = json.loads(content)
+    try:
+        return [structure(each, cls) for each in plain], list(keys), []
+    except Exception:
+        return _decoded_singly(cls, plain, keys)
+
+
+def _decoded_singly(
+    cls: type[PoolItem], plain: Sequence[Any], keys: Sequence[str]
+) -> tuple[list[PoolItem], list[str], list[dict[str, Any]]]:
+    items: list[PoolItem] = []
+    fit: list[str] = []
+    refused = []
+    for each, key in zip(plain, keys, strict=True):
+        try:
+            items.append(cast(PoolItem, decode(cls, each)))
+            fit.append(key)
+        except InvalidWork as error:
+            refused.append({"key": key, "error": str(error)})
+    return items, fit, refused
+
+
+def _lost(job: RunningJob) -> TokenLost:
+    return TokenLost(
+        f"job {job.id} has been assigned elsewhere since",
+        "nothing: what it had taken is performed again, this run's writes are gone",
+    )
