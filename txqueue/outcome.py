@@ -1,8 +1,11 @@
 """What a handler may say besides returning or raising; raise one of these or return it."""
 
 import math
+from typing import Any
 
-__all__ = ["Discard", "Fail", "Snooze"]
+from txqueue.work import WorkItem
+
+__all__ = ["Discard", "Fail", "Next", "Snooze"]
 
 
 class Snooze(Exception):
@@ -44,3 +47,25 @@ class Fail(Exception):
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
         self.reason = str(reason)
+
+
+class Next(Exception):
+    """Have the job go on as other work, under the same number and with all its attempts.
+
+    It ends with its last stage: until then nobody who waits for it is told, and its unique key is
+    held. Its queue, priority, group and so on are those of the new work.
+
+    Args:
+        work: The next stage.
+        options: As for ``WorkQueue.enqueue``, but for those about other jobs.
+
+    Raises:
+        ValueError: When an option is about other jobs.
+    """
+
+    def __init__(self, work: WorkItem, **options: Any) -> None:
+        super().__init__(work)
+        self.work = work
+        self.options = options
+        if others := {"unique", "unique_mode", "after", "after_any_end"} & options.keys():
+            raise ValueError(f"a next stage has no option {', '.join(sorted(others))}")

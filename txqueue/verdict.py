@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
@@ -24,18 +25,20 @@ class Verdict:
     """How an attempt ended.
 
     Attributes:
-        outcome: ``retry``, ``snooze``, ``failed`` or ``cancelled``, as ``settle()`` takes it.
+        outcome: ``retry``, ``snooze``, ``next``, ``failed`` or ``cancelled``: as `settle` takes it.
         delay: Seconds until the next run, where there is one.
         error: What is kept with the job.
+        stage: What it goes on as, if ``next``.
     """
 
     outcome: str
     delay: float | None = None
     error: str | None = None
+    stage: Mapping[str, Any] | None = None
 
     def as_json(self, job_id: int, assignment: int) -> dict[str, Any]:
         """Return what ``settle()`` takes."""
-        told = {"delay": self.delay, "error": self.error}
+        told = {"delay": self.delay, "error": self.error, "stage": self.stage}
         return {
             "job_id": job_id,
             "assignment": assignment,

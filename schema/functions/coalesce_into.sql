@@ -5,7 +5,7 @@
 -- Those of a group are touched under its key only, as by all; it is held to the end of the transaction.
 create or replace function @schema@.coalesce_into(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, at_most integer)
-returns table (taken_id bigint, taken_payload text)
+returns table (taken_id bigint, taken_type text, taken_payload text)
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
@@ -59,6 +59,7 @@ begin
         this.incarnation := its_incarnation;
         insert into job values (this.*);
         taken_id := this.job_id;
+        taken_type := this.work_type;
         taken_payload := this.payload::text;
         return next;
     end loop;

@@ -22,7 +22,7 @@ def coalesce(session: Master, chunk: Taken, at_most: int = 100) -> dict[int, obj
         "select * from txqueue.coalesce_into(%s, %s, %s, %s)",
         (session.incarnation, chunk.assignment, chunk.ids[0], at_most),
     )
-    return {job_id: json.loads(text) for job_id, text in session.cursor.fetchall()}
+    return {job_id: json.loads(text) for job_id, _, text in session.cursor.fetchall()}
 
 
 @pytest.fixture

@@ -112,8 +112,7 @@ class Transaction:
             The work type and the payload's JSON text of each.
         """
         return await self._connection.query(
-            "select taken_type, taken_payload"
-            f" from {self._schema}.coalesce_into(%s, %s, %s, %s)",
+            f"select taken_type, taken_payload from {self._schema}.coalesce_into(%s, %s, %s, %s)",
             (token.incarnation, token.assignment, job_id, limit),
         )
 

@@ -211,7 +211,8 @@ class Performer:
     def _begin(self, batch: Batch, entry: list[Any]) -> None:
         """Start one job. This runs for every job, so what most do not need is elsewhere."""
         job_id, work_type, failures, weight, payload, options = entry
-        job = RunningJob(job_id, failures + 1, weight, batch, self._open_transaction, options)
+        opener = self._open_transaction
+        job = RunningJob(job_id, failures + 1, weight, batch, opener, options=options)
         kind = self._kinds.get(work_type)
         try:
             if options is not None:

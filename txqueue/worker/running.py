@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from attrs import define
-from twisted.internet.defer import Deferred
+from attrs import define, frozen
+from twisted.internet.defer import Deferred, succeed
 
 from txqueue.job import Token
+from txqueue.store.enqueuing import EnqueueOptions, job_object
+from txqueue.work import WorkItem
 from txqueue.worker.runtimes import Kind
+from txqueue.worker.stages import coalesced
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
 
-__all__ = ["Batch", "OpenTransaction", "Run", "RunningJob"]
+__all__ = ["Batch", "OpenTransaction", "Parents", "Run", "RunningJob"]
 
 OpenTransaction = Callable[["RunningJob"], "AbstractAsyncContextManager[Transaction]"]
 
@@ -52,6 +55,15 @@ class Batch:
         self.weight += weight
 
 
+@frozen
+class Parents:
+    """How the jobs ended that a job waited for: the members of its batch, for one."""
+
+    done: int
+    failed: int
+    cancelled: int
+
+
 class RunningJob:
     """A job while its handler runs.
 
@@ -62,6 +74,10 @@ class RunningJob:
         is_completed: Whether its own transaction has completed it.
         cancelled_by: Who has cancelled it while it ran; None if nobody has.
         is_ended: Whether it was told to end because the lease of its node is out.
+        options: What is told of it besides its payload.
+        stages: What its handler said comes then, to be enqueued as it is completed.
+        result: What its own transaction keeps as its result, as JSON text; None for nothing.
+        within: Its own transaction while that is open.
     """
 
     __slots__ = (
@@ -72,11 +88,22 @@ class RunningJob:
         "id",
         "is_completed",
         "is_ended",
+        "options",
+        "result",
+        "stages",
         "weight",
+        "within",
     )
 
     def __init__(
-        self, job_id: int, attempt: int, weight: int, batch: Batch, opener: OpenTransaction
+        self,
+        job_id: int,
+        attempt: int,
+        weight: int,
+        batch: Batch,
+        opener: OpenTransaction,
+        *,
+        options: Any = None,
     ) -> None:
         self.id = job_id
         self.attempt = attempt
@@ -84,6 +111,10 @@ class RunningJob:
         self.is_completed = False
         self.cancelled_by: str | None = None
         self.is_ended = False
+        self.options = options
+        self.stages: Sequence[tuple[WorkItem, EnqueueOptions]] = ()
+        self.result: str | None = None
+        self.within: Transaction | None = None
         self._batch = batch
         self._open = opener
 
@@ -112,6 +143,49 @@ class RunningJob:
             TokenLost: At its end, when the job has been assigned elsewhere since; nothing is kept.
         """
         return self._open(self)
+
+    @property
+    def parents(self) -> Parents | None:
+        """How those ended that it waited for in whatever way they end; None if it did not."""
+        ends = (self.options or {}).get("parents")
+        return None if ends is None else Parents(**ends)
+
+    def then(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> Awaitable[int | None]:
+        """Enqueue work as this job is completed, or not at all if it is not.
+
+        Args:
+            work: What comes then.
+            options: As for `WorkQueue.enqueue`.
+
+        Returns:
+            To be awaited: the new job's number within the job's own `transaction`; otherwise None,
+            it is enqueued once the handler has returned. A function in a thread just calls it.
+
+        Raises:
+            InvalidWork: When the work or an option is not valid.
+        """
+        if self.within is not None:
+            return self.within.enqueue(work, **options)
+        job_object(work, options)
+        self.stages = [*self.stages, (work, options)]
+        return succeed(None)
+
+    async def coalesce(self, limit: int = 1000) -> list[WorkItem]:
+        """Take pending jobs like this one along: they end with its own transaction, as done.
+
+        Those of its work type, queue, tenant and group, if it has one; not those with a unique key
+        or that others wait for.
+
+        Args:
+            limit: At most so many.
+
+        Returns:
+            Their work items, the oldest first.
+
+        Raises:
+            InvalidWork: When the job's own transaction is not open, or a payload does not fit.
+        """
+        return await coalesced(self, limit)
 
 
 @define(eq=False)

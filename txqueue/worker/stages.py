@@ -1,0 +1,77 @@
+"""What follows a job that its handler has asked for: next stages, and others taken along."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from txqueue.errors import InvalidWork, KeyUnavailable
+from txqueue.outcome import Next
+from txqueue.payload import decode
+from txqueue.store.enqueuing import job_object
+from txqueue.store.sealing import opened
+from txqueue.verdict import Verdict, judge_cancelled
+from txqueue.work import WorkItem, find_work_type
+from txqueue.worker.runtimes import Kind
+
+if TYPE_CHECKING:
+    from txqueue.worker.running import RunningJob
+
+__all__ = ["carry_on", "coalesced", "moved_on"]
+
+
+async def carry_on(job: RunningJob, kind: Kind, value: Any) -> None:
+    """Complete a job and enqueue what its handler said comes then, in one transaction.
+
+    Args:
+        job: The job.
+        kind: Its type.
+        value: What its handler returned.
+
+    Raises:
+        InvalidWork: When JSON cannot carry the value.
+        Refused: When the database refuses what comes then; the job is not completed.
+        TokenLost: When the job has been assigned elsewhere since.
+    """
+    stages, job.stages = job.stages, ()
+    if value is not None:
+        job.result = json.dumps(kind.stored_result(value))
+    async with job.transaction() as txn:
+        for work, options in stages:
+            await txn.enqueue(work, **options)
+
+
+async def coalesced(job: RunningJob, limit: int) -> list[WorkItem]:
+    """Take pending jobs along in a job's own transaction; returns their work items.
+
+    Raises:
+        InvalidWork: When that transaction is not open, or a payload does not fit.
+    """
+    if job.within is None:
+        raise InvalidWork(
+            "a job takes others along in its own transaction only",
+            "call it inside: async with job.transaction()",
+        )
+    taken = await job.within.take_along(job.token, job.id, limit)
+    return [_work(find_work_type(work_type), json.loads(text)) for work_type, text in taken]
+
+
+def _work(cls: type[WorkItem], payload: Any) -> WorkItem:
+    if cls.encrypted:
+        payload = opened(cls.work_type, "payload", payload)
+    return decode(cls, payload)
+
+
+def moved_on(said: Next, cancelled_by: str | None) -> Verdict:
+    """Return how an attempt ended whose handler said that the job goes on.
+
+    Args:
+        said: What it said.
+        cancelled_by: Who has cancelled the job meanwhile; None if nobody has.
+    """
+    if cancelled_by is not None:
+        return judge_cancelled(None, cancelled_by)
+    try:
+        return Verdict("next", stage=job_object(said.work, said.options))
+    except (InvalidWork, KeyUnavailable) as error:
+        return Verdict("failed", error=f"its next stage is not valid: {error}")
