@@ -290,9 +290,9 @@ def _cutting(cls: type[PoolItem], cut_to: str | None) -> tuple[str, Sequence[obj
         "select (array_agg(at order by place))[1]::text,"
         " (array_agg(at order by place desc))[1]::text, count(*)::int from (select at, row_number() over (order by at) as place from ("
         f"select {key} as at from {cls.source.name} where ({where}){beyond} order by 1"
-        f" limit {AHEAD * cls.batch}) as ahead) as numbered"
+        " limit %s) as ahead) as numbered"
         f" group by (place - 1) / {cls.batch} order by (place - 1) / {cls.batch}",
-        parameters,
+        (*parameters, AHEAD * cls.batch),
     )
 
 
