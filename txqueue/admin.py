@@ -17,6 +17,7 @@ from twisted.internet.error import ConnectError, ConnectionClosed
 
 from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.explain import Explanation
+from txqueue.failing import KindsOfFailure
 from txqueue.page import MOST_NUMBERS, joined, numbers, read_document
 from txqueue.wire.admin_commands import (
     Cancel,
@@ -97,7 +98,7 @@ class JobsPage:
     at: datetime
 
 
-class Admin:
+class Admin(KindsOfFailure):
     """A connection to a node's admin endpoint; made by `connect`.
 
     Documents are dictionaries with the keys that ``txqueue ... --json`` shows; moments are aware

@@ -16,6 +16,7 @@ from txqueue.cli.bench import bench
 from txqueue.cli.certs import certs
 from txqueue.cli.demo import demo
 from txqueue.cli.enqueue import enqueue
+from txqueue.cli.failures import failures
 from txqueue.cli.jobs import explain, job, jobs
 from txqueue.cli.migrate import migrate
 from txqueue.cli.nodes import nodes
@@ -41,7 +42,7 @@ def root(context: click.Context) -> None:
 
 
 _LOOKING = (demo, migrate, enqueue, status, nodes, jobs, job, explain, limits, actions)
-_PAST = (history, stats, archive)
+_PAST = (failures, history, stats, archive)
 _ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)
 for _command in (*_LOOKING, *_PAST, *_ACTING, bench, torture, certs):
     root.add_command(_command)

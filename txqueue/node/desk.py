@@ -16,6 +16,7 @@ from txqueue.page import Page, as_text, first_page, joined, numbers
 from txqueue.store import questions
 from txqueue.store.acting import LIMITS, Acting
 from txqueue.store.asking import Asking
+from txqueue.store.past import about_failures
 from txqueue.store.pool import Pool
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.caller import caller_of
@@ -65,11 +66,14 @@ class Desk:
             wire.Explain: self._explain,
             wire.ListControls: self._list_controls,
             wire.ListActions: self._list_actions,
+            wire.ListFailures: self._list_failures,
             wire.Pause: self._pause,
             wire.Resume: self._resume,
             wire.SetLimit: self._set_limit,
             wire.Cancel: self._cancel,
             wire.Retry: self._retry,
+            wire.RetryFailures: self._retry_failures,
+            wire.PostponeFailures: self._postpone_failures,
             wire.SetPriority: self._set_priority,
             wire.Drain: self._drain,
             wire.Undrain: self._undrain,
@@ -161,6 +165,11 @@ class Desk:
         is_last = page.is_whole and len(rows) <= MOST_LISTED
         return _answer("actions", page, "action_id", is_last=is_last)
 
+    async def _list_failures(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
+        rows = await self._asking.find(about_failures(self._schema))
+        named = [{**row, "name": f"{row['fingerprint']} {row['work_type']}"} for row in rows]
+        return _paged("failures", _after(named, after, "name"), "name")
+
     # What can be done. Each leaves a row that says who did it.
 
     async def _pause(self, who: str, kind: str, key: str) -> Answer:
@@ -191,6 +200,18 @@ class Desk:
     async def _retry(self, who: str, ids: str) -> Answer:
         retried, refused = await self._acting.retry(numbers(ids), who)
         return {"retried": joined(retried), "refused": joined(refused)}
+
+    async def _retry_failures(
+        self, who: str, fingerprint: str, before: str | None = None
+    ) -> Answer:
+        retried, moment = await self._acting.retry_failures(fingerprint, before, who)
+        return {"retried": retried, "before": moment.isoformat()}
+
+    async def _postpone_failures(
+        self, who: str, fingerprint: str, delay: float, until: str | None = None
+    ) -> Answer:
+        postponed, moment = await self._acting.postpone_failures(fingerprint, delay, until, who)
+        return {"postponed": postponed, "until": moment.isoformat()}
 
     async def _set_priority(self, who: str, ids: str, priority: int) -> Answer:
         changed, refused = await self._acting.set_priority(numbers(ids), priority, who)

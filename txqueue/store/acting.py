@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from attrs import frozen
@@ -85,6 +86,22 @@ class Acting:
         """Run jobs again; returns those that do, and those that do not."""
         retried, refused = await self._row("retry(%s::bigint[], %s)", list(ids), who)
         return retried, refused
+
+    async def retry_failures(
+        self, fingerprint: str, before: str | None, who: str
+    ) -> tuple[int, datetime]:
+        """Run some jobs again that failed in one way before a moment; see the function."""
+        call = "retry_failures(%s, %s, %s::timestamptz)"
+        retried, until = await self._row(call, fingerprint, who, before)
+        return retried, until
+
+    async def postpone_failures(
+        self, fingerprint: str, delay: float, until: str | None, who: str
+    ) -> tuple[int, datetime]:
+        """Have some jobs that failed in one way run again later; see the function."""
+        call = "postpone_failures(%s, %s, %s, %s::timestamptz)"
+        postponed, moment = await self._row(call, fingerprint, who, delay, until)
+        return postponed, moment
 
     async def set_priority(
         self, ids: Sequence[int], priority: int, who: str

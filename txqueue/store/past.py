@@ -12,7 +12,15 @@ from attrs import frozen
 from txqueue.store.questions import Inquiry, Question, Rows
 from txqueue.store.reading import Session
 
-__all__ = ["Column", "Day", "PastDays", "about_archived", "about_past", "about_stats"]
+__all__ = [
+    "Column",
+    "Day",
+    "PastDays",
+    "about_archived",
+    "about_failures",
+    "about_past",
+    "about_stats",
+]
 
 # Beyond these, few programs that read Parquet know dates; infinity is written as the nearer one.
 _MOMENT = (
@@ -206,6 +214,11 @@ def about_archived(schema: str, since: datetime, until: datetime) -> Inquiry[Row
 def about_stats(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:
     """What ended from one moment until another, per hour and work type."""
     return (yield Question(f"select * from {schema}.stats(%s, %s)", (since, until)))
+
+
+def about_failures(schema: str) -> Inquiry[Rows]:
+    """The kinds of failure that there are, by work type."""
+    return (yield Question(f"select * from {schema}.failures order by fingerprint, work_type"))
 
 
 def _column(name: str, kind: str) -> Column:

@@ -21,12 +21,15 @@ __all__ = [
     "GetStatus",
     "ListActions",
     "ListControls",
+    "ListFailures",
     "ListJobs",
     "ListNodes",
     "ListQueues",
     "Pause",
+    "PostponeFailures",
     "Resume",
     "Retry",
+    "RetryFailures",
     "SetLimit",
     "SetPriority",
     "Undrain",
@@ -165,6 +168,40 @@ class Retry(amp.Command):
 
     arguments = [(b"ids", amp.Unicode())]
     response = [(b"retried", amp.Unicode()), (b"refused", amp.Unicode())]
+    errors = _REFUSED
+
+
+class ListFailures(amp.Command):
+    """The kinds of failure that there are, by work type: how many jobs, since when, an example."""
+
+    arguments = [(b"after", _may(amp.Unicode))]
+    response = [(b"failures", LongText()), (b"next", amp.Unicode())]
+    errors = _REFUSED
+
+
+class RetryFailures(amp.Command):
+    """Run jobs again that failed in one way before a moment, some at a time.
+
+    Answered with how many, 0 after the last, and with the moment: pass it to go on.
+    """
+
+    arguments = [(b"fingerprint", amp.Unicode()), (b"before", _may(amp.Unicode))]
+    response = [(b"retried", amp.Integer()), (b"before", amp.Unicode())]
+    errors = _REFUSED
+
+
+class PostponeFailures(amp.Command):
+    """Run jobs that failed in one way again, but not before so many seconds, some at a time.
+
+    Answered with how many, 0 after the last, and with the moment: pass it to go on.
+    """
+
+    arguments = [
+        (b"fingerprint", amp.Unicode()),
+        (b"delay", amp.Float()),
+        (b"until", _may(amp.Unicode)),
+    ]
+    response = [(b"postponed", amp.Integer()), (b"until", amp.Unicode())]
     errors = _REFUSED
 
 

@@ -1,0 +1,53 @@
+"""What is said to a node about failures by kind, as far as it takes several turns."""
+
+from typing import Any
+
+import click
+import pytest
+
+from tests.unit.test_admin import result_of, speaking_with
+from txqueue.cli.failures import seconds_of
+from txqueue.wire import admin_commands as wire
+
+LATER = "2030-01-31T12:00:00+00:00"
+
+
+def test_all_of_a_kind_are_run_again_some_at_a_time() -> None:
+    """Those that failed before the first answer, until there are none."""
+    calls: list[str | None] = []
+
+    def retry(fingerprint: str, before: str | None) -> dict[str, Any]:
+        calls.append(before)
+        return {"retried": 1000 if len(calls) < 3 else 0, "before": LATER}
+
+    admin, pump = speaking_with({wire.RetryFailures: retry})
+    assert result_of(pump, admin.retry_failures("abc")) == 2000
+    assert calls == [None, LATER, LATER]
+
+
+def test_all_of_a_kind_are_postponed_to_one_moment() -> None:
+    """The one that the first answer said."""
+    calls: list[str | None] = []
+
+    def postpone(fingerprint: str, delay: float, until: str | None) -> dict[str, Any]:
+        calls.append(until)
+        return {"postponed": 2 - len(calls), "until": LATER}
+
+    admin, pump = speaking_with({wire.PostponeFailures: postpone})
+    total, until = result_of(pump, admin.postpone_failures("abc", 60.0))
+    assert (total, until.isoformat(), calls) == (1, LATER, [None, LATER])
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("1.5 h", 5400), ("5min", 300), ("5m", 300), ("2d", 172800)]
+)
+def test_lengths_of_time(text: str, seconds: float) -> None:
+    """As people write them."""
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "1", "h", "-1h", "1h 5min", "1w"])
+def test_what_is_no_length_of_time(text: str) -> None:
+    """Is refused before anything is asked."""
+    with pytest.raises(click.BadParameter, match="is no length of time"):
+        seconds_of(text)
