@@ -154,7 +154,7 @@ class Cooldown:
 def _zone(value: object) -> str:
     try:
         return ZoneInfo(str(value)).key
-    except (OSError, ValueError):
+    except (KeyError, OSError, ValueError):
         raise InvalidSchedule(
             f"there is no time zone {value!r}", "use a name such as Europe/Berlin or UTC"
         ) from None

@@ -1,7 +1,6 @@
 """Schedules in the database: ticked once, followed, skipped, paused, and what is refused."""
 
 import json
-from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -9,67 +8,10 @@ import psycopg2
 import pytest
 
 from tests.db.masters import Master
-from txqueue.schedule import Cooldown, Every, Schedule, terms_of
-from txqueue.store.schedules import tick_of
+from tests.db.recurring import DAY, JOB, PUT, due, made_due, passes, put, schedule, tick
+from txqueue.schedule import Cooldown, Every, terms_of
 
-JOB: Final = {"work_type": "test.kind", "payload": {}}
-PUT: Final = "select txqueue.put_schedule(%s, %s, %s, %s, 'ann')"
 RACERS: Final = 6
-# So long that no moment comes by itself while a test looks.
-DAY: Final = 86400
-DAILY: Final = Every(DAY, catch_up="one")
-
-
-def put(
-    node: Master,
-    name: str = "often",
-    when: Schedule | None = None,
-    condition: Mapping[str, object] | None = None,
-    **job: object,
-) -> None:
-    """Make a schedule."""
-    terms = json.dumps(terms_of(when or DAILY))
-    given = None if condition is None else json.dumps(condition)
-    node.value(PUT, name, terms, json.dumps(JOB | job), given)
-
-
-def due(node: Master, since: datetime | None = None) -> list[dict[str, Any]]:
-    """Look what is due."""
-    rows: list[dict[str, Any]] = node.value("select due from txqueue.due_schedules(%s)", since)
-    return rows
-
-
-def tick(node: Master, rows: list[dict[str, Any]]) -> int:
-    """Have the database do what is planned for what is due."""
-    now = node.value("select clock_timestamp()")
-    ticks = [tick_of(row, now) for row in rows]
-    ran: int = node.value("select txqueue.tick(%s)", json.dumps(ticks))
-    return ran
-
-
-def passes(node: Master, seconds: float) -> None:
-    """Have so much time pass for the schedules."""
-    node.cursor.execute(
-        "update txqueue.schedule set next_due = next_due - make_interval(secs => %s)"
-        " where isfinite(next_due)",
-        (seconds,),
-    )
-
-
-def schedule(node: Master, name: str = "often") -> dict[str, Any]:
-    """Return the row of a schedule."""
-    text = "select to_jsonb(this)::text from txqueue.schedule as this where name = %s"
-    row: dict[str, Any] = json.loads(node.value(text, name))
-    return row
-
-
-def made_due(node: Master, *names: str, **more: Any) -> list[dict[str, Any]]:
-    """Make schedules that are due; returns what a look finds."""
-    for name in names or ("often",):
-        put(node, name, **more)
-    assert tick(node, due(node)) == 0
-    passes(node, DAY)
-    return due(node)
 
 
 def test_a_moment_gets_one_job(node: Master) -> None:
@@ -180,91 +122,6 @@ def test_a_cool_down_outlives_a_job_that_was_deleted(node: Master) -> None:
     node.cursor.execute("truncate txqueue.job")
     assert node.value("select txqueue.mend_schedules()") == 1
     assert schedule(node)["next_due"] is not None
-
-
-@pytest.fixture
-def projects(node: Master) -> Iterator[None]:
-    """Three projects, and a view of those that are active."""
-    node.cursor.execute(
-        "create table public.app (id int, is_active boolean);"
-        "insert into public.app values (1, true), (2, false), (3, true);"
-        "create view public.active as select id from public.app where is_active"
-    )
-    yield
-    node.cursor.execute("drop table public.app cascade")
-
-
-@pytest.mark.usefixtures("projects")
-def test_an_inactive_project_is_left_out_by_the_query(node: Master) -> None:
-    """Its moments pass without a job, until it is active again."""
-    for number in (1, 2, 3):
-        condition = {"table": "public.active", "column": "id", "value": str(number)}
-        put(node, f"project {number}", condition=condition)
-    tick(node, due(node))
-    for active, expected in ((2, ["project 1", "project 3"]), (1, ["project 2", "project 3"])):
-        node.cursor.execute("update public.app set is_active = id <> %s", (active,))
-        passes(node, DAY)
-        assert tick(node, due(node)) == 2
-        claimed = [node.job(job_id)["options"]["schedule"] for job_id in node.claimed_ids()]
-        assert sorted(claimed) == expected
-        assert due(node) == []
-
-
-@pytest.mark.usefixtures("projects")
-def test_a_condition_that_cannot_be_checked_stops_only_its_own(node: Master) -> None:
-    """The view is gone: its schedule has no job and says why; the others run."""
-    put(node, "sound")
-    put(node, "broken", condition={"table": "public.active", "column": "id", "value": "1"})
-    tick(node, due(node))
-    node.cursor.execute("drop view public.active")
-    passes(node, DAY)
-    assert tick(node, due(node)) == 1
-    assert "cannot be checked" in schedule(node, "broken")["error"]
-    assert schedule(node, "sound")["error"] is None
-
-
-@pytest.mark.usefixtures("projects")
-@pytest.mark.parametrize(
-    ("condition", "said"),
-    [
-        ({"table": "public.nowhere", "column": "id", "value": "1"}, "names no column"),
-        ({"table": "app", "column": "id", "value": "1"}, "names no column"),
-        ({"table": "public.app", "column": "id = 1 or true", "value": "1"}, "names no column"),
-        (
-            {"table": "public.app; drop table app", "column": "id", "value": "1"},
-            "names no column|invalid name|syntax",
-        ),
-        ({"table": "public.app", "column": "id"}, "names no column"),
-    ],
-)
-def test_a_condition_is_names_and_no_sql(
-    node: Master, condition: dict[str, str], said: str
-) -> None:
-    """What is not a column of a table is refused when it is given."""
-    with pytest.raises(psycopg2.Error, match=said):
-        put(node, condition=condition)
-
-
-@pytest.mark.usefixtures("projects")
-def test_who_may_not_read_a_table_makes_no_condition_of_it(node: Master) -> None:
-    """Else whether jobs come would tell what is in it. And it is the node's own role that looks."""
-    condition = {"table": "public.app", "column": "id", "value": "1"}
-    put(node, "owner's", condition=condition)
-    node.cursor.execute("set role txqueue_worker")
-    try:
-        with pytest.raises(psycopg2.Error, match="txqueue_worker may not read"):
-            put(node, condition=condition)
-        assert tick(node, due(node)) == 0
-    finally:
-        node.cursor.execute("reset role")
-    passes(node, DAY)
-    node.cursor.execute("set role txqueue_worker")
-    try:
-        (row,) = due(node)
-    finally:
-        node.cursor.execute("reset role")
-    assert not row["holds"]
-    assert "permission denied" in row["error"]
 
 
 def test_a_paused_schedule_is_not_due_and_makes_up_for_nothing(node: Master) -> None:

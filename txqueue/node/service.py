@@ -308,13 +308,8 @@ class Node(MultiService):
             self._reactor.stop()
 
     async def _drain(self) -> None:
-        for service in (
-            self._sweeper,
-            self._scheduler,
-            self._adoption,
-            self._ears,
-            self._maintenance,
-        ):
+        takers = [self._sweeper, self._scheduler, self._adoption, self._ears, self._maintenance]
+        for service in takers:
             await _stopped(service)
         await self._say("draining")
         await self._cluster.drain()

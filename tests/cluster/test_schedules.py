@@ -1,0 +1,108 @@
+"""Recurring work on real nodes: each moment one job, whoever dies; rests and groups are kept."""
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Final
+
+from tests.cluster import app_of_schedules as app
+from tests.cluster.database import Database
+from tests.cluster.nodes import Node, Nodes
+from tests.waiting import eventually
+from txqueue import Cooldown, Every, WorkQueue
+
+APP: Final = app.__name__
+LIMIT: Final = 300.0
+SCHEDULES: Final = 10
+TICKS: Final = 200
+OFTEN: Final = Every(1, jitter=0.2, catch_up="all")
+
+
+def ticks(db: Database) -> int:
+    """How many moments have got a job."""
+    return int(db.value("select count(*) from txqueue.job where options ? 'schedule'"))
+
+
+async def ticked(db: Database, many: int) -> None:
+    """Wait until so many moments have got a job."""
+    await eventually(lambda: ticks(db) >= many, LIMIT)
+
+
+def moments(db: Database, name: str) -> list[datetime]:
+    """The moments of a schedule that have got a job, as often as they have."""
+    sql = "select options ->> 'due' as due from txqueue.job where options ->> 'schedule' = %s"
+    return sorted(datetime.fromisoformat(row["due"]) for row in db.rows(sql, name))
+
+
+async def test_each_tick_is_one_job_though_masters_are_killed(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """200 ticks, and three masters killed meanwhile: no moment without a job, none with two."""
+
+    async def started() -> Node:
+        return await nodes.start("--workers", "1", app=APP, TXQUEUE_LEASE="3").up()
+
+    running = [await started(), await started()]
+    for number in range(SCHEDULES):
+        await queue.schedule(f"tick {number}", app.OfProject(number), OFTEN)
+    for kill in range(1, 4):
+        await ticked(db, kill * TICKS // 4)
+        running.pop(0).kill()
+        running.append(await started())
+    await ticked(db, TICKS)
+    for number in range(SCHEDULES):
+        await queue.schedules.pause(f"tick {number}")
+    for number in range(SCHEDULES):
+        name = f"tick {number}"
+        seen = moments(db, name)
+        assert seen == expected(name, seen[0], len(seen))
+    await eventually(lambda: set(db.states()) == {"done"}, LIMIT)
+
+
+def expected(name: str, first: datetime, many: int) -> list[datetime]:
+    """The moments of the schedule from one on."""
+    found = [first]
+    while len(found) < many:
+        found.append(OFTEN.after(found[-1], name))
+    return found
+
+
+async def test_a_class_declares_when_it_comes(nodes: Nodes, db: Database) -> None:
+    """Whoever starts a node with it has it run; it is there once, however many nodes start."""
+    for _ in range(2):
+        await nodes.start("--workers", "1", app=APP).up()
+    done = "select count(*) from txqueue.job where state = 'done' and work_type = %s"
+    await eventually(lambda: db.value(done, f"{APP}.EverySecond") >= 3, LIMIT)
+    declared = db.rows("select name from txqueue.schedule where is_declared order by name")
+    assert [row["name"] for row in declared] == [f"{APP}.AfterARest", f"{APP}.EverySecond"]
+
+
+async def test_a_cool_down_is_kept_from_end_to_start(nodes: Nodes, db: Database) -> None:
+    """However long a run takes: the next begins a second after it has ended, or later."""
+    await nodes.start("--workers", "1", app=APP).up()
+    sql = """select what, at from run join txqueue.job using (job_id)
+              where work_type = %s order by at"""
+    kind = f"{APP}.AfterARest"
+    await eventually(lambda: len(db.rows(sql, kind)) >= 8, LIMIT)
+    rows = db.rows(sql, kind)
+    assert [row["what"] for row in rows[:8]] == ["start", "end"] * 4
+    gaps = [start["at"] - end["at"] for end, start in pairwise(rows) if start["what"] == "start"]
+    assert min(gaps) >= timedelta(seconds=1)
+
+
+async def test_types_of_one_project_never_overlap(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """Shipments are not sent while orders of the same project are taken; other projects go on."""
+    for _ in range(2):
+        await nodes.start("--workers", "1", app=APP).up()
+    for project in (1, 2):
+        await queue.schedule(f"orders {project}", app.SyncOrders(project), Every(1, jitter=0.5))
+        await queue.schedule(f"ship {project}", app.SendShipments(project), Cooldown(1))
+    sql = """select what, at from run join txqueue.job using (job_id)
+              where "group" = %s order by at, what"""
+    await eventually(lambda: len(db.rows(sql, "project:1")) >= 16, LIMIT)
+    for project in (1, 2):
+        said = [row["what"] for row in db.rows(sql, f"project:{project}")]
+        assert said == (["start", "end"] * len(said))[: len(said)]
+    names = db.rows("select distinct work_type from txqueue.job where \"group\" = 'project:1'")
+    assert len(names) == 2

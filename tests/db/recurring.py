@@ -1,0 +1,68 @@
+"""Schedules as a test makes them, lets time pass for them, and has a master tick them."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from tests.db.masters import Master
+from txqueue.schedule import Every, Schedule, terms_of
+from txqueue.store.schedules import tick_of
+
+JOB: Final = {"work_type": "test.kind", "payload": {}}
+PUT: Final = "select txqueue.put_schedule(%s, %s, %s, %s, 'ann')"
+# So long that no moment comes by itself while a test looks.
+DAY: Final = 86400
+DAILY: Final = Every(DAY, catch_up="one")
+
+
+def put(
+    node: Master,
+    name: str = "often",
+    when: Schedule | None = None,
+    condition: Mapping[str, object] | None = None,
+    **job: object,
+) -> None:
+    """Make a schedule."""
+    terms = json.dumps(terms_of(when or DAILY))
+    given = None if condition is None else json.dumps(condition)
+    node.value(PUT, name, terms, json.dumps(JOB | job), given)
+
+
+def due(node: Master, since: datetime | None = None) -> list[dict[str, Any]]:
+    """Look what is due."""
+    rows: list[dict[str, Any]] = node.value("select due from txqueue.due_schedules(%s)", since)
+    return rows
+
+
+def tick(node: Master, rows: list[dict[str, Any]]) -> int:
+    """Have the database do what is planned for what is due."""
+    now = node.value("select clock_timestamp()")
+    ticks = [tick_of(row, now) for row in rows]
+    ran: int = node.value("select txqueue.tick(%s)", json.dumps(ticks))
+    return ran
+
+
+def passes(node: Master, seconds: float) -> None:
+    """Have so much time pass for the schedules."""
+    node.cursor.execute(
+        "update txqueue.schedule set next_due = next_due - make_interval(secs => %s)"
+        " where isfinite(next_due)",
+        (seconds,),
+    )
+
+
+def schedule(node: Master, name: str = "often") -> dict[str, Any]:
+    """Return the row of a schedule."""
+    text = "select to_jsonb(this)::text from txqueue.schedule as this where name = %s"
+    row: dict[str, Any] = json.loads(node.value(text, name))
+    return row
+
+
+def made_due(node: Master, *names: str, **more: Any) -> list[dict[str, Any]]:
+    """Make schedules that are due; returns what a look finds."""
+    for name in names or ("often",):
+        put(node, name, **more)
+    assert tick(node, due(node)) == 0
+    passes(node, DAY)
+    return due(node)

@@ -1,0 +1,94 @@
+"""Conditions of schedules: rows of an application's tables, looked at with the node's own rights."""
+
+from collections.abc import Iterator
+
+import psycopg2
+import pytest
+
+from tests.db.masters import Master
+from tests.db.recurring import DAY, due, passes, put, schedule, tick
+
+
+@pytest.fixture
+def projects(node: Master) -> Iterator[None]:
+    """Three projects, and a view of those that are active."""
+    node.cursor.execute(
+        "create table public.app (id int, is_active boolean);"
+        "insert into public.app values (1, true), (2, false), (3, true);"
+        "create view public.active as select id from public.app where is_active"
+    )
+    yield
+    node.cursor.execute("drop table public.app cascade")
+
+
+@pytest.mark.usefixtures("projects")
+def test_an_inactive_project_is_left_out_by_the_query(node: Master) -> None:
+    """Its moments pass without a job, until it is active again."""
+    for number in (1, 2, 3):
+        condition = {"table": "public.active", "column": "id", "value": str(number)}
+        put(node, f"project {number}", condition=condition)
+    tick(node, due(node))
+    for active, expected in ((2, ["project 1", "project 3"]), (1, ["project 2", "project 3"])):
+        node.cursor.execute("update public.app set is_active = id <> %s", (active,))
+        passes(node, DAY)
+        assert tick(node, due(node)) == 2
+        claimed = [node.job(job_id)["options"]["schedule"] for job_id in node.claimed_ids()]
+        assert sorted(claimed) == expected
+        assert due(node) == []
+
+
+@pytest.mark.usefixtures("projects")
+def test_a_condition_that_cannot_be_checked_stops_only_its_own(node: Master) -> None:
+    """The view is gone: its schedule has no job and says why; the others run."""
+    put(node, "sound")
+    put(node, "broken", condition={"table": "public.active", "column": "id", "value": "1"})
+    tick(node, due(node))
+    node.cursor.execute("drop view public.active")
+    passes(node, DAY)
+    assert tick(node, due(node)) == 1
+    assert "cannot be checked" in schedule(node, "broken")["error"]
+    assert schedule(node, "sound")["error"] is None
+
+
+@pytest.mark.usefixtures("projects")
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ({"table": "public.nowhere", "column": "id", "value": "1"}, "names no column"),
+        ({"table": "app", "column": "id", "value": "1"}, "names no column"),
+        ({"table": "public.app", "column": "id = 1 or true", "value": "1"}, "names no column"),
+        (
+            {"table": "public.app; drop table app", "column": "id", "value": "1"},
+            "names no column|invalid name|syntax",
+        ),
+        ({"table": "public.app", "column": "id"}, "names no column"),
+    ],
+)
+def test_a_condition_is_names_and_no_sql(
+    node: Master, condition: dict[str, str], said: str
+) -> None:
+    """What is not a column of a table is refused when it is given."""
+    with pytest.raises(psycopg2.Error, match=said):
+        put(node, condition=condition)
+
+
+@pytest.mark.usefixtures("projects")
+def test_who_may_not_read_a_table_makes_no_condition_of_it(node: Master) -> None:
+    """Else whether jobs come would tell what is in it. And it is the node's own role that looks."""
+    condition = {"table": "public.app", "column": "id", "value": "1"}
+    put(node, "owner's", condition=condition)
+    node.cursor.execute("set role txqueue_worker")
+    try:
+        with pytest.raises(psycopg2.Error, match="txqueue_worker may not read"):
+            put(node, condition=condition)
+        assert tick(node, due(node)) == 0
+    finally:
+        node.cursor.execute("reset role")
+    passes(node, DAY)
+    node.cursor.execute("set role txqueue_worker")
+    try:
+        (row,) = due(node)
+    finally:
+        node.cursor.execute("reset role")
+    assert not row["holds"]
+    assert "permission denied" in row["error"]
