@@ -18,6 +18,7 @@ from txqueue.job import Job, State
 from txqueue.pooled import PoolItem, PoolStatus
 from txqueue.schedule import Exists, Schedule
 from txqueue.settings import Settings
+from txqueue.store.batches import Batch
 from txqueue.store.engine import Engine
 from txqueue.store.enqueuing import EnqueueOptions, enqueue_call
 from txqueue.store.jobs import read_jobs
@@ -223,6 +224,26 @@ class WorkQueue:
             Refused: When the database refuses it.
         """
         return await self.schedules.put(name, job_of(work, options), when, only_if)
+
+    @asynccontextmanager
+    async def batch(
+        self, callback: WorkItem, **options: Unpack[EnqueueOptions]
+    ) -> AsyncIterator[Batch]:
+        """Put a batch together in a transaction of its own; see `Transaction.batch`."""
+        async with self.transaction() as txn, txn.batch(callback, **options) as batch:
+            yield batch
+
+    async def repeat(self, job_id: int) -> int:
+        """Enqueue a job that has ended once more, as a new one with the same payload and policy.
+
+        Returns:
+            The new job's number; that of another if it has the same unique key.
+
+        Raises:
+            Refused: When it has not ended, or there is none of that number.
+        """
+        rows = await self._pool.query(f"select {self._schema}.repeat(%s, '')", (job_id,))
+        return int(rows[0][0])
 
     async def job(self, job_id: int) -> Job:
         """Return a job as it is now.

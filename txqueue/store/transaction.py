@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 from twisted.internet.defer import Deferred, succeed
 
 from txqueue.job import Token
 from txqueue.pooled import PoolItem
+from txqueue.store.batches import Batch
 from txqueue.store.connection import Connection
 from txqueue.store.enqueuing import EnqueueOptions, batches, enqueue_call
 from txqueue.store.failures import translated
@@ -104,6 +106,24 @@ class Transaction:
         if self._trip is not None:
             self._trip.note_others()
         return await fill(self._connection.query, self._schema, cls, items)
+
+    @asynccontextmanager
+    async def batch(
+        self, callback: WorkItem, **options: Unpack[EnqueueOptions]
+    ) -> AsyncIterator[Batch]:
+        """Put a batch together; its callback runs when all of its jobs have ended, in any way.
+
+        Args:
+            callback: The work to be done then; its handler finds in ``job.parents`` how they ended.
+            options: As for `enqueue`, for the callback.
+
+        Returns:
+            An asynchronous context manager that gives a `Batch`.
+        """
+        batch = Batch(self)
+        yield batch
+        options |= {"after": batch.ids, "after_any_end": True}
+        batch.callback_id = await self.enqueue(callback, **options)
 
     async def take_along(self, token: Token, job_id: int, limit: int) -> list[tuple[str, str]]:
         """What `RunningJob.coalesce` calls: end pending jobs like a running one with it.

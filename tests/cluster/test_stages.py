@@ -1,0 +1,200 @@
+"""Jobs that have to do with each other, on a real node: what follows, or is called back."""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import pytest_twisted
+
+from tests.cluster.app_of_stages import (
+    AllEnded,
+    Collect,
+    First,
+    FirstInThread,
+    Last,
+    Member,
+    Pick,
+    Sync,
+)
+from tests.cluster.conftest import LIMIT, cluster
+from tests.cluster.database import Database
+from tests.cluster.nodes import Node
+from tests.waiting import eventually, pause, within
+from txqueue import UniqueMode, WorkQueue
+from txqueue.errors import Duplicate, JobFailed
+
+APP = "tests.cluster.app_of_stages"
+UPDATES, SUBJECTS = 1000, 10
+
+
+@pytest.fixture(scope="module", autouse=True)
+def staged(shared_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """A node with two workers that knows the application."""
+    with cluster(shared_db, Path(tmp_path_factory.mktemp("nodes"))) as nodes:
+        node = nodes.start("--workers", "2", app=APP)
+        pytest_twisted.blockon(within(LIMIT, node.up(2)))
+        yield node
+
+
+def followers(db: Database, order: int) -> list[str]:
+    """The states of the jobs that an order's first stage has enqueued, and their priority."""
+    rows = db.rows(
+        "select state::text || priority as said from txqueue.job"
+        " where work_type = %s and payload ->> 'order' = %s",
+        f"{APP}.Last",
+        str(order),
+    )
+    return [row["said"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("order", "way", "said"),
+    [
+        (1, "", "done9"),
+        (2, "wait", "done9"),
+        (3, "wait, result", "done9"),
+        (4, "inside", "done4"),
+        (5, "inside, wait", "done4"),
+    ],
+)
+async def test_what_comes_then_comes_with_the_completion(
+    shared_queue: WorkQueue, shared_db: Database, order: int, way: str, said: str
+) -> None:
+    """Whether the handler waits or not, within its own transaction and outside of it."""
+    job_id = await shared_queue.enqueue(First(order, way))
+    assert await shared_queue.wait(job_id, LIMIT) == ("kept" if "result" in way else None)
+    assert len(followers(shared_db, order)) == 1
+    await eventually(lambda: followers(shared_db, order) == [said], LIMIT)
+
+
+async def test_a_function_in_a_thread_says_what_comes_then(
+    shared_queue: WorkQueue, shared_db: Database
+) -> None:
+    """It just calls it."""
+    await shared_queue.wait(await shared_queue.enqueue(FirstInThread(6)), LIMIT)
+    await eventually(lambda: followers(shared_db, 6) == ["done4"], LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("order", "way", "said"),
+    [(7, "fail", "after all"), (8, "wait, fail", "after all"), (9, "too large", "1 to 200")],
+)
+async def test_nothing_comes_of_a_job_that_is_not_done(
+    shared_queue: WorkQueue, shared_db: Database, order: int, way: str, said: str
+) -> None:
+    """Nor if the database refuses a part of it: then the job is not done either."""
+    job_id = await shared_queue.enqueue(First(order, way))
+    with pytest.raises(JobFailed, match=said):
+        await shared_queue.wait(job_id, LIMIT)
+    assert followers(shared_db, order) == []
+
+
+async def test_stages_of_one_job(shared_queue: WorkQueue, shared_db: Database) -> None:
+    """It keeps its number, has attempts of its own at each stage, and ends with the last."""
+    job_id = await shared_queue.enqueue(Pick(10))
+    assert await shared_queue.wait(job_id, LIMIT) == "order 10"
+    rows = shared_db.rows("select what from run where job_id = %s order by at", job_id)
+    assert [row["what"] for row in rows] == ["pick", "pack", "pack", "last 10"]
+    job = await shared_queue.job(job_id)
+    assert (job.work_type, job.priority, job.attempt) == (f"{APP}.Last", 7, 1)
+
+
+async def test_jobs_taken_along(shared_queue: WorkQueue, shared_db: Database) -> None:
+    """Each is in exactly one of the rows written, and all are done."""
+    ids = await shared_queue.enqueue_many([Collect(number) for number in range(200)])
+    for job_id in ids:
+        await shared_queue.wait(job_id, LIMIT)
+    rows = shared_db.rows("select note from effect where note like '[%'")
+    written = [number for row in rows for number in json.loads(row["note"])]
+    assert sorted(written) == list(range(200))
+    assert len(rows) < 200
+
+
+async def test_a_batch_calls_back(shared_queue: WorkQueue, shared_db: Database) -> None:
+    """Once all have ended, with how they did."""
+    async with shared_queue.batch(AllEnded("tens"), priority=9) as batch:
+        await batch.enqueue(Member(1))
+        await batch.enqueue_many([Member(number) for number in range(10, 109)])
+    assert batch.callback_id is not None
+    told = await shared_queue.wait(batch.callback_id, LIMIT)
+    assert told == {"name": "tens", "done": 90, "failed": 10}
+    assert {(await shared_queue.job(job_id)).state.is_final for job_id in batch.ids} == {True}
+    assert shared_db.value("select count(*) from txqueue.job_parent") == 0
+
+
+async def test_a_batch_of_nothing_calls_back(shared_queue: WorkQueue) -> None:
+    """At once."""
+    async with shared_queue.batch(AllEnded("empty")) as batch:
+        pass
+    assert batch.callback_id is not None
+    told = await shared_queue.wait(batch.callback_id, LIMIT)
+    assert told == {"name": "empty", "done": 0, "failed": 0}
+
+
+async def test_a_batch_that_is_rolled_back(shared_queue: WorkQueue, shared_db: Database) -> None:
+    """Nothing of it is left, and nobody is called back."""
+
+    async def broken() -> None:
+        async with shared_queue.batch(AllEnded("gone")) as batch:
+            await batch.enqueue(Member(1000))
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        await broken()
+    gone = "select count(*) from txqueue.job where payload ? 'name' and payload ->> 'name' = 'gone'"
+    assert shared_db.value(gone) == 0
+    members = "select count(*) from txqueue.job where payload ->> 'number' = '1000'"
+    assert shared_db.value(members) == 0
+
+
+async def test_a_pipeline_of_jobs(shared_queue: WorkQueue, shared_db: Database) -> None:
+    """Each waits for the one before; if one fails, those after it are cancelled."""
+    first = await shared_queue.enqueue(Last(20))
+    second = await shared_queue.enqueue(Last(21), after=[first])
+    third = await shared_queue.enqueue(Last(22), after=[first, second])
+    assert await shared_queue.wait(third, LIMIT) == "order 22"
+    failing = await shared_queue.enqueue(Member(0))
+    child = await shared_queue.enqueue(Last(23), after=[failing])
+    with pytest.raises(JobFailed, match=f"cancelled: parent {failing} failed"):
+        await shared_queue.wait(child, LIMIT)
+    anyway = await shared_queue.enqueue(Last(24), after=[failing, child], after_any_end=True)
+    assert await shared_queue.wait(anyway, LIMIT) == "order 24"
+
+
+async def test_a_job_is_repeated(shared_queue: WorkQueue) -> None:
+    """As a new one with the same payload."""
+    first = await shared_queue.enqueue(Last(30))
+    await shared_queue.wait(first, LIMIT)
+    again = await shared_queue.repeat(first)
+    assert again != first
+    assert await shared_queue.wait(again, LIMIT) == "order 30"
+
+
+async def test_a_duplicate_is_refused(shared_queue: WorkQueue) -> None:
+    """With an error of its own, and the transaction goes no further."""
+    await shared_queue.enqueue(Last(40), unique="once", queue="nobody's")
+    with pytest.raises(Duplicate, match="has the same unique key"):
+        await shared_queue.enqueue(Last(40), unique="once", unique_mode=UniqueMode.REJECT)
+
+
+async def test_the_last_change_is_synced(shared_queue: WorkQueue, shared_db: Database) -> None:
+    """A thousand changes at random while jobs run and fail: the last of each subject is synced."""
+    shared_db.execute(
+        "create table app (subject int primary key, version int not null, synced int not null);"
+        "insert into app select number, 0, 0 from generate_series(1, 10) as number"
+    )
+    chance = random.Random(839)
+    for _ in range(UPDATES):
+        subject = chance.randint(1, SUBJECTS)
+        async with shared_queue.transaction() as txn:
+            change = "update app set version = version + 1 where subject = %s returning version"
+            [(version,)] = await txn.execute(change, (subject,))
+            await txn.enqueue(Sync(subject, version))
+            if chance.random() < 0.05:
+                await pause(chance.random() / 20)
+    behind = "select count(*) from app where synced <> version"
+    await eventually(lambda: shared_db.value(behind) == 0, LIMIT)
+    rows = shared_db.value("select count(*) from txqueue.job where work_type = %s", f"{APP}.Sync")
+    assert rows < UPDATES
