@@ -108,5 +108,9 @@ class WaitTimeout(TxqueueError):
     """The awaited job did not end in time; it is not affected."""
 
 
+class Hung(TxqueueError):
+    """A handler that declares a heartbeat was silent for longer."""
+
+
 class TokenLost(TxqueueError):
     """The job has been assigned elsewhere since; its transaction is rolled back."""

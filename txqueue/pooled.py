@@ -134,7 +134,7 @@ class PoolJob(WorkItem, is_abstract=True):
 
 def _job_type(items: type[PoolItem]) -> type[PoolJob]:
     """Make the class of a pool's jobs: its policy is that of the items."""
-    policy = {name: getattr(items, name) for name in ("queue", "priority", "weight")}
+    policy = {name: getattr(items, name) for name in ("queue", "priority", "weight", "heartbeat")}
     names = {"__module__": items.__module__, "__qualname__": f"{items.__qualname__}.job_type"}
     body = {**policy, **names, "items": items, "work_type": f"{items.work_type}:pool"}
     made: type[PoolJob] = attrs.define(slots=False)(type("PoolJobOf", (PoolJob,), body))

@@ -62,6 +62,7 @@ _POLICY = frozenset(
         "weight",
         "retry",
         "timeout",
+        "heartbeat",
         "runtime",
         "work_type",
         "group_limit",
@@ -91,6 +92,8 @@ class WorkItem:
         weight: What a running job takes of a worker's capacity; at least 1.
         retry: When a failed attempt is tried again.
         timeout: Seconds one attempt may take, or None.
+        heartbeat: Seconds for which ``perform`` may be silent before its run counts as hung and has
+            failed; it calls ``job.beat()`` or ``job.progress()`` meanwhile. None for any time.
         runtime: How ``perform`` runs.
         group_limit: How many jobs of a group may run at a time; an operator may set another.
         unique_mode: What becomes of a job whose unique key another holds; keep that one by default.
@@ -115,6 +118,7 @@ class WorkItem:
     weight: ClassVar[int] = 1
     retry: ClassVar[Retry] = Retry()
     timeout: ClassVar[float | None] = None
+    heartbeat: ClassVar[float | None] = None
     runtime: ClassVar[Runtime] = Runtime.TWISTED
     group_limit: ClassVar[int] = 1
     unique_mode: ClassVar[UniqueMode] = UniqueMode.KEEP
@@ -218,6 +222,11 @@ _RULES: tuple[_Rule, ...] = (
         lambda work: work.timeout is None or _is_positive(work.timeout),
         "timeout {work.timeout!r} is not above 0",
         "give seconds, or None for no limit",
+    ),
+    (
+        lambda work: work.heartbeat is None or _is_positive(work.heartbeat),
+        "heartbeat {work.heartbeat!r} is not above 0",
+        "give seconds, or None for a handler that need not beat",
     ),
     (
         lambda work: isinstance(work.runtime, Runtime),

@@ -16,7 +16,7 @@ begin
     if not pg_try_advisory_xact_lock(hashtextextended('@schema@ history', 839)) then
         return changed;
     end if;
-    foreach parent in array array['job_done', 'job_cancelled'] loop
+    foreach parent in array array['job_done', 'job_cancelled', 'failed_attempt'] loop
         for day in select generate_series(current_date - 1, current_date + 7, '1 day')::date loop
             leaf := format('%s_%s', parent, to_char(day, 'YYYYMMDD'));
             continue when to_regclass(leaf) is not null;
@@ -28,6 +28,18 @@ begin
     end loop;
     for leaf in select due.leaf from history_due() as due loop
         if (case when is_archived then drop_archived(leaf) else drop_leaf(leaf) end) then
+            changed := changed || ('-' || leaf);
+        end if;
+    end loop;
+    -- Attempts are no rows of job, and are archived with none.
+    for leaf in
+        select child.relname from pg_inherits join pg_class as child on child.oid = inhrelid
+         where inhparent = 'failed_attempt'::regclass
+           and child.relname < format('failed_attempt_%s',
+                   to_char(clock_timestamp() - (select history_kept from setting) - interval '1 day', 'YYYYMMDD'))
+         order by 1
+    loop
+        if drop_leaf(leaf) then
             changed := changed || ('-' || leaf);
         end if;
     end loop;

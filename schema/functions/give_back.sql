@@ -10,6 +10,10 @@ begin
     if died then
         this.deaths := this.deaths + 1;
         this.attempt := this.attempt + (this.started_at is not null)::integer;
+        if this.started_at is not null then
+            this.progress := null;
+            perform note_attempt(this, 'the process that ran it died');
+        end if;
     end if;
     if this.deaths >= poison then
         this.state := 'failed';

@@ -38,7 +38,11 @@ begin
         if said.outcome <> 'snooze' and said.unstarted is not true then
             this.attempt := this.attempt + 1;
         end if;
+        if said.outcome in ('retry', 'failed') and said.unstarted is not true then
+            perform note_attempt(this);
+        end if;
         if said.outcome in ('retry', 'snooze') then
+            this.progress := null;
             this.state := 'waiting';
             this.waiting_for := 'time';
             this.not_before := clock_timestamp() + make_interval(secs => said.delay);

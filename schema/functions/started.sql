@@ -1,6 +1,8 @@
--- Notes that jobs have run for longer than a beat, so that everyone sees since when.
+-- Notes that jobs have run for longer than a beat, so that everyone sees since when, and how far they
+-- are by what their handlers say: a JSON text each, or null.
 create or replace function @schema@.started(
-    its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[])
+    its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[],
+    progress text[] default null)
 returns integer
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -9,10 +11,13 @@ as $$
 declare
     noted integer;
 begin
-    update job_assigned as job set started_at = clock_timestamp() - make_interval(secs => ran.seconds)
-      from unnest(assignments, ids, seconds) as ran (assignment, job_id, seconds)
+    update job_assigned as job
+       set started_at = coalesce(job.started_at, clock_timestamp() - make_interval(secs => ran.seconds)),
+           progress = coalesce(ran.progress::jsonb, job.progress)
+      from unnest(assignments, ids, seconds, started.progress) as ran (assignment, job_id, seconds, progress)
      where job.job_id = ran.job_id and job.assignment = ran.assignment
-       and job.incarnation = its_incarnation and job.started_at is null;
+       and job.incarnation = its_incarnation
+       and (job.started_at is null or ran.progress is not null);
     get diagnostics noted = row_count;
     return noted;
 end $$;

@@ -98,6 +98,24 @@ create table @schema@.pool_failed (
 );
 comment on table @schema@.pool_failed is 'Items whose attempts are out: kept apart until somebody acts.';
 
+create table @schema@.failed_attempt (
+    job_id   bigint not null,
+    attempt  smallint not null,
+    at       timestamptz not null default clock_timestamp(),
+    began    timestamptz,
+    node_id  integer,
+    error    text
+) partition by range (at);
+create index on @schema@.failed_attempt (job_id);
+comment on table @schema@.failed_attempt is 'The attempts of jobs that failed, kept as long as history is.';
+comment on column @schema@.failed_attempt.began is 'When it was seen to run, or was assigned.';
+
+alter table @schema@.job add column progress jsonb;
+comment on column @schema@.job.progress is 'What its handler last said of how far it is: [done, total, note].';
+
+-- Until when somebody waits for jobs to end, in seconds since 1970; a sequence, because every completion reads it.
+create sequence @schema@.awaited as bigint minvalue 0 start 0;
+
 -- Unique keys, and jobs that wait for others.
 
 create table @schema@.unique_job (

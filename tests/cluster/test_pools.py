@@ -17,9 +17,7 @@ LIMIT = 60.0
 
 
 @pytest.fixture(scope="module")
-def pool_node(
-    shared_db: Database, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Node]:
+def pool_node(shared_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """A node with two workers that knows the pools."""
     shared_db.execute(TABLES)
     with cluster(shared_db, tmp_path_factory.mktemp("nodes")) as nodes:
@@ -48,7 +46,9 @@ async def test_all_are_seen_once(shared_queue: WorkQueue, shared_db: Database) -
     assert await shared_queue.start_pool(Counted) == 3
     assert await shared_queue.start_pool(Counted) == 0
     assert await ended(shared_queue, shared_db, Counted) == (2030, 0)
-    assert shared_db.value("select array_agg(number order by number) from seen") == list(range(2030))
+    assert shared_db.value("select array_agg(number order by number) from seen") == list(
+        range(2030)
+    )
     assert shared_db.value("select count(*) from txqueue.pool_counted") == 0
 
 
@@ -75,7 +75,12 @@ async def test_failures_are_kept_apart(shared_queue: WorkQueue, shared_db: Datab
         " on (_part, _number::text) = (origin, key) order by 1"
     )
     assert [(row["number"], row["attempt"]) for row in kept] == [
-        (1, 2), (2, 1), (101, 2), (102, 1), (201, 2), (202, 1),
+        (1, 2),
+        (2, 1),
+        (101, 2),
+        (102, 1),
+        (201, 2),
+        (202, 1),
     ]
     assert kept[0]["error"] == "ValueError: number 1"
     assert await shared_queue.retry_pool(Single) == 6

@@ -14,6 +14,7 @@ from txqueue import Retry, RunningJob, WorkItem
 from txqueue.job import Token
 from txqueue.worker.performer import Performer
 from txqueue.worker.running import Batch, OpenTransaction
+from txqueue.worker.watch import Told
 
 INCARNATION, LANE = 1, 3
 Entry = list[Any]
@@ -55,7 +56,7 @@ class Desk:
         self.settled: list[dict[str, Any]] = []
         self.settled_weight = 0
         self.counts: Counter[int] = Counter()
-        self.started: list[tuple[int, int, float]] = []
+        self.started: list[Told] = []
         self.running: dict[int, Deferred[Any]] = {}
 
     def finish(self, batch: Batch) -> None:
@@ -69,7 +70,7 @@ class Desk:
         self.counts.update(counts)
         self.settled += json.loads(json.dumps(outcomes))
 
-    def start(self, jobs: list[tuple[int, int, float]]) -> None:
+    def start(self, jobs: list[Told]) -> None:
         """Note jobs that run long."""
         self.started += jobs
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.unit.performing import Desk, Handled
 from txqueue import RunningJob
-from txqueue.worker.performer import BEAT
+from txqueue.worker.watch import BEAT
 
 weights = st.lists(st.integers(1, 6), min_size=1, max_size=12)
 
@@ -135,7 +135,7 @@ def test_a_long_run_is_reported_once() -> None:
         desk.turn()
         desk.end(2)
         desk.clock.pump([BEAT / 2] * 8)
-        assert [(assignment, job_id) for assignment, job_id, _ in desk.started] == [(5, 1)]
+        assert [(assignment, job_id) for assignment, job_id, *_ in desk.started] == [(5, 1)]
         assert BEAT <= desk.started[0][2] <= 2 * BEAT
         desk.end_all()
         desk.performer.stop()

@@ -81,6 +81,7 @@ PARTS: Final = {
     "txqueue.worker.chunk": "how a chunk's text is read; it knows no service",
     "txqueue.worker.running": "what the services hand on: a job as its handler sees it",
     "txqueue.worker.stages": "what a handler says comes after its job; it knows no service",
+    "txqueue.worker.watch": "a look at what runs; it knows no service",
     "txqueue.worker.terms": "values: what is told of one job; it knows no service",
     "txqueue.worker.runtimes": "how one handler is run; it knows no service",
 }

@@ -21,6 +21,7 @@ GATHERING, FEW = 0.005, 50
 # Assignments given back by one statement.
 MOST_GIVEN_BACK = 500
 _GivenBack = tuple[int, bool, list[int] | None]
+_Started = tuple[int, int, float, str | None]
 
 
 @define
@@ -29,7 +30,7 @@ class _Entries:
 
     finished: list[Finished] = Factory(list)
     settled: list[str] = Factory(list)
-    started: list[tuple[int, int, float]] = Factory(list)
+    started: list[_Started] = Factory(list)
     given_back: list[_GivenBack] = Factory(list)
 
     @property
@@ -80,8 +81,8 @@ class Ledger(Periodic):
         self._open.settled.append(outcomes)
         self.alarm.ring()
 
-    def start(self, jobs: Iterable[tuple[int, int, float]]) -> None:
-        """Note running jobs: assignment, number and seconds each."""
+    def start(self, jobs: Iterable[_Started]) -> None:
+        """Note running jobs: assignment, number, seconds, and progress if there is news of it."""
         self._open.started.extend(jobs)
         self.alarm.ring()
 
@@ -155,13 +156,14 @@ class Ledger(Periodic):
         if freed:
             self._given_back()
 
-    async def _note_started(self, incarnation: int, jobs: list[tuple[int, int, float]]) -> None:
-        assignments = [assignment for assignment, _, _ in jobs]
+    async def _note_started(self, incarnation: int, jobs: list[_Started]) -> None:
+        assignments = [assignment for assignment, *_ in jobs]
         await self._engine.started(
             incarnation,
             assignments,
-            [job_id for _, job_id, _ in jobs],
-            [seconds for *_, seconds in jobs],
+            [job_id for _, job_id, *_ in jobs],
+            [seconds for *_, seconds, _ in jobs],
+            [progress for *_, progress in jobs],
         )
 
     async def _settle(self, incarnation: int, settled: list[str]) -> None:

@@ -235,11 +235,13 @@ class Engine:
         assignments: Sequence[int],
         ids: Sequence[int],
         seconds: Sequence[float],
+        progress: Sequence[str | None],
     ) -> None:
-        """Note jobs that have run for some seconds; the sequences go together."""
+        """Note jobs that have run for some seconds, and how far; the sequences go together."""
         await self.pool.query(
-            f"select {self.schema}.started(%s, %s::bigint[], %s::bigint[], %s::double precision[])",
-            (incarnation, list(assignments), list(ids), list(seconds)),
+            f"select {self.schema}.started"
+            "(%s, %s::bigint[], %s::bigint[], %s::double precision[], %s::text[])",
+            (incarnation, list(assignments), list(ids), list(seconds), list(progress)),
         )
 
     async def release(

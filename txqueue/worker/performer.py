@@ -13,7 +13,7 @@ from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 
 from txqueue.clock import Clock
-from txqueue.errors import InvalidWork
+from txqueue.errors import Hung, InvalidWork
 from txqueue.job import Token
 from txqueue.outcome import Discard, Fail, Next, Snooze
 from txqueue.retry import Retry
@@ -25,6 +25,7 @@ from txqueue.worker.running import Batch, OpenTransaction, Run, RunningJob
 from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
 from txqueue.worker.stages import carry_on, moved_on
 from txqueue.worker.terms import check_terms, is_expired, is_grouped
+from txqueue.worker.watch import BEAT, Told, Watch
 
 __all__ = ["Performer", "Report"]
 
@@ -32,7 +33,6 @@ __all__ = ["Performer", "Report"]
 # after a burst of jobs: the quicker they are, the longer it is.
 SLICE, QUICK = 0.005, 0.001
 LONGEST_BURST = 64
-BEAT = 1.0
 NO_RETRY = Retry(attempts=1)
 
 
@@ -45,8 +45,8 @@ class Report(Protocol):
     def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
         """Jobs ended otherwise."""
 
-    def start(self, jobs: list[tuple[int, int, float]]) -> None:
-        """Jobs run for longer than a beat."""
+    def start(self, jobs: list[Told]) -> None:
+        """Jobs run for longer than a beat, or say how far they are."""
 
 
 class Performer:
@@ -89,11 +89,14 @@ class Performer:
         self._burst = 1
         self._lease_until = float("inf")
         self._incarnation = 0
-        self._beat = LoopingCall(self._report_running)
+        watch = Watch(
+            self._reactor.seconds, self._running.values, self._report.start, self._interrupt
+        )
+        self._beat = LoopingCall(watch.look)
         self._beat.clock = reactor
 
     def start(self) -> None:
-        """Begin to report long runs."""
+        """Begin to report long runs, and to find those that hang."""
         self._beat.start(BEAT, now=False)
 
     def stop(self) -> None:
@@ -261,6 +264,8 @@ class Performer:
     def _broke(self, failure: Failure, running: Run) -> None:
         self._ended(running)
         error = failure.value or RuntimeError("the handler failed without saying why")
+        if running.is_hung:
+            error = Hung(f"hung: silent for longer than {running.kind.cls.heartbeat:g} s")
         self._failed(running.job, running.kind, running.options, error)
 
     def _ended(self, running: Run) -> None:
@@ -332,17 +337,3 @@ class Performer:
         if self._outcomes:
             self._report.settle(self._settled_weight, self._counts, self._outcomes)
             self._outcomes, self._counts, self._settled_weight = [], Counter(), 0
-
-    def _report_running(self) -> None:
-        now = self._reactor.seconds()
-        long = [
-            each
-            for each in self._running.values()
-            if not each.is_reported and now - each.began >= BEAT
-        ]
-        if long:
-            self._report.start(
-                [(each.job.token.assignment, each.job.id, now - each.began) for each in long]
-            )
-        for each in long:
-            each.is_reported = True

@@ -71,6 +71,10 @@ class PoolBatch:
         """Which run of them this is, from 1."""
         return self._part.attempt + 1
 
+    def beat(self) -> None:
+        """Say that the handler is alive: one that declares a ``heartbeat`` must, so often."""
+        self.job.beat()
+
     def fail(self, item: PoolItem, error: BaseException) -> None:
         """Note that an item failed: it is tried again by its class's policy, the others are done.
 
@@ -144,6 +148,7 @@ class PoolWork:
         while self._reactor.seconds() < until:
             found = await self._parts.next(cls, job.token, job.id, performed)
             performed = None
+            job.beat()
             if not found.held:
                 raise _lost(job)
             if found.part is not None:

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Unpack
 
-from attrs import define, frozen
+from attrs import Factory, define, frozen
 from twisted.internet.defer import Deferred, succeed
 
 from txqueue.job import Token
+from txqueue.payload import encode_result
 from txqueue.store.enqueuing import EnqueueOptions, job_object
 from txqueue.work import WorkItem
 from txqueue.worker.runtimes import Kind
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "OpenTransaction", "Parents", "Run", "RunningJob"]
 
+LONGEST_NOTE = 200
 OpenTransaction = Callable[["RunningJob"], "AbstractAsyncContextManager[Transaction]"]
 
 
@@ -82,7 +84,9 @@ class RunningJob:
 
     __slots__ = (
         "_batch",
+        "_has_beaten",
         "_open",
+        "_progress",
         "attempt",
         "cancelled_by",
         "id",
@@ -117,6 +121,8 @@ class RunningJob:
         self.within: Transaction | None = None
         self._batch = batch
         self._open = opener
+        self._has_beaten = False
+        self._progress: str | None = None
 
     @property
     def is_cancelled(self) -> bool:
@@ -132,6 +138,43 @@ class RunningJob:
     def batch(self) -> Batch:
         """The batch it came in."""
         return self._batch
+
+    def beat(self) -> None:
+        """Say that the handler is alive: one that declares a ``heartbeat`` must, so often."""
+        self._has_beaten = True
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> Awaitable[None]:
+        """Say how far the handler is; it counts as a beat. Written about once a second at most.
+
+        Args:
+            done: How much is done.
+            total: Of how much, if that is known.
+            note: A line for people.
+
+        Returns:
+            To be awaited, or not: it is heard at once.
+
+        Raises:
+            InvalidWork: When JSON cannot carry it.
+        """
+        self._progress = encode_result([done, total, note[:LONGEST_NOTE]])
+        self.beat()
+        return succeed(None)
+
+    @property
+    def has_progress(self) -> bool:
+        """Whether it has said something that was not reported yet."""
+        return self._progress is not None
+
+    def take_progress(self) -> str | None:
+        """Return what was said of how far it is and was not reported yet, as JSON text."""
+        said, self._progress = self._progress, None
+        return said
+
+    def take_beat(self) -> bool:
+        """Return whether the handler has said since the last call that it is alive."""
+        heard, self._has_beaten = self._has_beaten, False
+        return heard
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Open a transaction whose commit also completes this job; either both or neither.
@@ -198,7 +241,9 @@ class Run:
         options: What is told of it.
         began: When it began, by the reactor's clock.
         ending: Fires when its handler ends.
+        heard_at: When its handler last said that it is alive, or when it began.
         is_reported: Whether it was told that it runs.
+        is_hung: Whether it was interrupted because it did not say so.
     """
 
     job: RunningJob
@@ -206,4 +251,6 @@ class Run:
     options: dict[str, Any]
     began: float
     ending: Deferred[Any]
+    heard_at: float = Factory(lambda run: run.began, takes_self=True)
     is_reported: bool = False
+    is_hung: bool = False

@@ -37,6 +37,7 @@ from txqueue.worker.lease import LeaseWatch
 from txqueue.worker.performer import Performer
 from txqueue.worker.pooling import PoolWork
 from txqueue.worker.running import Batch, RunningJob
+from txqueue.worker.watch import Told
 
 __all__ = ["WorkerProcess"]
 
@@ -99,12 +100,15 @@ class WorkerProcess:
             outcomes=json.dumps(outcomes),
         )
 
-    def start(self, jobs: list[tuple[int, int, float]]) -> None:
-        """Report jobs that have run for longer than a beat."""
+    def start(self, jobs: list[Told]) -> None:
+        """Report jobs that have run for longer than a beat, or say how far they are."""
         self._pipe.say(Start, jobs=json.dumps(jobs))
 
     def _configure(self, settings: str) -> dict[str, Any]:
         chosen = json.loads(settings)
+        if chosen["dsn"]:
+            # A handler that connects by itself means the database that its job is from.
+            os.environ["TXQUEUE_DSN"] = chosen["dsn"]
         self._schema = chosen["schema"]
         self._pool = Pool(
             self._reactor, chosen["dsn"], MOST_CONNECTIONS, f"txqueue worker {chosen['name']}"

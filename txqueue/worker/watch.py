@@ -1,0 +1,66 @@
+"""Watches what runs: reports long runs and their progress, and finds those that hang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from txqueue.worker.running import Run
+
+__all__ = ["BEAT", "Told", "Watch", "is_hung"]
+
+BEAT = 1.0
+"""Seconds between two looks; who runs for longer is reported."""
+
+Told = tuple[int, int, float, str | None]
+"""What is told of a run: its assignment, its number, for how long it runs, its progress if new."""
+
+
+def is_hung(silent: float, heartbeat: float | None) -> bool:
+    """Tell whether a handler hangs: it promised a heartbeat, and has been silent for longer."""
+    return heartbeat is not None and silent > heartbeat
+
+
+class Watch:
+    """A look at all that runs, once a beat.
+
+    Args:
+        clock: Returns the time.
+        running: Returns what runs.
+        report: Told of runs that are long, or have made progress.
+        interrupt: Ends one that hangs.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        running: Callable[[], Iterable[Run]],
+        report: Callable[[list[Told]], None],
+        interrupt: Callable[[Run], None],
+    ) -> None:
+        self._clock = clock
+        self._running = running
+        self._report = report
+        self._interrupt = interrupt
+
+    def look(self) -> None:
+        """Look once."""
+        now = self._clock()
+        runs = list(self._running())
+        told = [self._told(run, now) for run in runs if _is_news(run, now)]
+        if told:
+            self._report(told)
+        for run in runs:
+            if run.job.take_beat():
+                run.heard_at = now
+            elif is_hung(now - run.heard_at, run.kind.cls.heartbeat) and not run.is_hung:
+                run.is_hung = True
+                self._interrupt(run)
+
+    def _told(self, run: Run, now: float) -> Told:
+        run.is_reported = True
+        job = run.job
+        return job.token.assignment, job.id, now - run.began, job.take_progress()
+
+
+def _is_news(run: Run, now: float) -> bool:
+    return (not run.is_reported and now - run.began >= BEAT) or run.job.has_progress
