@@ -79,8 +79,21 @@ class Settings:
         return Path(self.get("state_dir", Path(home) / "txqueue"))
 
     def dsn(self) -> str:
-        """Return the DSN; an empty one lets libpq look at its own ``PG*`` variables."""
-        return str(self.get("dsn", ""))
+        """Return the DSN, the first of several; an empty one leaves it to libpq's own variables."""
+        return self.dsns()[0]
+
+    def dsns(self) -> list[str]:
+        """Return the DSNs of all databases that are named; at least one, perhaps an empty one.
+
+        Raises:
+            ConfigurationError: When one is named twice.
+        """
+        value = self.get("dsn", "")
+        given = value if isinstance(value, list) else str(value).splitlines()
+        named = [str(dsn).strip() for dsn in given if str(dsn).strip()]
+        if len(set(named)) < len(named):
+            raise ConfigurationError("a DSN is given twice", "give each database once")
+        return named or [""]
 
     def _number(
         self, name: str, default: float, least: float, kind: type[int] | type[float]

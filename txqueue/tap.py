@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from twisted.application.service import MultiService
 from twisted.python import usage
 
 from txqueue.clock import keep_steady
@@ -37,12 +38,6 @@ class Options(usage.Options):
     longdesc = "Run a node of the work queue: a master and its worker processes. SIGTERM drains it."
 
     optParameters = [
-        [
-            "dsn",
-            None,
-            None,
-            "the database: a libpq URI or keyword string; TXQUEUE_DSN keeps it out of sight",
-        ],
         ["workers", "w", None, "how many worker processes (default: one a core)"],
         ["queues", "q", None, "the queues to serve, joined by commas (default: default)"],
         ["capacity", None, None, "weight that each worker may run at a time (default: 100)"],
@@ -85,38 +80,47 @@ class Options(usage.Options):
     def __init__(self) -> None:
         super().__init__()
         self["app"] = []
-        self.node: NodeSettings | None = None
+        self["dsn"] = []
+        self.nodes: list[NodeSettings] = []
 
     def opt_app(self, module: str) -> None:
         """A module that defines work items; may be given again."""
         self["app"].append(module)
 
+    def opt_dsn(self, dsn: str) -> None:
+        """The database: a libpq URI or keyword string; may be given again. TXQUEUE_DSN hides it."""
+        self["dsn"].append(dsn)
+
     def postOptions(self) -> None:
         """Check everything before anything starts, so that an error is one clean line."""
         try:
-            self.node = _node_settings(self)
-            if self.node.admin is not None:
-                self.node.admin.ensure_free()
-            if self.node.listen is not None:
-                self.node.listen.ensure_free("choose another --listen")
+            self.nodes = _nodes_settings(self)
+            for node in self.nodes:
+                _ensure_free(node)
             # Before an application can have timed anything.
             keep_steady(_reactor())
-            _import(self.node.app)
+            _import(self.nodes[0].app)
             if any(cls.encrypted for cls in known_work_types()):
                 check_key()
-            check_version(self.node.dsn, self.node.schema)
+            for node in self.nodes:
+                check_version(node.dsn, node.schema)
         except TxqueueError as error:
             # A usage error would be preceded by a hundred lines of twistd's own options.
             sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")
 
 
-def makeService(options: Options) -> Node:
-    """Make the service of a node."""
+def makeService(options: Options) -> MultiService:
+    """Make the service of a node, or of one for each database."""
     reactor = _reactor()
-    assert options.node is not None
-    node = Node(reactor, options.node)
-    reactor.callWhenRunning(_stop_at_once_on_second_signal, reactor, node)
-    return node
+    assert options.nodes
+    nodes = [Node(reactor, settings) for settings in options.nodes]
+    reactor.callWhenRunning(_stop_at_once_on_second_signal, reactor, nodes)
+    if len(nodes) == 1:
+        return nodes[0]
+    together = MultiService()
+    for node in nodes:
+        node.setServiceParent(together)
+    return together
 
 
 def _reactor() -> Any:
@@ -126,13 +130,26 @@ def _reactor() -> Any:
     return running
 
 
-def _node_settings(options: Options) -> NodeSettings:
+def _nodes_settings(options: Options) -> list[NodeSettings]:
+    """Return how the node of each database runs."""
     given = {name.replace("-", "_"): value for name, value in options.items()}
-    settings = Settings({**given, "app": options["app"] or None}, os.environ, Path.cwd())
-    name = str(settings.get("name", socket.gethostname()))
-    credentials = _credentials(settings, name)
+    flags = {**given, "app": options["app"] or None, "dsn": options["dsn"] or None}
+    settings = Settings(flags, os.environ, Path.cwd())
+    dsns = settings.dsns()
+    if not any(dsns) and options["embedded"]:
+        dsns = [_embedded_dsn(settings)]
+    return [_node_settings(settings, dsn, place) for place, dsn in enumerate(dsns)]
+
+
+def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
+    first = str(settings.get("name", socket.gethostname()))
+    # Certificates are of the host's node, whichever database it serves.
+    credentials = _credentials(settings, first)
+    name = first if place == 0 else f"{first}-{place + 1}"
+    admin = parsed_endpoint(str(settings.get("admin", settings.node_socket(first))), credentials)
+    listen = _peer_endpoint(settings.get("listen"), credentials)
     return NodeSettings(
-        dsn=settings.dsn() or (_embedded_dsn(settings) if options["embedded"] else ""),
+        dsn=dsn,
         app=settings.names("app", []),
         workers=settings.whole("workers", os.cpu_count() or 1),
         queues=settings.names("queues", ["default"]),
@@ -141,9 +158,16 @@ def _node_settings(options: Options) -> NodeSettings:
         lease=settings.seconds("lease", 10.0, least=1.0),
         schema=checked_name(str(settings.get("schema", "txqueue"))),
         host=str(settings.get("host", host_identity())),
-        admin=parsed_endpoint(str(settings.get("admin", settings.node_socket(name))), credentials),
-        listen=_peer_endpoint(settings.get("listen"), credentials),
+        admin=admin.beside(place),
+        listen=None if listen is None else listen.beside(place),
     )
+
+
+def _ensure_free(node: NodeSettings) -> None:
+    if node.admin is not None:
+        node.admin.ensure_free()
+    if node.listen is not None:
+        node.listen.ensure_free("choose another --listen")
 
 
 def _embedded_dsn(settings: Settings) -> str:
@@ -198,7 +222,7 @@ def _import(modules: list[str]) -> None:
         )
 
 
-def _stop_at_once_on_second_signal(reactor: Any, node: Node) -> None:
+def _stop_at_once_on_second_signal(reactor: Any, nodes: list[Node]) -> None:
     drain = signal.getsignal(signal.SIGTERM)
 
     def first(number: int, frame: FrameType | None) -> None:
@@ -208,7 +232,8 @@ def _stop_at_once_on_second_signal(reactor: Any, node: Node) -> None:
             drain(number, frame)
 
     def second(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's
-        reactor.callFromThread(node.stop_at_once)
+        for node in nodes:
+            reactor.callFromThread(node.stop_at_once)
 
     for each in _STOPPING:
         signal.signal(each, first)

@@ -127,3 +127,28 @@ def test_where_a_node_listens_by_default(tmp_path: Path) -> None:
     assert usual.node_socket("host") == "unix:/state/txqueue/host.sock"
     plain = settings_of(tmp_path).node_socket("host")
     assert plain == f"unix:{Path.home()}/.local/state/txqueue/host.sock"
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "own", "expected"),
+    [
+        ({}, {}, None, [""]),
+        ({"dsn": ["a", "b"]}, {"TXQUEUE_DSN": "c"}, None, ["a", "b"]),
+        ({}, {"TXQUEUE_DSN": "a\n b\n"}, None, ["a", "b"]),
+        ({}, {}, 'dsn = ["a", "b"]', ["a", "b"]),
+        ({}, {}, 'dsn = "a"', ["a"]),
+    ],
+)
+def test_several_databases_are_named(
+    tmp_path: Path, flags: dict[str, Any], environ: dict[str, str], own: str, expected: list[str]
+) -> None:
+    """By options given again, by lines of the variable, by a list in the file; the first is it."""
+    settings = settings_of(tmp_path, flags, environ, own)
+    assert settings.dsns() == expected
+    assert settings.dsn() == expected[0]
+
+
+def test_a_database_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    """Two nodes of one process would share its jobs for nothing; the DSN is not shown."""
+    with pytest.raises(ConfigurationError, match="a DSN is given twice"):
+        settings_of(tmp_path, environ={"TXQUEUE_DSN": "a\na"}).dsns()

@@ -309,7 +309,7 @@ class Node(MultiService):
 
     async def _drain(self) -> None:
         takers = [self._sweeper, self._scheduler, self._adoption, self._ears, self._maintenance]
-        for service in takers:
+        for service in (*takers, self._archiving):
             await _stopped(service)
         await self._say("draining")
         await self._cluster.drain()

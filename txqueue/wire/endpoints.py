@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import (
     HostnameEndpoint,
@@ -65,6 +65,18 @@ class Endpoint:
             return self.host
         is_any = ipaddress.ip_address(self.interface).is_unspecified
         return socket.gethostname() if is_any else self.interface
+
+    def beside(self, place: int) -> Endpoint:
+        """Return where another node of the same process listens: 0 is here, others come after.
+
+        Args:
+            place: The number of the node: ports go on by it, and sockets are named by it.
+        """
+        if place == 0:
+            return self
+        if self.path is None:
+            return evolve(self, port=self.port + place)
+        return evolve(self, path=self.path.with_stem(f"{self.path.stem}-{place + 1}"))
 
     def ensure_free(self, remedy: str = "choose another --admin or --state-dir") -> None:
         """Make sure that nobody listens here, and that we could.
