@@ -1,4 +1,4 @@
-"""Conditions of schedules: rows of an application's tables, looked at with the node's own rights."""
+"""Conditions of schedules: rows of an application, looked at with the rights of the node itself."""
 
 from collections.abc import Iterator
 

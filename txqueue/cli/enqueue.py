@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import note, show, styled
 from txqueue.words import amount
+from txqueue.work import UniqueMode
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from txqueue.store.reading import Session
 
-__all__ = ["enqueue"]
+__all__ = ["checked_payload", "enqueue", "job_text"]
 
+MODES = [mode.value for mode in UniqueMode]
 BATCH = 1000
 LISTED = 10
 
@@ -56,16 +58,22 @@ def _moment(_: click.Context, __: click.Parameter, value: str | None) -> str | N
 @click.option(
     "--not-after", callback=_moment, metavar="WHEN", help="By then it goes first; the same form."
 )
+@click.option("--unique", metavar="KEY", help="One job of the type holds it until it has ended.")
+@click.option("--unique-mode", type=click.Choice(MODES), help="What becomes of another meanwhile.")
+@click.option(
+    "--after", multiple=True, type=click.IntRange(0), metavar="ID", help="Only once it is done."
+)
+@click.option(
+    "--after-any-end", is_flag=True, default=None, help="Once those have ended in any way."
+)
 @click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="How many.")
 @click.pass_obj
-def enqueue(
-    options: Options, /, work_type: str, payload: str, count: int, **columns: str | int | None
-) -> None:
+def enqueue(options: Options, /, work_type: str, payload: str, count: int, **columns: Any) -> None:
     """Enqueue a job of TYPE with the JSON object as its payload; - reads it from standard input."""
     from txqueue.store.reading import Session
 
-    text = _checked(sys.stdin.read() if payload == "-" else payload)
-    element = _element(work_type, text, columns)
+    text = checked_payload(sys.stdin.read() if payload == "-" else payload)
+    element = job_text(work_type, text, columns)
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         session.ensure_version()
         with session.transaction():
@@ -80,8 +88,12 @@ def enqueue(
         )
 
 
-def _checked(text: str) -> str:
-    """Return the payload as it was written, so that no number changes on its way."""
+def checked_payload(text: str) -> str:
+    """Return the payload as it was written, so that no number changes on its way.
+
+    Raises:
+        click.UsageError: When it is no JSON object.
+    """
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
@@ -99,10 +111,10 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"it has no {name}")
 
 
-def _element(work_type: str, payload: str, columns: dict[str, str | int | None]) -> str:
+def job_text(work_type: str, payload: str, columns: Mapping[str, Any]) -> str:
     """Return the JSON text of one job as ``enqueue_many()`` takes it."""
     given = {"work_type": work_type, **columns}
-    rest = json.dumps({name: value for name, value in given.items() if value is not None})
+    rest = json.dumps({name: value for name, value in given.items() if value not in (None, ())})
     return f'{rest[:-1]}, "payload": {payload}}}'
 
 

@@ -12,6 +12,7 @@ import click
 
 from txqueue.cli.acts import drain, limit, pause, resume, undrain
 from txqueue.cli.acts_on_jobs import cancel, priority, retry
+from txqueue.cli.batch import batch
 from txqueue.cli.bench import bench
 from txqueue.cli.certs import certs
 from txqueue.cli.demo import demo
@@ -23,6 +24,9 @@ from txqueue.cli.nodes import nodes
 from txqueue.cli.options import Group, Options
 from txqueue.cli.past import archive, history, stats
 from txqueue.cli.records import actions, limits
+from txqueue.cli.repeat import repeat
+from txqueue.cli.schedule import schedule
+from txqueue.cli.schedules import schedules
 from txqueue.cli.status import status
 from txqueue.cli.torture import torture
 from txqueue.errors import ConfigurationError, TxqueueError
@@ -41,10 +45,12 @@ def root(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-_LOOKING = (demo, migrate, enqueue, status, nodes, jobs, job, explain, limits, actions)
+_LOOKING = (demo, migrate, enqueue, repeat, status, nodes, jobs, job, explain, batch)
+_RECORDS = (limits, actions)
 _PAST = (failures, history, stats, archive)
+_RECURRING = (schedules, schedule)
 _ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)
-for _command in (*_LOOKING, *_PAST, *_ACTING, bench, torture, certs):
+for _command in (*_LOOKING, *_RECORDS, *_RECURRING, *_PAST, *_ACTING, bench, torture, certs):
     root.add_command(_command)
 
 

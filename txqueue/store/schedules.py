@@ -16,7 +16,7 @@ from txqueue.store.pool import Pool
 from txqueue.store.schema import checked_name
 from txqueue.work import WorkItem
 
-__all__ = ["Due", "Run", "Schedules", "declared", "job_of", "tick_of"]
+__all__ = ["Due", "Run", "Schedules", "act_call", "declared", "job_of", "put_call", "tick_of"]
 
 # The moment is the schedule's to say.
 _NOT_OF_A_SCHEDULE = ("not_before", "not_after")
@@ -120,33 +120,48 @@ class Schedules:
         Raises:
             Refused: When the database refuses it.
         """
-        condition = None if only_if is None else json.dumps(asdict(only_if))
-        terms = json.dumps(terms_of(when))
-        call = "put_schedule(%s, %s, %s, %s, %s)"
-        return bool(await self._call(call, name, terms, json.dumps(job), condition, who))
+        call = put_call(self._schema, name, json.dumps(job), when=when, only_if=only_if, who=who)
+        return bool((await self._pool.query(*call))[0][0])
 
     async def pause(self, name: str, who: str = "") -> bool:
         """Have it be due no more; returns whether that is new."""
-        return bool(await self._call("pause_schedule(%s, %s)", name, who))
+        return bool(await self._act("pause", name, who))
 
     async def resume(self, name: str, who: str = "") -> bool:
         """Have it be due again; returns whether that is new."""
-        return bool(await self._call("resume_schedule(%s, %s)", name, who))
+        return bool(await self._act("resume", name, who))
 
     async def remove(self, name: str, who: str = "") -> int | None:
         """Remove it; returns its last job."""
-        last = await self._call("remove_schedule(%s, %s)", name, who)
+        last = await self._act("remove", name, who)
         return None if last is None else int(last)
 
     async def run_now(self, name: str, who: str = "") -> int:
         """Enqueue its job now; returns the job's number."""
-        return int(await self._call("run_schedule(%s, %s)", name, who))
+        return int(await self._act("run", name, who))
+
+    async def _act(self, act: str, name: str, who: str) -> Any:
+        return (await self._pool.query(*act_call(self._schema, act, name, who)))[0][0]
 
     async def runs(self, name: str) -> list[Run]:
         """Return its last runs, at most twenty, the latest first."""
         columns = ", ".join(field.name for field in fields(Run))
         sql = f"select {columns} from {self._schema}.schedule_runs(array[%s])"
         return [Run(*row) for row in await self._pool.query(sql, (name,))]
+
+
+def put_call(
+    schema: str, name: str, job: str, *, when: Schedule, only_if: Exists | None, who: str
+) -> tuple[str, tuple[object, ...]]:
+    """Return the statement that makes or changes a schedule, and its parameters."""
+    condition = None if only_if is None else json.dumps(asdict(only_if))
+    parameters = (name, json.dumps(terms_of(when)), job, condition, who)
+    return f"select {schema}.put_schedule(%s, %s, %s, %s, %s)", parameters
+
+
+def act_call(schema: str, act: str, name: str, who: str) -> tuple[str, tuple[object, ...]]:
+    """Return the statement that does something to a schedule: pause, resume, remove or run."""
+    return f"select {schema}.{act}_schedule(%s, %s)", (name, who)
 
 
 def job_of(work: WorkItem, options: Mapping[str, Any]) -> dict[str, Any]:

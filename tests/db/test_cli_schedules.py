@@ -1,0 +1,116 @@
+"""``txqueue schedules`` and ``txqueue schedule``: what is made, shown and refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.db.masters import Master
+from tests.db.recurring import DAY, due, passes, tick
+from txqueue.cli.options import Options
+from txqueue.cli.root import run
+
+
+@pytest.fixture(autouse=True)
+def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dsn: str) -> None:
+    """No setting from outside the test but the database."""
+    monkeypatch.delenv("TXQUEUE_SCHEMA", raising=False)
+    monkeypatch.setenv("TXQUEUE_DSN", dsn)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command; returns its JSON document."""
+
+    def call(*words: str) -> Any:
+        assert run([*words, "--json"], Options()) == 0, capsys.readouterr().err
+        return json.loads(capsys.readouterr().out)
+
+    return call
+
+
+def wrong(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What a command says that is refused."""
+    assert run(["schedule", *words], Options()) in (1, 2)
+    return capsys.readouterr().err
+
+
+ADD = ("schedule", "add", "sync 7", "test.kind", '{"price": 1.10}')
+
+
+def test_a_schedule_is_made_shown_and_removed(node: Master, said: Any) -> None:
+    """With all that was chosen, the payload to the digit; each act leaves a row."""
+    chosen = ["--every", "1d", "--jitter", "10%", "--catch-up", "one", "--group", "project:7"]
+    assert said(*ADD, *chosen, "--priority", "7") == {"name": "sync 7", "changed": True}
+    assert said(*ADD, *chosen, "--priority", "7") == {"name": "sync 7", "changed": False}
+    assert node.value("select job::text from txqueue.schedule") == (
+        '{"group": "project:7", "payload": {"price": 1.10}, "priority": 7,'
+        ' "work_type": "test.kind"}'
+    )
+    (row,) = said("schedules", "--group", "project:7")["schedules"]
+    shown = [row[key] for key in ("kind", "seconds", "jitter", "catch_up", "is_active", "outcome")]
+    assert shown == ["every", DAY, DAY / 10, "one", True, None]
+    assert said("schedule", "pause", "sync 7")["changed"] is True
+    assert said("schedules", "--type", "test.kind")["schedules"][0]["is_active"] is False
+    assert said("schedule", "resume", "sync 7")["changed"] is True
+    assert said("schedule", "remove", "sync 7")["changed"] is True
+    assert said("schedules") == {"schedules": [], "next": None}
+    acts = ["schedule", "pause", "resume", "remove"]
+    assert node.column("select what from txqueue.action order by action_id") == acts
+
+
+def test_runs_are_shown_per_schedule_and_per_key(node: Master, said: Any) -> None:
+    """How late, how long, with what outcome; those of one group whatever their types."""
+    for name, group in (("a", "project:1"), ("b", "project:1"), ("c", "project:2")):
+        words = ("--every", "1d", "--catch-up", "one", "--group", group)
+        said("schedule", "add", name, "test.kind", "{}", *words)
+    tick(node, due(node))
+    passes(node, DAY)
+    assert tick(node, due(node)) == 3
+    # Of a group one at a time.
+    while chunks := node.claim():
+        for chunk in chunks:
+            node.settle(chunk, "failed", error="out of paper")
+    runs = said("schedule", "runs", "--group", "project:1")["runs"]
+    assert {(each["name"], each["outcome"], each["error"]) for each in runs} == {
+        ("a", "failed", "out of paper"),
+        ("b", "failed", "out of paper"),
+    }
+    assert len(said("schedule", "runs", "c")["runs"]) == 1
+    assert said("schedule", "runs", "--late", "172800")["runs"] == []
+    assert len(said("schedule", "runs", "--late", "0", "--limit", "2")["runs"]) == 2
+    (row,) = said("schedules", "--after", "b")["schedules"]
+    assert (row["outcome"], row["failed"], row["runs"]) == ("failed", 1, 1)
+    assert row["latest"] == row["late"] > 0
+
+
+def test_people_see_tables(node: Master, capsys: pytest.CaptureFixture[str], said: Any) -> None:
+    """When it is due, and the run that was asked for."""
+    said(*ADD, "--cron", "0 3 * * *", "--tz", "Europe/Berlin", "--jitter", "5min")
+    job_id = said("schedule", "run-now", "sync 7")["job_id"]
+    tick(node, due(node))
+    assert run(["schedules"], Options()) == 0
+    assert run(["schedule", "runs", "sync 7"], Options()) == 0
+    shown = capsys.readouterr().out
+    assert "0 3 * * * Europe/Berlin" in shown
+    assert " in " in shown
+    assert str(job_id) in shown
+
+
+def test_what_is_wrong_is_said_before_anything_is_written(
+    node: Master, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With how to mend it."""
+    add = ADD[1:]
+    assert "one of --every" in wrong(capsys, *add)
+    assert "one of --every" in wrong(capsys, *add, "--every", "1h", "--cooldown", "1h")
+    assert "no length of time" in wrong(capsys, *add, "--every", "soon")
+    assert "not a cron expression" in wrong(capsys, *add, "--cron", "61 * * * *")
+    assert "no time zone" in wrong(capsys, *add, "--cron", "0 3 * * *", "--tz", "Mars")
+    assert "names no column" in wrong(
+        capsys, *add, "--every", "1h", "--only-if", "public.nowhere", "id", "1"
+    )
+    assert "there is no schedule never" in wrong(capsys, "pause", "never")
+    assert node.value("select count(*) from txqueue.schedule") == 0

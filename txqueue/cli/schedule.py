@@ -1,0 +1,210 @@
+"""``txqueue schedule``: makes recurring work, pauses it, runs it now, and shows its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from txqueue.cli.enqueue import checked_payload, job_text
+from txqueue.cli.options import Command, Group, Options
+from txqueue.cli.output import show, styled
+from txqueue.cli.schedules import show_runs
+from txqueue.errors import InvalidSchedule
+from txqueue.schedule import CatchUp, Cooldown, Cron, Every, Exists, Schedule
+
+if TYPE_CHECKING:
+    from txqueue.store.reading import Session
+
+__all__ = ["schedule"]
+
+_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Length(click.ParamType[timedelta | float]):
+    """A length of time, or a part of one in percent where that has a meaning."""
+
+    name = "length"
+
+    def __init__(self, *, takes_percent: bool = False) -> None:
+        self._takes_percent = takes_percent
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta | float:
+        """Return a timedelta, or a fraction."""
+        if not isinstance(value, str):
+            return float(value)
+        number = value.rstrip("%abcdefghijklmnopqrstuvwxyz ")
+        unit = value[len(number) :].strip() or "s"
+        try:
+            if unit == "%" and self._takes_percent:
+                return float(number) / 100
+            return timedelta(seconds=float(number) * _UNITS[unit])
+        except (KeyError, ValueError, OverflowError):
+            also = ", or 10% of the period" if self._takes_percent else ""
+            self.fail(
+                f"{value!r} is no length of time; write 90s, 5min, 2h or 1d{also}", param, ctx
+            )
+
+
+@click.group(cls=Group, no_args_is_help=False, short_help="Make and act on recurring work.")
+def schedule() -> None:
+    """Make recurring work, pause it, run it now."""
+
+
+@schedule.command(cls=Command)
+@click.argument("name")
+@click.argument("work_type", metavar="TYPE")
+@click.argument("payload", metavar="JSON")
+@click.option("--every", type=Length(), help="At even intervals, such as 90s, 5min, 2h.")
+@click.option("--cooldown", type=Length(), help="So long after the last job has ended.")
+@click.option("--cron", metavar="EXPR", help="A cron expression, such as '0 3 * * *'.")
+@click.option("--tz", default="UTC", show_default=True, help="The time zone of --cron.")
+@click.option(
+    "--jitter",
+    type=Length(takes_percent=True),
+    default="0s",
+    help="By how much it varies: 4s, or 10% of the period.",
+)
+@click.option(
+    "--catch-up",
+    type=click.Choice([str(each) for each in CatchUp]),
+    default="skip",
+    show_default=True,
+    help="What becomes of moments that were missed.",
+)
+@click.option(
+    "--only-if",
+    nargs=3,
+    metavar="TABLE COLUMN VALUE",
+    help="Only at moments at which the table or view has such a row.",
+)
+@click.option("--queue", help="The queue, instead of the type's own.")
+@click.option("--priority", type=click.IntRange(0, 9), help="0 to 9, larger goes first.")
+@click.option("--weight", type=click.IntRange(1), help="What it takes of a worker's capacity.")
+@click.option("--group", help="At most one job of a group runs at a time, whatever its type.")
+@click.option("--tenant", help="Whose job it is.")
+@click.pass_obj
+def add(
+    options: Options,
+    /,
+    name: str,
+    work_type: str,
+    payload: str,
+    only_if: Sequence[str] | None,
+    **given: Any,
+) -> None:
+    """Have a job of TYPE with the JSON object as its payload enqueued again and again."""
+    columns = {key: given[key] for key in ("queue", "priority", "weight", "group", "tenant")}
+    job = job_text(work_type, checked_payload(payload), columns)
+    from txqueue.store.schedules import put_call
+
+    condition = Exists(*only_if) if only_if else None
+    when = _when(given)
+    with _opened(options) as session:
+        call = put_call(session.schema, name, job, when=when, only_if=condition, who=_who())
+        changed = bool(session.value(*call))
+    _tell(options, name, changed, "is there" if changed else "was there already")
+
+
+def _when(given: dict[str, Any]) -> Schedule:
+    every, cooldown, cron = (given[key] for key in ("every", "cooldown", "cron"))
+    if sum(each is not None for each in (every, cooldown, cron)) != 1:
+        raise click.UsageError("say when: one of --every, --cooldown and --cron")
+    jitter, catch_up = given["jitter"], CatchUp(given["catch_up"])
+    try:
+        if every is not None:
+            return Every(every, jitter, catch_up)
+        if cooldown is not None:
+            return Cooldown(cooldown, jitter)
+        return Cron(cron, given["tz"], jitter, catch_up)
+    except InvalidSchedule as error:
+        raise click.UsageError(str(error)) from None
+
+
+@schedule.command(cls=Command)
+@click.argument("name")
+@click.pass_obj
+def pause(options: Options, name: str) -> None:
+    """Have it be due no more until it is resumed; a job of it that was enqueued runs."""
+    changed = bool(_act(options, "pause", name))
+    _tell(options, name, changed, "is paused" if changed else "was paused already")
+
+
+@schedule.command(cls=Command)
+@click.argument("name")
+@click.pass_obj
+def resume(options: Options, name: str) -> None:
+    """Have it be due again, from its next moment on."""
+    changed = bool(_act(options, "resume", name))
+    _tell(options, name, changed, "goes on" if changed else "was not paused")
+
+
+@schedule.command(cls=Command)
+@click.argument("name")
+@click.pass_obj
+def remove(options: Options, name: str) -> None:
+    """Remove it; its jobs stay."""
+    _act(options, "remove", name)
+    _tell(options, name, True, "is removed")
+
+
+@schedule.command("run-now", cls=Command)
+@click.argument("name")
+@click.pass_obj
+def run_now(options: Options, name: str) -> None:
+    """Enqueue its job now, even if it is paused; when it is due next stays as it is."""
+    ran = _act(options, "run", name)
+    document = {"name": name, "job_id": ran}
+    show(options, document, lambda: iter([styled(f"Enqueued job {ran} of schedule {name}.")]))
+
+
+@schedule.command(cls=Command)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--group", help="Only of schedules of this group, whatever their types.")
+@click.option("--late", type=float, metavar="SECONDS", help="Only what began so late, or later.")
+@click.option("--took", type=float, metavar="SECONDS", help="Only what took so long, or longer.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
+)
+@click.pass_obj
+def runs(options: Options, /, names: Sequence[str], **chosen: Any) -> None:
+    """Show the last runs, the latest first: due, late, took, outcome."""
+    from txqueue.store.reading import Reader
+    from txqueue.store.recurring import about_scheduled_runs
+
+    with _opened(options) as session:
+        reader = Reader(session)
+        rows = reader.find(about_scheduled_runs(reader.schema, names=names, **chosen))
+    show_runs(options, rows)
+
+
+@contextmanager
+def _opened(options: Options) -> Iterator[Session]:
+    from txqueue.store.reading import Session
+
+    with Session(options.chosen_dsn, options.chosen_schema) as session:
+        session.ensure_version()
+        yield session
+
+
+def _act(options: Options, act: str, name: str) -> Any:
+    from txqueue.store.schedules import act_call
+
+    with _opened(options) as session:
+        return session.value(*act_call(session.schema, act, name, _who()))
+
+
+def _who() -> str:
+    import getpass
+
+    return getpass.getuser()
+
+
+def _tell(options: Options, name: str, changed: bool, said: str) -> None:
+    document = {"name": name, "changed": changed}
+    show(options, document, lambda: iter([styled(f"Schedule {name} {said}.")]))

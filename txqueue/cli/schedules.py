@@ -1,0 +1,140 @@
+"""``txqueue schedules``: recurring work, when it is due, and how its last runs were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from txqueue.cli.options import Command, Options
+from txqueue.cli.output import note, show, styled, table
+from txqueue.words import age, amount, duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+__all__ = ["schedules", "show_runs"]
+
+COLOURS = {"done": "green", "failed": "bold red", "assigned": "cyan", "cancelled": "yellow"}
+# A run that begins later than this has been kept waiting by something.
+LATE = 60.0
+
+
+@click.command(cls=Command)
+@click.option("--type", "work_type", help="Only schedules of this work type.")
+@click.option("--group", help="Only schedules of this group.")
+@click.option("--tenant", help="Only schedules of this tenant.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="How many."
+)
+@click.option("--after", metavar="NAME", help="Go on after this one.")
+@click.pass_obj
+def schedules(options: Options, /, limit: int, **filters: str | None) -> None:
+    """Show recurring work: when each is due, and how its last runs were."""
+    from txqueue.store.reading import Reader, Session
+    from txqueue.store.recurring import about_schedules
+
+    with Session(options.chosen_dsn, options.chosen_schema) as session:
+        reader = Reader(session)
+        rows = reader.find(about_schedules(reader.schema, filters, limit + 1))
+        now: datetime = session.value("select clock_timestamp()")
+    listed = rows[:limit]
+    following = listed[-1]["name"] if len(rows) > limit else None
+    show(options, {"schedules": listed, "next": following}, lambda: _list(listed, now))
+    if following is not None:
+        note(options, f"More: --after {following}")
+
+
+def show_runs(options: Options, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print runs of schedules."""
+    show(options, {"runs": rows}, lambda: _runs(rows))
+
+
+def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[RenderableType]:
+    if not rows:
+        yield styled("There is no such schedule.")
+        return
+    columns = ["schedule", "when", "type", "group", "next", "last", ">late", ">took", ">worst"]
+    yield table("Schedules", columns, (_row(row, now) for row in rows))
+    for row in rows:
+        if row["error"]:
+            yield styled(f"{row['name']}: {row['error']}", "bold red")
+
+
+def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
+    return [
+        row["name"],
+        _when(row),
+        row["work_type"],
+        row["group"] or "-",
+        _next(row, now),
+        _outcome(row),
+        _late(row["late"]),
+        _length(row["took"]),
+        _worst(row),
+    ]
+
+
+def _when(row: Mapping[str, Any]) -> str:
+    if row["kind"] == "cron":
+        said = f"{row['expression']} {row['zone']}"
+    else:
+        word = "every" if row["kind"] == "every" else "after"
+        said = f"{word} {age(row['seconds'])}"
+    return said + (f" ±{duration(row['jitter'])}" if row["jitter"] else "")
+
+
+def _next(row: Mapping[str, Any], now: datetime) -> Text:
+    if not row["is_active"]:
+        return styled("paused", "yellow")
+    if row["next_due"] is None:
+        return styled("when it has ended" if row["kind"] == "cooldown" else "to be computed", "dim")
+    seconds = (row["next_due"] - now).total_seconds()
+    if seconds < -LATE:
+        return styled(f"{age(-seconds)} overdue", "bold red")
+    return styled(f"in {age(seconds)}")
+
+
+def _outcome(row: Mapping[str, Any]) -> Text:
+    outcome = row["outcome"] or "-"
+    failed = f" ({amount(row['failed'])} of {row['runs']} failed)" if row["failed"] else ""
+    return styled(outcome + failed, COLOURS.get(outcome, ""))
+
+
+def _worst(row: Mapping[str, Any]) -> str:
+    if row["latest"] is None:
+        return "-"
+    return f"{duration(row['latest'])} late, took {duration(row['slowest'] or 0)}"
+
+
+def _late(seconds: float | None) -> Text:
+    return styled(_length(seconds), "bold red" if (seconds or 0) > LATE else "")
+
+
+def _length(seconds: float | None) -> str:
+    return "-" if seconds is None else duration(seconds)
+
+
+def _runs(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    if not rows:
+        yield styled("No such run.")
+        return
+    columns = ["due", "schedule", "group", ">job", "outcome", ">late", ">took", "error"]
+    yield table("Runs", columns, (_run(row) for row in rows))
+
+
+def _run(row: Mapping[str, Any]) -> list[object]:
+    outcome = row["outcome"] or "-"
+    return [
+        f"{row['due'].astimezone():%Y-%m-%d %H:%M:%S}",
+        row["name"],
+        row["group"] or "-",
+        str(row["job_id"]),
+        styled(outcome, COLOURS.get(outcome, "")),
+        _late(row["late"]),
+        _length(row["took"]),
+        row["error"] or "-",
+    ]

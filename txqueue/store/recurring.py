@@ -1,0 +1,82 @@
+"""What can be asked of schedules and their runs; see `txqueue.store.questions`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from txqueue.store.questions import Inquiry, Question, Rows
+
+__all__ = ["about_scheduled_runs", "about_schedules"]
+
+_FILTERS = {
+    "work_type": "work_type = %s",
+    "group": '"group" = %s',
+    "tenant": "tenant = %s",
+    "after": "name > %s",
+}
+_LISTED = """
+    name, kind, expression, zone, seconds, jitter, catch_up, work_type, job ->> 'queue' as queue,
+    "group", tenant, condition_table, condition_column, condition_value, is_declared, is_active,
+    case when isfinite(next_due) then next_due end as next_due, last_due, last_job, error
+"""
+# Of the last twenty runs of each, the last one and the worst.
+_SUMS = """
+    (array_agg(outcome order by due desc))[1] as outcome,
+    (array_agg(late order by due desc))[1] as late, (array_agg(took order by due desc))[1] as took,
+    max(late) as latest, max(took) as slowest,
+    count(*) filter (where outcome = 'failed') as failed, count(*) as runs
+"""
+
+
+def about_schedules(schema: str, filters: Mapping[str, object], limit: int) -> Inquiry[Rows]:
+    """Schedules by their names: when each is due, and how its last runs were.
+
+    Args:
+        schema: The name of the schema.
+        filters: ``work_type, group, tenant``, and ``after``, the name after which to go on; what is
+            None does not count.
+        limit: At most so many.
+    """
+    chosen = {key: value for key, value in filters.items() if value is not None}
+    where = " and ".join(_FILTERS[key] for key in chosen) or "true"
+    return (
+        yield Question(
+            f"with page as materialized (select {_LISTED} from {schema}.schedule"
+            f" where {where} order by name limit %s), sums as (select name, {_SUMS}"
+            f" from {schema}.schedule_runs(array(select name from page)) group by name)"
+            " select * from page left join sums using (name) order by name",
+            (*chosen.values(), limit),
+        )
+    )
+
+
+def about_scheduled_runs(
+    schema: str,
+    *,
+    names: Sequence[str] = (),
+    group: str | None = None,
+    late: float | None = None,
+    took: float | None = None,
+    limit: int = 20,
+) -> Inquiry[Rows]:
+    """Runs of schedules, the latest first.
+
+    Args:
+        schema: The name of the schema.
+        names: Of these schedules; of all if there are none.
+        group: Only of schedules of this group, whatever their types.
+        late: Only those that began so many seconds after they were due, or later.
+        took: Only those that took so many seconds, or longer.
+        limit: At most so many.
+    """
+    return (
+        yield Question(
+            f'select run.*, this.work_type, this."group" from {schema}.schedule_runs(array('
+            f"select name from {schema}.schedule where (%s or name = any(%s::text[]))"
+            ' and (%s::text is null or "group" = %s))) as run'
+            f" join {schema}.schedule as this using (name)"
+            " where coalesce(late, 0) >= %s and coalesce(took, 0) >= %s"
+            " order by due desc, name limit %s",
+            (not names, list(names), group, group, late or 0.0, took or 0.0, limit),
+        )
+    )
