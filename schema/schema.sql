@@ -333,6 +333,24 @@ create table txqueue.pool_failed (
 );
 comment on table txqueue.pool_failed is 'Items whose attempts are out: kept apart until somebody acts.';
 
+create table txqueue.failed_attempt (
+    job_id   bigint not null,
+    attempt  smallint not null,
+    at       timestamptz not null default clock_timestamp(),
+    began    timestamptz,
+    node_id  integer,
+    error    text
+) partition by range (at);
+create index on txqueue.failed_attempt (job_id);
+comment on table txqueue.failed_attempt is 'The attempts of jobs that failed, kept as long as history is.';
+comment on column txqueue.failed_attempt.began is 'When it was seen to run, or was assigned.';
+
+alter table txqueue.job add column progress jsonb;
+comment on column txqueue.job.progress is 'What its handler last said of how far it is: [done, total, note].';
+
+-- Until when somebody waits for jobs to end, in seconds since 1970; a sequence, because every completion reads it.
+create sequence txqueue.awaited as bigint minvalue 0 start 0;
+
 -- Unique keys, and jobs that wait for others.
 
 create table txqueue.unique_job (
@@ -2565,7 +2583,7 @@ begin
     if not pg_try_advisory_xact_lock(hashtextextended('txqueue history', 839)) then
         return changed;
     end if;
-    foreach parent in array array['job_done', 'job_cancelled'] loop
+    foreach parent in array array['job_done', 'job_cancelled', 'failed_attempt'] loop
         for day in select generate_series(current_date - 1, current_date + 7, '1 day')::date loop
             leaf := format('%s_%s', parent, to_char(day, 'YYYYMMDD'));
             continue when to_regclass(leaf) is not null;
@@ -2577,6 +2595,18 @@ begin
     end loop;
     for leaf in select due.leaf from history_due() as due loop
         if (case when is_archived then drop_archived(leaf) else drop_leaf(leaf) end) then
+            changed := changed || ('-' || leaf);
+        end if;
+    end loop;
+    -- Attempts are no rows of job, and are archived with none.
+    for leaf in
+        select child.relname from pg_inherits join pg_class as child on child.oid = inhrelid
+         where inhparent = 'failed_attempt'::regclass
+           and child.relname < format('failed_attempt_%s',
+                   to_char(clock_timestamp() - (select history_kept from setting) - interval '1 day', 'YYYYMMDD'))
+         order by 1
+    loop
+        if drop_leaf(leaf) then
             changed := changed || ('-' || leaf);
         end if;
     end loop;
@@ -2645,7 +2675,7 @@ as $$
 $$;
 
 -- All that bears on why a job does not run, as one object: the job, the live nodes and whether each
--- serves its queue and knows its type, who holds its group, what limits its queue, group and tenant,
+-- serves its queue and knows its type, who holds its group, which parents it waits for, whom it follows, what limits its queue, group and tenant,
 -- and how many jobs rank before it. Null if there is no such job.
 create or replace function txqueue.explain_facts(its_job_id bigint) returns jsonb
 language plpgsql volatile security definer
@@ -2678,6 +2708,12 @@ begin
         'parked_before', (select count(*) from (select from job_waiting as other
              where other.waiting_for = 'group' and other."group" = this."group"
                and (other.rank, other.job_id) < (this.rank, this.job_id) limit most) as others),
+        'parents', coalesce((select jsonb_agg(parent) from (
+            select link.parent as job_id, other.state, link.any_end
+              from job_parent as link left join job as other on other.job_id = link.parent
+             where link.child = this.job_id and link.ended is null order by link.parent limit 5) as parent), '[]'),
+        'parents_left', (select count(*) from job_parent where child = this.job_id and ended is null),
+        'precedes', (select job_id from unique_job where next_id = this.job_id),
         'ahead', case when this.state = 'ready' then (select count(*) from (
              select from job_ready as other where other.queue = this.queue and other.tenant is not distinct from this.tenant
                 and (other.rank, other.job_id) < (this.rank, this.job_id) limit most) as others) else 0 end,
@@ -3105,6 +3141,10 @@ begin
     if died then
         this.deaths := this.deaths + 1;
         this.attempt := this.attempt + (this.started_at is not null)::integer;
+        if this.started_at is not null then
+            this.progress := null;
+            perform note_attempt(this, 'the process that ran it died');
+        end if;
     end if;
     if this.deaths >= poison then
         this.state := 'failed';
@@ -4327,6 +4367,20 @@ as $$
     values (coalesce(nullif(who, ''), session_user), what, subject, jsonb_strip_nulls(detail))
 $$;
 
+-- Keeps what is told of an attempt that failed, of each job the latest hundred.
+create or replace function txqueue.note_attempt(this job, error text default null) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+begin
+    insert into failed_attempt (job_id, attempt, began, node_id, error)
+    values (this.job_id, this.attempt, coalesce(this.started_at, this.assigned_at), this.node_id, left(coalesce(note_attempt.error, this.error), 4000));
+    if this.attempt > 100 then
+        delete from failed_attempt as old where old.job_id = this.job_id and old.attempt <= this.attempt - 100;
+    end if;
+end $$;
+
 -- The trigger of a day of history that is being archived: whoever changes a row of it makes what was
 -- archived so far worthless.
 create or replace function txqueue.note_history_change() returns trigger
@@ -5507,7 +5561,11 @@ begin
         if said.outcome <> 'snooze' and said.unstarted is not true then
             this.attempt := this.attempt + 1;
         end if;
+        if said.outcome in ('retry', 'failed') and said.unstarted is not true then
+            perform note_attempt(this);
+        end if;
         if said.outcome in ('retry', 'snooze') then
+            this.progress := null;
             this.state := 'waiting';
             this.waiting_for := 'time';
             this.not_before := clock_timestamp() + make_interval(secs => said.delay);
@@ -5640,9 +5698,11 @@ begin
     return fill_slots(its.pool_id);
 end $$;
 
--- Notes that jobs have run for longer than a beat, so that everyone sees since when.
+-- Notes that jobs have run for longer than a beat, so that everyone sees since when, and how far they
+-- are by what their handlers say: a JSON text each, or null.
 create or replace function txqueue.started(
-    its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[])
+    its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[],
+    progress text[] default null)
 returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -5651,10 +5711,13 @@ as $$
 declare
     noted integer;
 begin
-    update job_assigned as job set started_at = clock_timestamp() - make_interval(secs => ran.seconds)
-      from unnest(assignments, ids, seconds) as ran (assignment, job_id, seconds)
+    update job_assigned as job
+       set started_at = coalesce(job.started_at, clock_timestamp() - make_interval(secs => ran.seconds)),
+           progress = coalesce(ran.progress::jsonb, job.progress)
+      from unnest(assignments, ids, seconds, started.progress) as ran (assignment, job_id, seconds, progress)
      where job.job_id = ran.job_id and job.assignment = ran.assignment
-       and job.incarnation = its_incarnation and job.started_at is null;
+       and job.incarnation = its_incarnation
+       and (job.started_at is null or ran.progress is not null);
     get diagnostics noted = row_count;
     return noted;
 end $$;

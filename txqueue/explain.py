@@ -24,9 +24,9 @@ class Explanation:
     Attributes:
         job_id: The job's number.
         state: The job's state.
-        reason: One word for programs: ``time, backoff, rate, group, parents, unknown_type, pause,
-            no_capable_node, limit, reserve, no_free_capacity, next, assigned, running, rescue,
-            done, failed, quarantine, cancelled``.
+        reason: One word for programs: ``time, backoff, rate, group, parents, unique, unknown_type,
+            pause, no_capable_node, limit, reserve, no_free_capacity, next, assigned, running,
+            rescue, done, failed, quarantine, cancelled``.
         detail: One sentence for people.
         remedy: What would make it run.
     """
@@ -118,8 +118,24 @@ def _for_rate(facts: Facts) -> Reason:
     return "rate", f"{detail}; its turn is {left}", _raise("group", job["group"], "--rate")
 
 
-def _for_parents(_: Facts) -> Reason:
-    return "parents", "jobs that it is to follow are not done yet", "nothing: it follows them"
+def _for_parents(facts: Facts) -> Reason:
+    parents, left = facts["parents"], facts["parents_left"]
+    if not parents:
+        return "parents", "what it waited for has just ended", "nothing: it is about to go on"
+    named = ", ".join(f"{each['job_id']} ({each['state']})" for each in parents)
+    more = f" and {left - len(parents)} more" if left > len(parents) else ""
+    until = "have ended" if parents[0]["any_end"] else "are done"
+    detail = f"it waits until these {until}: {named}{more}"
+    return "parents", detail, f"nothing: it follows; see: txqueue explain {parents[0]['job_id']}"
+
+
+def _for_unique(facts: Facts) -> Reason:
+    holder = facts["precedes"]
+    if holder is None:
+        detail = "the job with its unique key has just ended"
+        return "unique", detail, "nothing: it is about to go on"
+    detail = f"it runs after job {holder}, which has the same unique key"
+    return "unique", detail, f"nothing: it follows; see: txqueue explain {holder}"
 
 
 def _for_group(facts: Facts) -> Reason:
@@ -236,6 +252,7 @@ _WAITING_FOR: Mapping[str, Callable[[Facts], Reason]] = {
     "rate": _for_rate,
     "group": _for_group,
     "parents": _for_parents,
+    "unique": _for_unique,
 }
 
 

@@ -1,5 +1,5 @@
 -- All that bears on why a job does not run, as one object: the job, the live nodes and whether each
--- serves its queue and knows its type, who holds its group, what limits its queue, group and tenant,
+-- serves its queue and knows its type, who holds its group, which parents it waits for, whom it follows, what limits its queue, group and tenant,
 -- and how many jobs rank before it. Null if there is no such job.
 create or replace function @schema@.explain_facts(its_job_id bigint) returns jsonb
 language plpgsql volatile security definer
@@ -32,6 +32,12 @@ begin
         'parked_before', (select count(*) from (select from job_waiting as other
              where other.waiting_for = 'group' and other."group" = this."group"
                and (other.rank, other.job_id) < (this.rank, this.job_id) limit most) as others),
+        'parents', coalesce((select jsonb_agg(parent) from (
+            select link.parent as job_id, other.state, link.any_end
+              from job_parent as link left join job as other on other.job_id = link.parent
+             where link.child = this.job_id and link.ended is null order by link.parent limit 5) as parent), '[]'),
+        'parents_left', (select count(*) from job_parent where child = this.job_id and ended is null),
+        'precedes', (select job_id from unique_job where next_id = this.job_id),
         'ahead', case when this.state = 'ready' then (select count(*) from (
              select from job_ready as other where other.queue = this.queue and other.tenant is not distinct from this.tenant
                 and (other.rank, other.job_id) < (this.rank, this.job_id) limit most) as others) else 0 end,

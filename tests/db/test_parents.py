@@ -9,6 +9,7 @@ import psycopg2
 import pytest
 
 from tests.db.masters import Master, master
+from tests.db.test_explain import explained
 
 
 def put(session: Master, after: list[int], **options: object) -> int:
@@ -187,3 +188,30 @@ def test_many_parents_that_end_at_once(node: Master, dsn: str) -> None:
         runs = [each.result(120) for each in [threads.submit(work, f"m{n}") for n in range(3)]]
     assert sorted(chain(*runs)) == sorted(parents + children)
     assert links(node) == 0
+
+
+def test_explain_names_whom_it_waits_for(node: Master) -> None:
+    """The parents that have not ended, the first of them; and who has its unique key."""
+    ids = node.enqueue(*[{}] * 8)
+    child = put(node, ids)
+    end(node, "done", ids[0])
+    why = explained(node, child)
+    assert (why.state, why.reason) == ("waiting", "parents")
+    assert f"until these are done: {ids[1]} (waiting), {ids[2]} (waiting)" in why.detail
+    assert why.detail.endswith("and 2 more")
+    assert why.remedy.endswith(f"txqueue explain {ids[1]}")
+    anyway = put(node, ids[1:2], after_any_end=True)
+    assert "until these have ended" in explained(node, anyway).detail
+
+
+def test_explain_names_whom_it_follows(node: Master) -> None:
+    """One that waits because of a unique key."""
+    keyed = {"unique": "k", "unique_mode": "again"}
+    (first,) = node.enqueue(keyed)
+    node.claim()
+    (second,) = node.enqueue(keyed)
+    why = explained(node, second)
+    assert (why.reason, why.detail) == (
+        "unique",
+        f"it runs after job {first}, which has the same unique key",
+    )

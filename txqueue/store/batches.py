@@ -1,17 +1,21 @@
-"""Batches: jobs enqueued together, and one that runs when all of them have ended."""
+"""Batches: jobs enqueued together, one that runs when all have ended, and how far they are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
+from txqueue.errors import JobNotFound
 from txqueue.store.enqueuing import EnqueueOptions
+from txqueue.store.questions import Inquiry, Question
 from txqueue.work import WorkItem
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "about_batch"]
+
+ENDS = ("done", "failed", "cancelled")
 
 
 class Batch:
@@ -44,3 +48,33 @@ class Batch:
         ids = await self._txn.enqueue_many(works, **options)
         self.ids += ids
         return ids
+
+
+def about_batch(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
+    """How far a batch is, counted from its jobs.
+
+    Args:
+        schema: The name of the schema.
+        job_id: The number of its callback.
+
+    Raises:
+        JobNotFound: When there is no such job, or it does not wait for others.
+    """
+    rows = yield Question(
+        "select job_id, work_type, state::text as state, waiting_for, options -> 'parents' as ends"
+        f" from {schema}.job where job_id = %s",
+        (job_id,),
+    )
+    counted = yield Question(
+        f"select coalesce(ended, 'left') as ended, count(*) as jobs from {schema}.job_parent"
+        " where child = %s group by 1",
+        (job_id,),
+    )
+    ends = {row["ended"]: row["jobs"] for row in counted} or (rows and rows[0]["ends"])
+    if not rows or not ends:
+        raise JobNotFound(
+            f"no batch calls job {job_id} back", "pass the callback's number: batch.callback_id"
+        )
+    counts = {name: ends.get(name, 0) for name in (*ENDS, "left")}
+    told = {"batch": job_id, "work_type": rows[0]["work_type"], "state": rows[0]["state"]}
+    return {**told, "jobs": sum(counts.values()), **counts}

@@ -1,0 +1,86 @@
+"""``txqueue batch`` and ``txqueue repeat``, and the options of ``txqueue enqueue`` about others."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.db.stored import Stored, stored
+from txqueue.cli.options import Options
+from txqueue.cli.root import run
+
+
+@pytest.fixture
+def node(migrated_database18: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A node's session, on the database that the environment names."""
+    monkeypatch.setenv("TXQUEUE_DSN", migrated_database18)
+    monkeypatch.delenv("TXQUEUE_SCHEMA", raising=False)
+    with stored(migrated_database18) as session:
+        yield session
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    """Run a command; returns what it said as JSON."""
+    capsys.readouterr()
+    assert run([*words, "--json"], Options()) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def enqueued(capsys: pytest.CaptureFixture[str], *words: str) -> int:
+    """Enqueue a job of the kind of the tests; returns its number."""
+    told = said(capsys, "enqueue", "test.kind", "{}", *words)
+    return int(told["job_ids"][0])
+
+
+def test_a_batch_is_shown(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+    """While its jobs end, and when all have."""
+    ids = node.enqueue({}, {}, {}, {})
+    after = [word for job_id in ids for word in ("--after", str(job_id))]
+    callback = enqueued(capsys, *after, "--after-any-end")
+    told = {"batch": callback, "work_type": "test.kind", "state": "waiting", "jobs": 4}
+    ends = {"done": 0, "failed": 0, "cancelled": 0}
+    assert said(capsys, "batch", str(callback)) == {**told, **ends, "left": 4}
+    (chunk,) = node.claim(1)
+    node.settle(chunk, "failed")
+    assert said(capsys, "batch", str(callback)) == {**told, **ends, "failed": 1, "left": 3}
+    assert run(["batch", str(callback)], Options()) == 0
+    assert f"{'#' * 10}{'.' * 30} 1 of 4" in capsys.readouterr().out
+    for chunk in node.claim():
+        node.complete(chunk)
+    ends |= {"done": 3, "failed": 1, "left": 0}
+    assert said(capsys, "batch", str(callback)) == {**told, "state": "ready", **ends}
+
+
+def test_what_is_no_batch(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+    """A job that waits for nobody, and one that never was."""
+    (first,) = node.enqueue({})
+    for job_id in (first, first + 1):
+        assert run(["batch", str(job_id)], Options()) == 1
+        assert f"no batch calls job {job_id} back" in capsys.readouterr().err
+
+
+def test_jobs_are_repeated(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+    """All or none."""
+    ids = node.enqueue({"payload": {"n": 1}}, {"payload": {"n": 2}})
+    (chunk,) = node.claim()
+    node.complete(chunk)
+    told = said(capsys, "repeat", *map(str, ids))["repeated"]
+    assert [each["job_id"] for each in told] == ids
+    assert [node.job(each["new_id"])["payload"] for each in told] == [{"n": 1}, {"n": 2}]
+    assert run(["repeat", str(ids[0]), str(told[0]["new_id"])], Options()) == 1
+    assert "has not ended" in capsys.readouterr().err
+    assert node.states() == {"done": 2, "ready": 2}
+    assert run(["repeat", str(ids[0])], Options()) == 0
+    assert f"Job {ids[0]} is enqueued once more" in capsys.readouterr().out
+
+
+def test_options_about_others(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+    """A key and what becomes of a second one; jobs to wait for."""
+    first = enqueued(capsys, "--unique", "k")
+    assert enqueued(capsys, "--unique", "k", "--unique-mode", "again") == first
+    assert run(
+        ["enqueue", "test.kind", "{}", "--unique", "k", "--unique-mode", "reject"], Options()
+    )
+    assert "has the same unique key" in capsys.readouterr().err
+    child = enqueued(capsys, "--after", str(first))
+    assert node.job(child)["waiting_for"] == "parents"
