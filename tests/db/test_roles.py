@@ -68,6 +68,7 @@ READS = [
     "select * from txqueue.setting",
     "select * from txqueue.control",
     "select * from txqueue.action",
+    "select * from txqueue.schedule",
 ]
 CLAIMS = [
     "select txqueue.next_job(1, 1, '{default}', '{test.kind}', 1, 1, 1, 1, 1)",
@@ -83,6 +84,9 @@ CLAIMS = [
     "select txqueue.cancel('{}', 'ann')",
     "select txqueue.retry('{}', 'ann')",
     "select txqueue.set_priority('{}', 1, 'ann')",
+    "select txqueue.due_schedules()",
+    "select txqueue.tick('[]')",
+    "select txqueue.publish_schedules('{}', '[]')",
 ]
 INSIDE = [
     "select txqueue.promote(null, 1)",
@@ -92,6 +96,8 @@ INSIDE = [
     "select txqueue.end_waiting('{}', 'ann')",
     "select txqueue.open_control('queue', 'nobody')",
     "select txqueue.note_action('ann', 'pause', 'queue mail')",
+    "select txqueue.follow_schedules('{}', 'done')",
+    "select txqueue.enqueue_runs('[]')",
 ]
 
 
