@@ -265,6 +265,13 @@ create index on txqueue.archived (day);
 comment on table txqueue.archived is 'The days of history that have been archived, or are being archived.';
 comment on column txqueue.archived.attempt is 'Grows with every attempt and every change of the day: an older attempt counts no more.';
 
+create table txqueue.history_day (
+    leaf     text primary key,
+    lowest   bigint,
+    highest  bigint
+);
+comment on table txqueue.history_day is 'Which numbers the jobs of a past day have, so that one is found without looking at all days.';
+
 alter table txqueue.job add column fingerprint text collate "C";
 alter table txqueue.job add column failed_at timestamptz;
 comment on column txqueue.job.fingerprint is 'What its last error has in common with others of its kind; of failed jobs and those that wait for another attempt.';
@@ -1338,6 +1345,15 @@ begin
       from gone;
 end $$;
 
+-- Has the ends of jobs told on the channel txqueue_ended for some seconds: whoever waits calls it again
+-- before they are over. Not told for ever, because NOTIFY takes a lock of the whole database at commit.
+create or replace function txqueue.await_ends(seconds integer default 10) returns void
+language sql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+    select setval('awaited', least(greatest(seconds, 1), 60) + ceil(extract(epoch from clock_timestamp()))::bigint)
+$$;
+
 -- How many jobs of a queue could run now and do not: the ready ones.
 create or replace function txqueue.backlog(queue text) returns bigint
 language sql stable security definer
@@ -1741,6 +1757,9 @@ begin
     end loop;
     if followed <> '{}' then
         freed := follow(followed, 'done') or freed;
+    end if;
+    if is_awaited() then
+        perform tell_ended(translate(array_to_string(ids, ','), '{}', ''));
     end if;
     if groups is not null then
         perform free_groups(groups);
@@ -2593,6 +2612,7 @@ begin
             changed := changed || ('+' || leaf);
         end loop;
     end loop;
+    perform note_history_days();
     for leaf in select due.leaf from history_due() as due loop
         if (case when is_archived then drop_archived(leaf) else drop_leaf(leaf) end) then
             changed := changed || ('-' || leaf);
@@ -2821,6 +2841,41 @@ begin
     select job_id, its_pool
       from unnest(enqueue_many((select jsonb_agg(its.job) from generate_series(1, missing)))) as job_id;
     return missing;
+end $$;
+
+-- A job by its number: looked for among the live and the failed ones, then in the days of history that can
+-- have it, the last first. A statement that names no state would be planned for every day there is.
+create or replace function txqueue.find_job(its_id bigint) returns setof txqueue.job
+language plpgsql stable security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    today constant date := (clock_timestamp() at time zone 'UTC')::date;
+    day   record;
+begin
+    return query select * from job where job_id = its_id and state in ('waiting', 'ready', 'assigned', 'failed');
+    if found then
+        return;
+    end if;
+    for day in
+        select child.relname::text as leaf
+          from pg_inherits
+          join pg_class as child on child.oid = inhrelid
+          left join history_day as known on known.leaf = child.relname::text
+         where inhparent in ('job_done'::regclass, 'job_cancelled'::regclass)
+           and case when known.leaf is not null then its_id between known.lowest and known.highest
+                    else to_date(right(child.relname, 8), 'YYYYMMDD') <= today + 1 end
+         order by right(child.relname, 8) desc
+    loop
+        return query execute format('select * from %I where job_id = $1', day.leaf) using its_id;
+        if found then
+            return;
+        end if;
+    end loop;
+    -- Whatever a day was told to hold: slower, and never wrong.
+    return query select * from job where job_id = its_id;
 end $$;
 
 -- What errors of one kind have in common: the class and the message without what differs, and the functions
@@ -3177,15 +3232,15 @@ set search_path = txqueue, pg_temp
 as $$
 declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog',
-        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool'];
+        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'vouch', 'declare_dead', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'gauge', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
-        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
+        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures',
-        'stats', 'due_schedules', 'tick', 'mend_schedules', 'put_schedule',
+        'stats', 'find_job', 'due_schedules', 'tick', 'mend_schedules', 'put_schedule',
         'coalesce_into', 'repeat', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
-    reading   constant text[] := array['explain_facts', 'backlog', 'schedule_runs', 'stats'];
+    reading   constant text[] := array['explain_facts', 'backlog', 'schedule_runs', 'stats', 'find_job'];
     its_role text;
     signature regprocedure;
 begin
@@ -3344,6 +3399,12 @@ create or replace function txqueue.identity() returns uuid
 language sql stable security definer
 set search_path = txqueue, pg_temp
 as $$ select identity from setting $$;
+
+-- Whether somebody waits for jobs to end just now. Without settings of its own: they would cost more than
+-- what it does.
+create or replace function txqueue.is_awaited() returns boolean
+language sql volatile
+as $$ select last_value > extract(epoch from clock_timestamp()) from txqueue.awaited $$;
 
 -- Whether a job may be given another payload in a transaction that may stay open for long: nobody waits for its row. A
 -- claim skips it; but whoever ends a job of a group waits for the group's next.
@@ -4390,6 +4451,27 @@ as $$
 begin
     update archived set attempt = attempt + 1, verified_at = null where leaf = tg_table_name;
     return null;
+end $$;
+
+-- Notes which numbers the jobs of past days have: of days that are over for so long that no transaction can
+-- still write into them. Their indices tell at once.
+create or replace function txqueue.note_history_days() returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this    record;
+    lowest  bigint;
+    highest bigint;
+begin
+    for this in
+        select due.leaf from history_due((clock_timestamp() at time zone 'UTC')::date - 1) as due
+         where due.leaf not in (select known.leaf from history_day as known)
+    loop
+        execute format('select min(job_id), max(job_id) from %I', this.leaf) into lowest, highest;
+        insert into history_day values (this.leaf, lowest, highest) on conflict do nothing;
+    end loop;
+    delete from history_day as known where to_regclass(format('%I', known.leaf)) is null;
 end $$;
 
 -- Notes that there are jobs with a tenant, so that claims look for them from now on. Without settings
@@ -5596,6 +5678,9 @@ begin
             end if;
         end loop;
     end if;
+    if settled <> '{}' and is_awaited() then
+        perform tell_ended(array_to_string(settled, ','));
+    end if;
     groups := array_remove(groups, null);
     if groups <> '{}' then
         perform free_groups(groups);
@@ -5788,6 +5873,11 @@ begin
         on conflict do nothing;
     return found;
 end $$;
+
+-- Tells whoever waits which jobs ended, their numbers joined by commas; nothing if they are too many.
+create or replace function txqueue.tell_ended(ids text) returns void
+language sql volatile
+as $$ select pg_notify('txqueue_ended', case when length(ids) <= 4000 then ids else '' end) $$;
 
 -- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
 -- shares, in rounds of short turns first, so that a few jobs of one do not come after many of another; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a

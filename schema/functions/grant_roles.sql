@@ -6,15 +6,15 @@ set search_path = @schema@, pg_temp
 as $$
 declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog',
-        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool'];
+        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'vouch', 'declare_dead', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'gauge', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
-        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
+        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures',
-        'stats', 'due_schedules', 'tick', 'mend_schedules', 'put_schedule',
+        'stats', 'find_job', 'due_schedules', 'tick', 'mend_schedules', 'put_schedule',
         'coalesce_into', 'repeat', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
-    reading   constant text[] := array['explain_facts', 'backlog', 'schedule_runs', 'stats'];
+    reading   constant text[] := array['explain_facts', 'backlog', 'schedule_runs', 'stats', 'find_job'];
     its_role text;
     signature regprocedure;
 begin

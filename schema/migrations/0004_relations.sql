@@ -30,6 +30,13 @@ create index on @schema@.archived (day);
 comment on table @schema@.archived is 'The days of history that have been archived, or are being archived.';
 comment on column @schema@.archived.attempt is 'Grows with every attempt and every change of the day: an older attempt counts no more.';
 
+create table @schema@.history_day (
+    leaf     text primary key,
+    lowest   bigint,
+    highest  bigint
+);
+comment on table @schema@.history_day is 'Which numbers the jobs of a past day have, so that one is found without looking at all days.';
+
 alter table @schema@.job add column fingerprint text collate "C";
 alter table @schema@.job add column failed_at timestamptz;
 comment on column @schema@.job.fingerprint is 'What its last error has in common with others of its kind; of failed jobs and those that wait for another attempt.';

@@ -9,7 +9,7 @@ from tests.db.masters import Master
 
 ROLES = ("txqueue_enqueue", "txqueue_worker", "txqueue_read")
 ENQUEUING = ["backlog", "enqueue", "enqueue_assigned", "enqueue_many", "identity"]
-READING = ["backlog", "explain_facts", "schedule_runs", "stats"]
+READING = ["backlog", "explain_facts", "find_job", "schedule_runs", "stats"]
 # It looks into tables of the application with the rights of the node that calls it.
 INVOKING = ["due_schedules"]
 FUNCTIONS = sorted((Path(__file__).parents[2] / "schema" / "functions").glob("*.sql"))

@@ -124,10 +124,9 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     rows = yield Question(
         f"select {_LISTED}, job.options::text as options, job.payload::text as payload,"
         " job.result::text as result, job.error, kind.policy"
-        f" from {schema}.job as job"
+        f" from {schema}.find_job(%s) as job"
         f" left join {schema}.node_info as node on node.node_id = job.node_id"
-        f" left join {schema}.work_type as kind on kind.work_type = job.work_type"
-        " where job.job_id = %s",
+        f" left join {schema}.work_type as kind on kind.work_type = job.work_type",
         (job_id,),
     )
     if not rows:

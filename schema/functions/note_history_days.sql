@@ -1,0 +1,20 @@
+-- Notes which numbers the jobs of past days have: of days that are over for so long that no transaction can
+-- still write into them. Their indices tell at once.
+create or replace function @schema@.note_history_days() returns void
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+as $$
+declare
+    this    record;
+    lowest  bigint;
+    highest bigint;
+begin
+    for this in
+        select due.leaf from history_due((clock_timestamp() at time zone 'UTC')::date - 1) as due
+         where due.leaf not in (select known.leaf from history_day as known)
+    loop
+        execute format('select min(job_id), max(job_id) from %I', this.leaf) into lowest, highest;
+        insert into history_day values (this.leaf, lowest, highest) on conflict do nothing;
+    end loop;
+    delete from history_day as known where to_regclass(format('%I', known.leaf)) is null;
+end $$;
