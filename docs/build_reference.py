@@ -29,8 +29,10 @@ CHAPTERS: Final = (
     ),
     ("A node that was joined", "txqueue.client.membership", ("Membership",)),
     ("Options of enqueue", "txqueue.store.enqueuing", ("EnqueueOptions",)),
-    ("Define work", "txqueue", ("WorkItem", "Priority", "Runtime", "Retry")),
-    ("Inside a handler", "txqueue", ("RunningJob", "Snooze", "Discard", "Fail")),
+    ("A batch that is put together", "txqueue.store.batches", ("Batch",)),
+    ("How those ended that a job waited for", "txqueue.worker.running", ("Parents",)),
+    ("Define work", "txqueue", ("WorkItem", "Priority", "Runtime", "UniqueMode", "Retry")),
+    ("Inside a handler", "txqueue", ("RunningJob", "Snooze", "Discard", "Fail", "Next")),
     ("Jobs", "txqueue", ("Job", "State")),
     ("Look after it", "txqueue.admin", ("Admin", "JobsPage", "Cancelled")),
     (
@@ -42,6 +44,7 @@ CHAPTERS: Final = (
             "UnknownWorkType",
             "Refused",
             "QueueFull",
+            "Duplicate",
             "JobNotFound",
             "KeyUnavailable",
             "JobFailed",
@@ -61,6 +64,7 @@ CHAPTERS: Final = (
 MADE_BY_OTHERS: Final = frozenset(
     {
         "Admin",
+        "Batch",
         "Cancelled",
         "Job",
         "JobsPage",
@@ -82,6 +86,7 @@ HIDDEN: Final = frozenset(
         "Retry.delay",
         "Retry.is_spent",
         "RunningJob.batch",
+        "Transaction.take_along",
         "RunningJob.token",
     }
 )
