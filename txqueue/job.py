@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import field, fields, frozen
 
-__all__ = ["COLUMNS", "JSON_COLUMNS", "Job", "State", "Token", "read_json"]
+__all__ = ["COLUMNS", "Attempt", "JSON_COLUMNS", "Job", "State", "Token", "read_json"]
 
 
 class State(StrEnum):
@@ -38,11 +38,38 @@ class Token:
 
 
 @frozen
+class Attempt:
+    """A run of a job that failed.
+
+    Attributes:
+        number: Which run it was, from 1.
+        began: When it was seen to run, or was assigned.
+        ended: When it failed.
+        node_id: The node that ran it.
+        error: Its exception and traceback; shortened.
+    """
+
+    number: int
+    began: datetime | None
+    ended: datetime
+    node_id: int | None
+    error: str | None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took."""
+        return None if self.began is None else (self.ended - self.began).total_seconds()
+
+
+@frozen
 class Job:
     """One row of ``JOB`` as it was when it was read. Moments are aware datetimes.
 
     A payload or result that PostgreSQL takes and Python's JSON does not is the JSON text.
     Neither shows in its ``repr``: logs are no place for them.
+
+    Its ``progress`` is what its handler last said: ``[done, total, note]``. Its ``attempts`` are the
+    runs that failed, the first one first, at most the latest hundred; read with one job only.
     """
 
     id: int
@@ -67,6 +94,8 @@ class Job:
     payload: Any = field(repr=False)
     result: Any = field(repr=False)
     error: str | None
+    progress: Any = None
+    attempts: tuple[Attempt, ...] = ()
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:
@@ -76,8 +105,12 @@ class Job:
         return cls(**{**values, **read, "state": State(values["state"])})
 
 
-COLUMNS = ["job_id" if field.name == "id" else field.name for field in fields(Job)]
-JSON_COLUMNS = frozenset({"payload", "result"})
+COLUMNS = [
+    "job_id" if field.name == "id" else field.name
+    for field in fields(Job)
+    if field.name != "attempts"
+]
+JSON_COLUMNS = frozenset({"payload", "result", "progress"})
 
 
 def read_json(text: str | None) -> Any:

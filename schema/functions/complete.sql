@@ -38,6 +38,9 @@ begin
     if followed <> '{}' then
         freed := follow(followed, 'done') or freed;
     end if;
+    if is_awaited() then
+        perform tell_ended(translate(array_to_string(ids, ','), '{}', ''));
+    end if;
     if groups is not null then
         perform free_groups(groups);
         freed := true;

@@ -73,6 +73,9 @@ begin
             end if;
         end loop;
     end if;
+    if settled <> '{}' and is_awaited() then
+        perform tell_ended(array_to_string(settled, ','));
+    end if;
     groups := array_remove(groups, null);
     if groups <> '{}' then
         perform free_groups(groups);

@@ -166,6 +166,32 @@ class Overruns(WorkItem):
 
 
 @define
+class Reports(WorkItem):
+    """Says how far it is, until it is let go."""
+
+    retry = SOON
+
+    async def perform(self, job: Any) -> None:
+        """Fail twice, then say it for some time."""
+        if job.attempt < 3:
+            raise ValueError(f"not in attempt {job.attempt}")
+        await job.progress(3, 10, "copying")
+        await pause(4.0)
+
+
+@define
+class Hangs(WorkItem):
+    """Promises a heartbeat, and is silent."""
+
+    heartbeat = 1.0
+    retry = ONCE
+
+    async def perform(self, job: Any) -> None:
+        """Be silent."""
+        await pause(60.0)
+
+
+@define
 class Exits(WorkItem):
     """Calls sys.exit(), as code that was meant for a command line does."""
 

@@ -162,7 +162,7 @@ def pooled(folder: Path) -> Iterator[Server]:
 
 def listener(dsn: str, heard: list[bool]) -> Listener:
     """A listener behind a pooler."""
-    return Listener(running_reactor(), dsn, "txqueue", lambda: heard.append(True))
+    return Listener(running_reactor(), dsn, "txqueue", lambda _: heard.append(True))
 
 
 async def test_a_listener_behind_transactions_says_that_it_is_deaf(

@@ -10,6 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from txqueue import Job, State
+from txqueue.client.hearing import numbers_in
 from txqueue.client.waiting import LONGEST, Waiting
 
 
@@ -106,3 +107,45 @@ async def test_stopping_cancels_everybody() -> None:
         with pytest.raises(CancelledError):
             await wait
     assert asked.clock.getDelayedCalls() == []
+
+
+async def test_who_is_told_asks_at_once() -> None:
+    """Of the ends that are told only those that somebody waits for make it ask before its time."""
+    asked = Asked()
+    wait = asked.waiting.ended(1)
+    asked.clock.pump([0.1] * 200)
+    before = len(asked.questions)
+    asked.ended = {1}
+    asked.waiting.heard(frozenset({2, 3}))
+    asked.clock.advance(0)
+    assert len(asked.questions) == before
+    asked.waiting.heard(frozenset({1, 2}))
+    asked.clock.advance(0)
+    assert (await wait).id == 1
+    assert asked.clock.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize("text", ["", "x", "1,", "1;2", "-1"])
+def test_a_notification_without_numbers_may_mean_any(text: str) -> None:
+    """Anybody may notify anything."""
+    assert numbers_in(text) is None
+
+
+async def test_an_end_that_may_be_any_makes_all_ask() -> None:
+    """So many ended at once that they are not named."""
+    asked = Asked()
+    wait = asked.waiting.ended(1)
+    asked.clock.pump([0.1] * 200)
+    asked.ended = {1}
+    asked.waiting.heard(numbers_in(""))
+    asked.clock.advance(0)
+    assert (await wait).id == 1
+    assert numbers_in("12,7") == {7, 12}
+
+
+def test_nobody_waits_and_nothing_is_asked() -> None:
+    """What ends meanwhile is nothing to us."""
+    asked = Asked()
+    asked.waiting.heard(None)
+    asked.clock.advance(10)
+    assert not asked.questions

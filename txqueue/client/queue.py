@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
+from attrs import evolve
 from twisted.internet.defer import CancelledError, TimeoutError, maybeDeferred
 
+from txqueue.client.hearing import Hearing
 from txqueue.client.membership import Membership, joinable
 from txqueue.client.waiting import Waiting
 from txqueue.errors import JobFailed, JobNotFound, WaitTimeout
@@ -21,7 +23,7 @@ from txqueue.settings import Settings
 from txqueue.store.batches import Batch
 from txqueue.store.engine import Engine
 from txqueue.store.enqueuing import EnqueueOptions, enqueue_call
-from txqueue.store.jobs import read_jobs
+from txqueue.store.jobs import read_attempts, read_jobs
 from txqueue.store.pool import Pool
 from txqueue.store.pools import Pools
 from txqueue.store.road import Trip
@@ -48,6 +50,7 @@ class WorkQueue:
         schema: The name of txqueue's schema.
         reactor: Times the waits.
         membership: The node that this process joins, if any.
+        dsn: Where to hear which jobs end; None to find out by asking.
 
     Attributes:
         membership: The node that this process joins; None if it was told of none.
@@ -55,7 +58,12 @@ class WorkQueue:
     """
 
     def __init__(
-        self, pool: Pool, schema: str, reactor: Any, membership: Membership | None = None
+        self,
+        pool: Pool,
+        schema: str,
+        reactor: Any,
+        membership: Membership | None = None,
+        dsn: str | None = None,
     ) -> None:
         self._pool = pool
         self.membership = membership
@@ -63,7 +71,9 @@ class WorkQueue:
         self._reactor = reactor
         self._pools = Pools(pool, self._schema)
         self.schedules = Schedules(pool, self._schema)
-        self._waiting = Waiting(reactor, self._ended_of)
+        self._hearing = Hearing(reactor, dsn, pool, self._schema)
+        self._waiting = Waiting(reactor, self._ended_of, self._hearing.needed)
+        self._hearing.heard = self._waiting.heard
 
     @classmethod
     async def connect(
@@ -111,7 +121,7 @@ class WorkQueue:
         except BaseException:
             pool.close()
             raise
-        return cls(pool, name, reactor, membership)
+        return cls(pool, name, reactor, membership, settings.dsn())
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -246,13 +256,13 @@ class WorkQueue:
         return int(rows[0][0])
 
     async def job(self, job_id: int) -> Job:
-        """Return a job as it is now.
+        """Return a job as it is now, with its failed attempts.
 
         Raises:
             JobNotFound: When there is none of that number.
         """
         for job in await read_jobs(self._pool, self._schema, [job_id]):
-            return job
+            return await self._with_attempts(job)
         raise JobNotFound(f"there is no job {job_id}", "check the number; old history is dropped")
 
     async def wait(self, job_id: int, timeout: float | None = None) -> Any:
@@ -290,6 +300,7 @@ class WorkQueue:
     async def close(self) -> None:
         """Close the connections; whoever still waits gets an error."""
         self._waiting.stop()
+        self._hearing.close()
         if self.membership is not None:
             self.membership.close()
         self._pool.close()
@@ -307,6 +318,11 @@ class WorkQueue:
             trip.rolled_back()
             raise
         trip.committed()
+
+    async def _with_attempts(self, job: Job) -> Job:
+        if not job.attempt:
+            return job
+        return evolve(job, attempts=await read_attempts(self._pool, self._schema, job.id))
 
     async def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
         return await read_jobs(self._pool, self._schema, job_ids, states=FINAL)

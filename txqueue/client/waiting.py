@@ -1,4 +1,7 @@
-"""Waits for jobs to end: one question for all who wait, asked more seldom the longer it takes."""
+"""Waits for jobs to end: one question for all who wait, asked as soon as one is said to have ended.
+
+Without being told, it is asked more seldom the longer it takes.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,19 @@ class Waiting:
     Args:
         clock: Times the questions.
         ask: Returns those of some jobs that have ended.
+        asking: Called whenever it asks, because somebody waits.
     """
 
-    def __init__(self, clock: Clock, ask: Callable[[Sequence[int]], Awaitable[list[Job]]]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        ask: Callable[[Sequence[int]], Awaitable[list[Job]]],
+        asking: Callable[[], None] = lambda: None,
+    ) -> None:
         self._clock = clock
         self._ask = ask
+        self._asking = asking
+        self._has_heard = False
         self._waiters: dict[int, list[Deferred[Job]]] = {}
         self._timer: Timer | None = None
         self._is_asking = False
@@ -38,6 +49,14 @@ class Waiting:
         if not self._is_asking:
             self._schedule(0)
         return waiter
+
+    def heard(self, ended: frozenset[int] | None) -> None:
+        """Ask at once if one that is waited for has ended; None if it may be any."""
+        if not self._waiters or (ended is not None and ended.isdisjoint(self._waiters)):
+            return
+        self._has_heard = True
+        if not self._is_asking:
+            self._schedule(0)
 
     def stop(self) -> None:
         """Cancel everybody."""
@@ -61,6 +80,8 @@ class Waiting:
 
     async def _look(self) -> None:
         self._is_asking = True
+        self._has_heard = False
+        self._asking()
         try:
             jobs = await self._ask(list(self._waiters))
         except Exception as error:
@@ -71,7 +92,9 @@ class Waiting:
         for job in jobs:
             for waiter in self._waiters.pop(job.id, []):
                 waiter.callback(job)
-        if self._waiters:
+        if self._waiters and self._has_heard:
+            self._schedule(0)
+        elif self._waiters:
             self._delay = min(self._delay * FACTOR, LONGEST)
             self._schedule(self._delay)
 

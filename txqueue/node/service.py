@@ -88,7 +88,7 @@ class Node(MultiService):
         self._credits = self._made_credits()
         self._ears = Ears(
             reactor,
-            Listener(reactor, settings.dsn, settings.schema, self._wake, self._rest),
+            Listener(reactor, settings.dsn, settings.schema, lambda _: self._wake(), self._rest),
             self._wake,
         )
         self._admin = self._made_admin()

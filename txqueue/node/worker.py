@@ -36,7 +36,7 @@ class Reports(Protocol):
     def settle(self, outcomes: str) -> None:
         """Jobs ended otherwise."""
 
-    def start(self, jobs: Iterable[tuple[int, int, float]]) -> None:
+    def start(self, jobs: Iterable[tuple[int, int, float, str | None]]) -> None:
         """Jobs run for longer than a beat."""
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
@@ -203,7 +203,7 @@ class Worker:
         return self._account(weight)
 
     def _start(self, jobs: str) -> dict[str, Any]:
-        self._owner.reports.start([(a, b, c) for a, b, c in json.loads(jobs)])
+        self._owner.reports.start([(a, b, c, d) for a, b, c, d in json.loads(jobs)])
         return {}
 
     def _let_go(self, assignment: int, jobs: int) -> None:

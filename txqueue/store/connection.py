@@ -219,9 +219,9 @@ class Connection:
         rows = await self.query("select pg_backend_pid()")
         return bool(rows[0][0] != self._driver.pollable().get_backend_pid())
 
-    def on_notify(self, receive: Callable[[], None]) -> None:
-        """Call a function at each notification that arrives on this connection."""
-        self._driver.addNotifyObserver(lambda _: receive())
+    def on_notify(self, receive: Callable[[str], None]) -> None:
+        """Call a function with the text of each notification that arrives on this connection."""
+        self._driver.addNotifyObserver(lambda notify: receive(notify.payload))
 
     def close(self) -> None:
         """Close the connection; harmless when it is closed."""

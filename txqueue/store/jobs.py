@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from txqueue.job import COLUMNS, JSON_COLUMNS, Job, State
+from txqueue.job import COLUMNS, JSON_COLUMNS, Attempt, Job, State
 from txqueue.store.pool import Pool
 
-__all__ = ["read_jobs"]
+__all__ = ["read_attempts", "read_jobs"]
 
 # JSON as text, because not all that PostgreSQL takes can be read by Python.
 _COLUMNS = ", ".join(f'"{name}"{"::text" * (name in JSON_COLUMNS)}' for name in COLUMNS)
@@ -30,3 +30,13 @@ async def read_jobs(
         (list(ids), [state.value for state in states]),
     )
     return [Job.from_row(row) for row in rows]
+
+
+async def read_attempts(pool: Pool, schema: str, job_id: int) -> tuple[Attempt, ...]:
+    """Return the failed attempts of a job, the first one first."""
+    rows = await pool.query(
+        f"select attempt, began, at, node_id, error from {schema}.failed_attempt"
+        " where job_id = %s order by at",
+        (job_id,),
+    )
+    return tuple(Attempt(*row) for row in rows)

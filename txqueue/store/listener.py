@@ -26,7 +26,7 @@ class Listener:
         reactor: Watches the socket.
         dsn: A libpq URI or keyword string.
         channel: What to listen on; a checked identifier.
-        receive: Called at each notification.
+        receive: Called with the text of each notification.
         rest: May forbid attempts to connect for a moment.
     """
 
@@ -35,7 +35,7 @@ class Listener:
         reactor: Any,
         dsn: str,
         channel: str,
-        receive: Callable[[], None],
+        receive: Callable[[str], None],
         rest: Rest | None = None,
     ) -> None:
         self._rest = rest
@@ -64,11 +64,11 @@ class Listener:
             await self._give_up(connection)
         return True
 
-    def _heard(self) -> None:
+    def _heard(self, text: str) -> None:
         if self._awaited is not None:
             awaited, self._awaited = self._awaited, None
             awaited.callback(True)
-        self._receive()
+        self._receive(text)
 
     async def _hears(self) -> bool:
         """Have another connection notify this one: only then is it known what a pooler does."""

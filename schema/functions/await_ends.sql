@@ -1,0 +1,8 @@
+-- Has the ends of jobs told on the channel @schema@_ended for some seconds: whoever waits calls it again
+-- before they are over. Not told for ever, because NOTIFY takes a lock of the whole database at commit.
+create or replace function @schema@.await_ends(seconds integer default 10) returns void
+language sql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+    select setval('awaited', least(greatest(seconds, 1), 60) + ceil(extract(epoch from clock_timestamp()))::bigint)
+$$;
