@@ -40,14 +40,21 @@ JOB = {
     "group": words,
     "tenant": words,
     "options": documents,
+    "unique": words,
+    "unique_mode": st.sampled_from(["keep", "replace", "again", "reject", "", "never"]),
+    "after": st.lists(st.sampled_from([1, 2, 0, LARGEST, None]), max_size=3),
+    "after_any_end": st.booleans(),
 }
 OUTCOME = {
     "job_id": st.sampled_from([1, 0, -1, LARGEST]),
     "assignment": st.sampled_from([1, 0, -1, LARGEST]),
-    "outcome": st.sampled_from(["done", "retry", "snooze", "failed", "cancelled", "", "ready"]),
+    "outcome": st.sampled_from(
+        ["done", "retry", "snooze", "next", "failed", "cancelled", "", "ready"]
+    ),
     "delay": st.sampled_from([0, -1, 1e300, None]),
     "error": words,
     "result": documents,
+    "stage": st.one_of(documents, st.fixed_dictionaries({}, optional=JOB)),
 }
 objects = st.one_of(
     documents,
@@ -78,6 +85,7 @@ def values(incarnation: int) -> dict[str, st.SearchStrategy[Any]]:
         "boolean": st.booleans(),
         "double precision": st.sampled_from([0.0, -1.0, 1.5, 1e300, "NaN", "Infinity"]),
         "text": words,
+        "date": st.sampled_from(["infinity", "now", "2026-11-22", "4713-01-01 BC"]),
         "uuid": st.uuids().map(str),
         "jsonb": objects.map(psycopg2.extras.Json),
         "timestamp with time zone": st.sampled_from(

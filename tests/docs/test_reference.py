@@ -86,7 +86,7 @@ def test_the_sql_reference_shows_the_arguments(migrated_database18: str, name: s
     """As the server knows them."""
     [(arguments, result)] = ask(migrated_database18, _ARGUMENTS, name)
     plain = arguments.replace("DEFAULT NULL::text", "default null")
-    for kind in ("integer", "timestamp with time zone", "jsonb"):
+    for kind in ("integer", "timestamp with time zone", "jsonb", "bigint[]", "boolean"):
         plain = plain.replace(f"DEFAULT NULL::{kind}", "default null")
     plain = plain.replace("timestamp with time zone", "timestamptz")
     shown = " ".join(section(SQL, f"`txqueue.{name}`").split()).replace("( ", "(")
