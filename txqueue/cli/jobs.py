@@ -13,6 +13,7 @@ from attrs import asdict
 from txqueue.cli.asking import found
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import facts, note, show, styled, table
+from txqueue.cli.pools import bar
 from txqueue.words import age, duration, moment, plain
 
 if TYPE_CHECKING:
@@ -158,11 +159,45 @@ def _whole(row: Mapping[str, Any], now: datetime) -> Iterator[RenderableType]:
         yield ""
         yield styled("Error", "bold red")
         yield styled(row["error"].rstrip())
+    if row.get("attempts"):
+        yield ""
+        yield _attempts(row["attempts"], now)
     if row["actions"]:
         yield ""
         columns = ["when", "who", "did"]
         acts = ([moment(each["at"], now), each["who"], each["what"]] for each in row["actions"])
         yield table("Done by hand", columns, acts)
+
+
+def _attempts(rows: Sequence[Mapping[str, Any]], now: datetime) -> RenderableType:
+    return table(
+        "Failed attempts",
+        [">run", "when", "took", "node", "error"],
+        (_attempt(each, now) for each in rows),
+    )
+
+
+def _attempt(row: Mapping[str, Any], now: datetime) -> list[object]:
+    took = (row["at"] - row["began"]).total_seconds() if row["began"] else None
+    return [
+        str(row["attempt"]),
+        moment(row["at"], now),
+        "-" if took is None else duration(took),
+        row["node"] or "-",
+        (row["error"] or "").splitlines()[0] if row["error"] else "-",
+    ]
+
+
+def _progress(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """How far its handler says it is, and how far the pool is that it works through."""
+    if row.get("progress"):
+        done, total, text = row["progress"]
+        yield "progress", bar(done, total) if total else f"{done:g}"
+        if text:
+            yield "", text
+    if pool := row.get("pool"):
+        ended = pool["done"] + pool["failed"]
+        yield f"pool {pool['name']}", bar(ended, pool["total"])
 
 
 def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
@@ -176,6 +211,7 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
         if row[name]:
             yield name, row[name]
     yield "runs", _runs(row)
+    yield from _progress(row)
     if row["node"]:
         yield "node", row["node"]
     for name in ("enqueued", "assigned", "started", "finished"):

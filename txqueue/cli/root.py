@@ -23,6 +23,7 @@ from txqueue.cli.migrate import migrate
 from txqueue.cli.nodes import nodes
 from txqueue.cli.options import Group, Options
 from txqueue.cli.past import archive, history, stats
+from txqueue.cli.pools import pools, tenants
 from txqueue.cli.records import actions, limits
 from txqueue.cli.repeat import repeat
 from txqueue.cli.schedule import schedule
@@ -46,7 +47,7 @@ def root(context: click.Context) -> None:
 
 
 _LOOKING = (demo, migrate, enqueue, repeat, status, nodes, jobs, job, explain, batch)
-_RECORDS = (limits, actions)
+_RECORDS = (limits, actions, pools, tenants)
 _PAST = (failures, history, stats, archive)
 _RECURRING = (schedules, schedule)
 _ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)

@@ -28,7 +28,10 @@ __all__ = [
     "about_jobs",
     "about_nodes",
     "about_obstacles",
+    "about_pool_failures",
+    "about_pools",
     "about_queues",
+    "about_tenants",
 ]
 
 _LISTED = """
@@ -47,6 +50,8 @@ _FILTERS = {
 }
 # What was done to one job is told with it, the latest of it.
 _ACTIONS_TOLD = 20
+_ATTEMPTS_TOLD = 20
+_TENANTS_TOLD = 100
 
 
 Rows = list[dict[str, Any]]
@@ -66,7 +71,7 @@ Inquiry = Generator[Question, Rows, T]
 
 def about_all(schema: str) -> Inquiry[dict[str, Any]]:
     """How all is: the queues, the nodes, what is wrong; see `summary`."""
-    return summary(
+    document = summary(
         live=(yield _view(schema, "live_jobs", "queue, work_type, state, waiting_for")),
         recent=(yield _view(schema, "recent_done", "queue")),
         nodes=(yield _view(schema, "node_status", "name")),
@@ -74,6 +79,59 @@ def about_all(schema: str) -> Inquiry[dict[str, Any]]:
         history=(yield _view(schema, "history_size", "state")),
         controls=(yield from about_controls(schema)),
         now=(yield from _clock()),
+    )
+    tenants = yield from about_tenants(schema, _TENANTS_TOLD)
+    return {**document, "tenants": tenants, "pools": (yield from about_pools(schema))}
+
+
+def about_tenants(schema: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
+    """The tenants that have jobs, those with the most ready ones first.
+
+    Args:
+        schema: The name of the schema.
+        limit: At most so many.
+    """
+    rows = yield Question(
+        f"select tenant, waiting, ready, assigned, failed, share, concurrency, is_paused,"
+        " extract(epoch from clock_timestamp() - oldest_ready)::float8 as oldest_ready_seconds"
+        f" from {schema}.live_tenants order by ready desc, waiting desc, tenant limit %s",
+        (limit,),
+    )
+    return rows
+
+
+def about_pools(schema: str, work_type: str | None = None) -> Inquiry[list[dict[str, Any]]]:
+    """How far the pools are, or the one that jobs of a type work through."""
+    return (
+        yield Question(
+            "select name, work_type, source, size, batch, bound, is_started, jobs, running,"
+            " done, failed, remaining, done + failed + remaining as total, is_exact"
+            f" from {schema}.pool_status"
+            " where %s::text is null or work_type || ':pool' = %s order by name",
+            (work_type, work_type),
+        )
+    )
+
+
+def about_pool_failures(schema: str, name: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
+    """The failed items of a pool, the latest first; of a pool's own table, the items too.
+
+    Args:
+        schema: The name of the schema.
+        name: The pool.
+        limit: At most so many.
+
+    Raises:
+        JobNotFound: When there is no such pool.
+    """
+    if not (yield Question(f"select from {schema}.pool where name = %s", (name,))):
+        raise JobNotFound(f"there is no pool {name}", "see: txqueue pools")
+    return (
+        yield Question(
+            f"select key, origin as part, attempt, error, at from {schema}.pool_failed"
+            f" join {schema}.pool using (pool_id) where name = %s order by at desc, key limit %s",
+            (name, limit),
+        )
     )
 
 
@@ -123,7 +181,7 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     """
     rows = yield Question(
         f"select {_LISTED}, job.options::text as options, job.payload::text as payload,"
-        " job.result::text as result, job.error, kind.policy"
+        " job.result::text as result, job.progress::text as progress, job.error, kind.policy"
         f" from {schema}.find_job(%s) as job"
         f" left join {schema}.node_info as node on node.node_id = job.node_id"
         f" left join {schema}.work_type as kind on kind.work_type = job.work_type",
@@ -131,10 +189,19 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     )
     if not rows:
         raise _no_job(job_id)
-    read = {name: read_json(rows[0][name]) for name in ("options", "payload", "result")}
+    names = ("options", "payload", "result", "progress")
+    read = {name: read_json(rows[0][name]) for name in names}
     read |= _hidden(rows[0]["policy"], read["options"])
     acts = yield _actions(schema, "detail -> 'jobs' @> to_jsonb(%s::bigint)", job_id, _ACTIONS_TOLD)
-    return {**rows[0], **read, "actions": acts, "at": (yield from _clock())}
+    attempts = yield Question(
+        "select attempt, began, at, failed.node_id, name as node, left(error, 1000) as error"
+        f" from {schema}.failed_attempt as failed left join {schema}.node_info using (node_id)"
+        " where job_id = %s order by at desc limit %s",
+        (job_id, _ATTEMPTS_TOLD),
+    )
+    pools = yield from about_pools(schema, rows[0]["work_type"])
+    told = {"actions": acts, "attempts": attempts[::-1], "pool": next(iter(pools), None)}
+    return {**rows[0], **read, **told, "at": (yield from _clock())}
 
 
 def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:

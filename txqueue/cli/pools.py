@@ -1,0 +1,118 @@
+"""``txqueue pools`` and ``txqueue tenants``: how far the pools are, and who has how many jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from txqueue.cli.options import Command, Options
+from txqueue.cli.output import show, styled, table
+from txqueue.words import age, amount
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from txqueue.store.questions import Inquiry
+
+__all__ = ["bar", "pools", "tenants"]
+
+WIDTH = 24
+
+
+@click.command(cls=Command)
+@click.argument("name", required=False)
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many items."
+)
+@click.pass_obj
+def pools(options: Options, name: str | None, limit: int) -> None:
+    """Show how far the pools are, or which items of one have failed."""
+    from txqueue.store.questions import about_pool_failures, about_pools
+
+    if name is None:
+        rows = _looked_up(options, about_pools)
+        show(options, {"pools": rows}, lambda: _pools(rows))
+    else:
+        failed = _looked_up(options, lambda schema: about_pool_failures(schema, name, limit))
+        show(options, {"pool": name, "failed": failed}, lambda: _failures(failed))
+
+
+@click.command(cls=Command)
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many."
+)
+@click.pass_obj
+def tenants(options: Options, limit: int) -> None:
+    """Show which tenants have jobs, those with the most ready ones first."""
+    from txqueue.store.questions import about_tenants
+
+    rows = _looked_up(options, lambda schema: about_tenants(schema, limit))
+    show(options, {"tenants": rows}, lambda: _tenants(rows))
+
+
+def _looked_up(options: Options, inquire: Any) -> list[dict[str, Any]]:
+    from txqueue.store.reading import Reader, Session
+
+    with Session(options.chosen_dsn, options.chosen_schema) as session:
+        reader = Reader(session)
+        inquiry: Inquiry[list[dict[str, Any]]] = inquire(reader.schema)
+        return reader.find(inquiry)
+
+
+def bar(done: float, total: float) -> Text:
+    """Draw how much of something is done."""
+    part = min(1.0, max(0.0, done / total)) if total else 1.0
+    full = int(WIDTH * part)
+    drawn = "█" * full + "░" * (WIDTH - full)
+    return styled(f"{drawn} {int(100 * part):3d} %", "cyan")
+
+
+def _pools(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    if not rows:
+        yield styled("No pool was filled or started.")
+        return
+    columns = ["pool", "done", "", ">of", ">failed", ">jobs"]
+    yield table("Pools", columns, (_pool_row(row) for row in rows))
+
+
+def _pool_row(row: Mapping[str, Any]) -> list[object]:
+    ended = row["done"] + row["failed"]
+    return [
+        row["name"],
+        bar(ended, row["total"]),
+        amount(ended),
+        amount(row["total"]) if row["is_exact"] else f"about {amount(row['total'])}",
+        styled(amount(row["failed"]), "red" if row["failed"] else ""),
+        f"{row['jobs']} of {row['size']}" if row["is_started"] else "not started",
+    ]
+
+
+def _failures(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    if not rows:
+        yield styled("No item of it has failed.")
+        return
+    columns = ["item", ">runs", "error"]
+    lines = ([row["key"], str(row["attempt"]), row["error"].splitlines()[0]] for row in rows)
+    yield table("Failed items", columns, lines)
+
+
+def _tenants(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    if not rows:
+        yield styled("No tenant has jobs.")
+        return
+    columns = ["tenant", ">ready", ">waiting", ">running", ">failed", ">oldest", ">share", ">limit"]
+    yield table("Tenants", columns, (_tenant_row(row) for row in rows))
+
+
+def _tenant_row(row: Mapping[str, Any]) -> list[object]:
+    oldest = row["oldest_ready_seconds"]
+    return [
+        f"{row['tenant']} (paused)" if row["is_paused"] else row["tenant"],
+        *(amount(row[name]) for name in ("ready", "waiting", "assigned", "failed")),
+        "-" if oldest is None else age(oldest),
+        f"{row['share']:g}",
+        "-" if row["concurrency"] is None else str(row["concurrency"]),
+    ]
