@@ -174,6 +174,40 @@ def test_queues_are_looked_after(migrated_database18: str, tmp_path: Path) -> No
     assert [what for (what,) in acts].count("pause") == 3
 
 
+@pytest.mark.slow
+def test_one_looks_back(migrated_database18: str, tmp_path: Path) -> None:
+    """At failures by kind, and at history; the SQL of the page is valid too."""
+    page = HOWTO / "look-back.md"
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+        session.follow([each for each in blocks(page) if each.language != "sql"])
+    run_sql(migrated_database18, *statements(page))
+    assert run_sql(migrated_database18, "select archive from txqueue.setting") == [
+        ("/var/lib/shop/history",)
+    ]
+    acts = run_sql(migrated_database18, "select what from txqueue.action order by action_id")
+    assert acts == [("postpone",), ("retry",)]
+
+
+@pytest.mark.slow
+def test_work_recurs(migrated_database18: str, tmp_path: Path) -> None:
+    """Declared on its class, made at run time, only for what is active."""
+    page = HOWTO / "recurring-work.md"
+    run_sql(migrated_database18, *statements(page))
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+        session.follow(blocks(page))
+    made = run_sql(
+        migrated_database18,
+        "select name, is_declared, is_active from txqueue.schedule order by name",
+    )
+    assert made == [
+        ("orders 1", False, True),
+        ("orders 2", False, True),
+        ("shipments 1", False, False),
+        ("sync.cleanup", True, True),
+        ("sync.report", True, True),
+    ]
+
+
 def _await_runs(dsn: str, jobs: int) -> dict[tuple[str, str], tuple[str, object]]:
     """Wait until each job has been run once; returns how each ended."""
     deadline = time.monotonic() + PATIENCE
