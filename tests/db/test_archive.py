@@ -1,24 +1,18 @@
 """History as Parquet: archived before it is dropped, verified, and read again."""
 
-import re
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Any
 
 import psycopg2
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import fs
 
 from tests.db.masters import Master, master
+from tests.db.past import HOSTILE, JOBS, LEAF, LEAVES, NOON, fill, leaves, read, values
 from txqueue.archive.depot import Depot
 from txqueue.archive.reading import archived_jobs
 from txqueue.archive.writing import archive
@@ -26,37 +20,6 @@ from txqueue.cli.past import SHOWN
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
 from txqueue.store.past import PastDays, about_archived, about_past, next_step
 from txqueue.store.reading import Reader, Session
-
-DAY: Final = date(2020, 1, 1)
-LEAF: Final = "job_done_20200101"
-NOON: Final = datetime(2020, 1, 1, 12, tzinfo=UTC)
-HOSTILE: Final = '\'; -- "x"\n\tZoë 🎉 \x01\\'
-
-MOMENT: Final = (
-    "case {0} when 'infinity' then 253402214400000000"
-    " else extract(epoch from {0}) * 1000000 end::bigint"
-)
-TEXT: Final = "{}::text"
-
-LEAVES = """
-    create table txqueue.job_{0}_20200101 (like txqueue.job_{0} including defaults);
-    alter table txqueue.job_{0} attach partition txqueue.job_{0}_20200101
-        for values from ('2020-01-01Z') to ('2020-01-02Z')
-"""
-JOBS = """
-    insert into txqueue.job (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
-        started_at, finished_at, assignment, node_id, incarnation, weight, priority, attempt, lane,
-        state, work_type, queue, "group", tenant, options, payload, error, result)
-    select n, noon, noon - interval '1 s', case n %% 5 when 0 then 'infinity'::timestamptz end,
-        noon, noon, case n %% 7 when 0 then noon end, noon + n %% 1000 * interval '1.000001 s',
-        n, 1, 1, 1, 4, 1, 0, %s, 'test.kind', 'default', case n %% 2 when 0 then %s end,
-        case n %% 3 when 0 then 'ada' end, case n %% 11 when 0 then '{"timeout": 3}'::jsonb end,
-        jsonb_build_object('n', n, 'text', %s::text),
-        case n %% 13 when 0 then E'Error: x\\n' || %s end,
-        case n %% 4 when 0 then 'null'::jsonb end
-      from generate_series(1, %s) as n,
-           (values (timestamptz '2020-01-01 12:00:00.123456Z')) as at (noon)
-"""
 
 
 @pytest.fixture
@@ -73,45 +36,6 @@ def session(node: Master, migrated_database18: str) -> Iterator[Session]:
     """The connection that archives."""
     with Session(migrated_database18) as session:
         yield session
-
-
-def fill(node: Master, jobs: int, state: str = "done") -> list[tuple[Any, ...]]:
-    """Fill the day; returns all columns of its jobs."""
-    node.cursor.execute(JOBS, (state, HOSTILE, HOSTILE, HOSTILE, jobs))
-    return columns(node)
-
-
-def columns(node: Master) -> list[tuple[Any, ...]]:
-    """All columns of all jobs, as an archive has them."""
-    node.cursor.execute(
-        "select attname, atttypid::regtype::text from pg_attribute"
-        " where attrelid = 'txqueue.job'::regclass and attnum > 0 order by attnum"
-    )
-    shown = {"timestamp with time zone": MOMENT, "jsonb": TEXT, "txqueue.job_state": TEXT}
-    selected = ", ".join(shown.get(kind, "{}").format(f'"{name}"') for name, kind in node.cursor)
-    node.cursor.execute(f"select {selected} from txqueue.job order by job_id")
-    return node.cursor.fetchall()
-
-
-def read(path: str, filesystem: Any = None) -> list[tuple[Any, ...]]:
-    """The same of an archived day, by a reader that knows nothing of txqueue."""
-    return values(pq.read_table(path, filesystem=filesystem).sort_by("job_id"))
-
-
-def values(table: Any) -> list[tuple[Any, ...]]:
-    """The rows of a table or a batch, moments as numbers."""
-    numbers = [
-        column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
-        for column in table.columns
-    ]
-    return list(zip(*(column.to_pylist() for column in numbers), strict=True))
-
-
-def leaves(node: Master) -> list[str]:
-    """The days of the past that are in the table."""
-    return node.column(
-        "select relname::text from pg_class where relname ~ '^job_.*_20200101$' order by 1"
-    )
 
 
 def test_a_day_is_archived_whole_and_then_dropped(
@@ -331,73 +255,6 @@ def test_pages_grow_and_shrink_with_what_they_hold() -> None:
     assert next_step(2048, 1000) == 2048
     assert next_step(64, 3_200_000_000) == 1
     assert next_step(1, 10**12) == 1
-
-
-@pytest.fixture(scope="module")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A bucket of an S3 server of our own, as a location for archives."""
-    log = tmp_path_factory.mktemp("s3") / "log"
-    with log.open("wb") as output:
-        program = "from moto.server import main; main(['-H', '127.0.0.1', '-p', '0'])"
-        server = subprocess.Popen(
-            [sys.executable, "-u", "-c", program],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        url = said_url(server, log)
-        put = urllib.request.Request(f"{url}/history", method="PUT")
-        urllib.request.urlopen(put, timeout=60).close()
-        yield f"s3://history/queue?endpoint_override={quote(url, safe='')}&region=us-east-1"
-    finally:
-        server.terminate()
-        server.wait(60)
-
-
-def said_url(server: subprocess.Popen[bytes], log: Path) -> str:
-    """Wait until the server says where it listens."""
-    deadline = time.monotonic() + 120
-    while (said := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())) is None:
-        assert server.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
-    return said[0]
-
-
-@pytest.fixture
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys where AWS's programs look for them."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-to-be-seen")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-
-
-def test_days_are_archived_in_a_bucket(
-    node: Master, session: Session, bucket: str, keys: None
-) -> None:
-    """Of any storage that speaks as S3; they are found again, and equal."""
-    rows = fill(node, 5000)
-    node.cursor.execute("update txqueue.setting set archive = %s", (bucket,))
-    (_, done) = archive(session)
-    assert (done.outcome, done.path) == ("dropped", "history/queue/done/2020-01-01.parquet")
-    filesystem, _ = fs.FileSystem.from_uri(bucket)
-    assert read(done.path, filesystem) == rows
-    since, until = NOON, NOON + timedelta(hours=1)
-    days = Reader(session).find(about_archived("txqueue", since, until))
-    found = archived_jobs(days, since, until, limit=10_000, filters={}, columns=SHOWN)
-    assert {row["job_id"] for row in found} == {row[0] for row in rows}
-
-
-def test_a_bucket_that_is_away_drops_nothing(
-    node: Master, session: Session, bucket: str, keys: None
-) -> None:
-    """The error says which, and shows no key."""
-    fill(node, 50)
-    with pytest.raises(ArchiveUnavailable, match="s3://no-such-bucket/queue") as error:
-        archive(session, bucket.replace("history", "no-such-bucket", 1))
-    assert "not-to-be-seen" not in str(error.value)
-    assert LEAF in leaves(node)
 
 
 def digest(rows: Iterable[tuple[Any, ...]]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.db.masters import Master
-from tests.db.test_archive import LEAF, LEAVES, fill, leaves
+from tests.db.past import LEAF, LEAVES, fill, leaves
 from txqueue.cli.options import Options
 from txqueue.cli.root import run
 

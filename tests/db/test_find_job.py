@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.db.masters import Master, master
-from tests.db.test_archive import LEAVES
+from tests.db.past import LEAVES
 
 
 @pytest.fixture
