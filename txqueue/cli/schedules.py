@@ -84,7 +84,8 @@ def _when(row: Mapping[str, Any]) -> str:
     else:
         word = "every" if row["kind"] == "every" else "after"
         said = f"{word} {age(row['seconds'])}"
-    return said + (f" ±{duration(row['jitter'])}" if row["jitter"] else "")
+    sign = "±" if row["kind"] == "every" else "+"
+    return said + (f" {sign}{duration(row['jitter'])}" if row["jitter"] else "")
 
 
 def _next(row: Mapping[str, Any], now: datetime) -> Text:
