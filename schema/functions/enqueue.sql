@@ -15,7 +15,6 @@ declare
     known     work_type;
     waits_for text;
     job_id    bigint := nextval('job_id');
-    this      job;
 begin
     select * into strict settings from setting;
     select * into known from work_type as published where published.work_type = enqueue.work_type;
@@ -28,25 +27,12 @@ begin
     perform check_sealed(known.policy, work_type, payload);
     perform refuse_full(key) from control where kind = 'queue' and key = enqueue.queue and is_full;
     if "unique" is not null or unique_mode is not null or after is not null or after_any_end is not null then
-        this.job_id := job_id;
-        this.rank := rank_of(not_before, not_after, priority, settings.aging);
-        this.not_before := not_before;
-        this.not_after := not_after;
-        this.enqueued_at := now();
-        this.weight := weight;
-        this.priority := priority;
-        this.attempt := 0;
-        this.deaths := 0;
-        this.lane := current_lane();
-        this.state := case when waits_for is null then 'ready'::job_state else 'waiting' end;
-        this.waiting_for := waits_for;
-        this.work_type := work_type;
-        this.queue := queue;
-        this."group" := "group";
-        this.tenant := tenant;
-        this.options := options;
-        this.payload := payload;
-        job_id := put_related(this, "unique", unique_mode, after, after_any_end);
+        job_id := put_related(jsonb_populate_record(null::job, jsonb_build_object(
+            'job_id', job_id, 'rank', rank_of(not_before, not_after, priority, settings.aging), 'not_before', not_before,
+            'not_after', not_after, 'enqueued_at', now(), 'weight', weight, 'priority', priority, 'attempt', 0, 'deaths', 0,
+            'lane', current_lane(), 'state', case when waits_for is null then 'ready' else 'waiting' end,
+            'waiting_for', waits_for, 'work_type', work_type, 'queue', queue, 'group', "group", 'tenant', tenant,
+            'options', options, 'payload', payload)), "unique", unique_mode, after, after_any_end);
     else
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                          waiting_for, work_type, queue, "group", tenant, options, payload)
