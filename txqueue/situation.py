@@ -9,7 +9,7 @@ from typing import Any
 
 from txqueue.words import age, amount
 
-__all__ = ["full", "node_document", "paused", "queues", "summary", "warnings"]
+__all__ = ["full", "node_document", "paused", "queues", "recurring", "summary", "warnings"]
 
 Row = Mapping[str, Any]
 SERVING = ("alive", "draining")
@@ -166,6 +166,20 @@ def full(controls: Iterable[Row]) -> list[dict[str, str]]:
         for each in controls
         if each["is_full"]
     ]
+
+
+def recurring(schedules: Row) -> list[dict[str, str]]:
+    """Say which schedules nobody looks after, and which have had no job, as warnings do."""
+    found = []
+    for kind, number, what, remedy in (
+        ("overdue", schedules["overdue"], "overdue by more than a minute", "see that a node runs"),
+        ("refused", schedules["refused"], "without their last job", "see why: txqueue schedules"),
+    ):
+        if number:
+            said = f"{amount(number)} of the schedules are {what}, such as {schedules['such_as']}"
+            given = (f"{kind}_schedules", schedules["such_as"], said, remedy)
+            found.append(dict(zip(("kind", "subject", "what", "remedy"), given, strict=True)))
+    return found
 
 
 def _by_name(control: Row) -> str:

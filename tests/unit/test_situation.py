@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from txqueue.situation import paused, queues, warnings
+from txqueue.situation import paused, queues, recurring, warnings
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
@@ -103,3 +103,11 @@ def test_old_snapshots() -> None:
     found = warnings([], [], [young, old, slot], NOW)
     assert kinds(found) == [("old_snapshot", "psql"), ("old_snapshot", "s")]
     assert "transaction psql (pid 7)" in found[0]["what"]
+
+
+def test_schedules_that_nobody_looks_after_are_warned_of() -> None:
+    """And those whose last job was refused; none of it while all is well."""
+    well = {"active": 5, "paused": 1, "overdue": 0, "refused": 0, "such_as": None}
+    assert recurring(well) == []
+    found = recurring({**well, "overdue": 2, "refused": 1, "such_as": "nightly"})
+    assert kinds(found) == [("overdue_schedules", "nightly"), ("refused_schedules", "nightly")]

@@ -15,7 +15,7 @@ from attrs import frozen
 from txqueue.errors import JobNotFound
 from txqueue.explain import Explanation, explain
 from txqueue.job import read_json
-from txqueue.situation import node_document, queues, summary
+from txqueue.situation import node_document, queues, recurring, summary
 
 __all__ = [
     "Inquiry",
@@ -48,6 +48,16 @@ _FILTERS = {
     "tenant": "job.tenant = %s",
     "after": "job.job_id < %s",
 }
+_SCHEDULES = """
+    select count(*) filter (where is_active) as active,
+           count(*) filter (where not is_active) as paused,
+           count(*) filter (where is_overdue) as overdue,
+           count(*) filter (where error is not null) as refused,
+           min(name) filter (where is_overdue or error is not null) as such_as
+      from {schema}.schedule, lateral (
+           select is_active and isfinite(next_due)
+              and next_due < clock_timestamp() - interval '1 minute' as is_overdue) as each
+"""
 # What was done to one job is told with it, the latest of it.
 _ACTIONS_TOLD = 20
 _ATTEMPTS_TOLD = 20
@@ -81,7 +91,10 @@ def about_all(schema: str) -> Inquiry[dict[str, Any]]:
         now=(yield from _clock()),
     )
     tenants = yield from about_tenants(schema, _TENANTS_TOLD)
-    return {**document, "tenants": tenants, "pools": (yield from about_pools(schema))}
+    [schedules] = yield Question(_SCHEDULES.format(schema=schema))
+    document["warnings"] += recurring(schedules)
+    pools = yield from about_pools(schema)
+    return {**document, "tenants": tenants, "pools": pools, "schedules": schedules}
 
 
 def about_tenants(schema: str, limit: int) -> Inquiry[list[dict[str, Any]]]:

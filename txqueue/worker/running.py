@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from attrs import Factory, define, frozen
@@ -123,6 +124,12 @@ class RunningJob:
         self._open = opener
         self._has_beaten = False
         self._progress: str | None = None
+
+    @property
+    def due(self) -> datetime | None:
+        """The moment of its schedule that it is for; None if it is of none."""
+        said = (self.options or {}).get("due")
+        return None if said is None else datetime.fromisoformat(said)
 
     @property
     def is_cancelled(self) -> bool:
