@@ -15,14 +15,25 @@ declare
     missing bigint;
     failed  record;
     own     bigint[];
+    others  bigint[];
 begin
     if cardinality(parents) > 1000000 or array_position(parents, null) is not null then
         perform refuse('after has a null or more than a million jobs', 'pass the numbers of the jobs to wait for');
     end if;
-    insert into job_parent (child, parent, any_end, ended)
-    select this.job_id, job_id, its_any_end, case when state in ('done', 'failed', 'cancelled') then state::text end
-      from job where job_id = any (parents);
-    select id into missing from unnest(parents) as id
+    with marked as (
+        update job set followed = 1
+         where job_id = any (parents) and state in ('waiting', 'ready', 'assigned') and xmin = pg_current_xact_id()::xid
+        returning job_id
+    )
+    select coalesce(array_agg(job_id), '{}') into own from marked;
+    others := array(select id from unnest(parents) as id where id <> all (own));
+    insert into job_parent (child, parent, any_end) select this.job_id, id, its_any_end from unnest(own) as id;
+    if others <> '{}' then
+        insert into job_parent (child, parent, any_end, ended)
+        select this.job_id, job_id, its_any_end, case when state in ('done', 'failed', 'cancelled') then state::text end
+          from job where job_id = any (others);
+    end if;
+    select id into missing from unnest(others) as id
      where not exists (select from job_parent where child = this.job_id and parent = id) limit 1;
     if found then
         perform refuse(format('there is no job %s to wait for', missing), 'enqueue it first, and commit that or use the same transaction');
@@ -35,12 +46,8 @@ begin
         this.state := 'waiting';
         this.waiting_for := 'parents';
         this.followed := 1;
-        own := array(
-            select job_id from job where job_id = any (parents) and state in ('waiting', 'ready', 'assigned')
-               and xmin = pg_current_xact_id()::xid);
-        update job set followed = 1 where job_id = any (own) and state in ('waiting', 'ready', 'assigned') and followed is null;
         perform note_unfollowed(array(
-            select parent from job_parent where child = this.job_id and ended is null and parent <> all (own)));
+            select parent from job_parent where child = this.job_id and ended is null and parent = any (others)));
     else
         this := with_ends(this);
     end if;
