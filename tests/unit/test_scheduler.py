@@ -1,0 +1,214 @@
+"""The service that ticks: when it looks, what it has done, and that nothing ends it."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import attrs
+import pytest
+from attrs import Factory, define
+from twisted.internet.task import Clock
+
+from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
+from txqueue.node.scheduler import LONGEST, SHORTEST, WOKEN, Scheduler
+from txqueue.schedule import Every
+from txqueue.store.schedules import Due, Schedules
+from txqueue.work import WorkItem
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+def row(name: str = "often", **more: Any) -> dict[str, Any]:
+    """A schedule that is due, as a look finds it."""
+    given = {"schedule_id": 1, "name": name, "kind": "every", "seconds": 60.0, "jitter": 0.0}
+    rest = {"catch_up": "one", "holds": True, "error": None, "expression": None, "zone": None}
+    return {**given, **rest, "due": (NOON - timedelta(seconds=1)).isoformat(), **more}
+
+
+@define
+class Scripted(Schedules):
+    """Finds what it is told, and notes what it is asked."""
+
+    clock: Clock
+    finds: list[Any] = Factory(list)
+    looks: list[tuple[float, datetime | None]] = Factory(list)
+    ticks: list[list[dict[str, Any]]] = Factory(list)
+    published: list[list[str]] = Factory(list)
+    refuses: bool = False
+    due_in: float | None = None
+
+    async def due(self, since: datetime | None = None) -> Due:
+        """Return what comes next."""
+        self.looks.append((self.clock.seconds(), since))
+        found = self.finds.pop(0) if self.finds else []
+        if isinstance(found, Exception):
+            raise found
+        return Due(found, self.due_in, NOON + timedelta(seconds=self.clock.seconds()))
+
+    async def tick(self, ticks: Any) -> int:
+        """Note it."""
+        self.ticks.append(ticks)
+        return len(ticks)
+
+    async def publish(self, work_types: Any, schedules: Any) -> int:
+        """Note it."""
+        self.published.append([each["name"] for each in schedules])
+        if self.refuses:
+            raise Refused("too large a payload")
+        return 0
+
+    async def mend(self) -> int:
+        """Find nothing to mend."""
+        return 0
+
+
+@define
+class Bench:
+    """A scheduler, and all around it."""
+
+    clock: Clock
+    schedules: Scripted
+    service: Scheduler
+    has_lease: bool = True
+    rings: int = 0
+
+    def looked(self) -> list[float]:
+        """When it has looked."""
+        return [at for at, _ in self.schedules.looks]
+
+
+def ring(bench: Bench) -> None:
+    """Count that jobs were enqueued."""
+    bench.rings += 1
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """One of a class that declares a schedule, which is not started."""
+    clock = Clock()
+    monkeypatch.setattr("txqueue.node.scheduler.time.monotonic", clock.seconds)
+    schedules = Scripted(clock)
+    made: list[Bench] = []
+    service = Scheduler(
+        clock,
+        schedules,
+        classes=[declaring()],
+        has_lease=lambda: made[0].has_lease,
+        ticked=lambda: ring(made[0]),
+    )
+    made.append(Bench(clock, schedules, service))
+    return made[0]
+
+
+def declaring() -> type[WorkItem]:
+    """A class that declares a schedule."""
+    body = {"work_type": "test.declares", "schedule": Every(60)}
+    return attrs.define(type("Declares", (WorkItem,), body))
+
+
+def passes(bench: Bench, seconds: float) -> None:
+    """Have time pass, in small steps."""
+    bench.clock.pump([0.05] * round(seconds / 0.05))
+
+
+def test_classes_are_published_first_and_once(bench: Bench) -> None:
+    """Even if the database refuses them: what others have made is ticked all the same."""
+    bench.schedules.refuses = True
+    bench.schedules.finds = [[row()]]
+    bench.service.startService()
+    passes(bench, 30)
+    assert bench.schedules.published == [["test.declares"]]
+    assert len(bench.schedules.ticks) == 1
+
+
+def test_what_is_due_is_ticked_at_once_and_the_sweep_told(bench: Bench) -> None:
+    """With the moment it was due and the next one."""
+    bench.schedules.finds = [[row(), row("other", schedule_id=2)]]
+    bench.service.startService()
+    ((first, second),) = bench.schedules.ticks
+    assert first["moments"] == [first["due"]]
+    assert datetime.fromisoformat(second["next"]) > NOON
+    assert bench.rings == 1
+
+
+def test_it_looks_when_something_is_due_and_else_now_and_then(bench: Bench) -> None:
+    """Never more often than needed, however soon the next is due."""
+    bench.service.startService()
+    passes(bench, 2 * LONGEST + 0.5)
+    assert len(bench.schedules.looks) == 3
+    bench.schedules.due_in = 2.0
+    passes(bench, LONGEST)
+    before = len(bench.schedules.looks)
+    passes(bench, 4.1)
+    assert len(bench.schedules.looks) - before == 2
+    bench.schedules.due_in = -1.0
+    passes(bench, 2.0)
+    before = len(bench.schedules.looks)
+    passes(bench, 2.0)
+    assert 5 <= len(bench.schedules.looks) - before <= 2.0 / SHORTEST + 1
+
+
+def test_wake_ups_bring_a_look_but_not_each_its_own(bench: Bench) -> None:
+    """Most of them are not about schedules."""
+    bench.service.startService()
+    for _ in range(100):
+        bench.service.alarm.ring()
+        passes(bench, 0.05)
+    looks = bench.looked()
+    assert 4 <= len(looks) <= 6
+    gaps = [later - sooner for sooner, later in pairwise(looks)]
+    assert min(gaps) >= WOKEN - 1e-9
+
+
+def test_a_look_goes_on_where_the_last_ended(bench: Bench) -> None:
+    """And now and then looks at all."""
+    bench.schedules.due_in = 1.0
+    bench.service.startService()
+    passes(bench, 30)
+    whole = [at for at, since in bench.schedules.looks if since is None]
+    assert 3 <= len(whole) <= 4
+    assert len(bench.schedules.looks) > 20
+
+
+def test_what_was_missed_is_made_up_for_at_once(bench: Bench) -> None:
+    """A hundred moments at a time, with no pause in between."""
+    old = (NOON - timedelta(seconds=250)).isoformat()
+    late = (NOON - timedelta(seconds=150)).isoformat()
+    whole: dict[str, Any] = {"seconds": 1.0, "catch_up": "all"}
+    bench.schedules.finds = [[row(due=old, **whole)], [row(due=late, **whole)]]
+    bench.service.startService()
+    passes(bench, 0.1)
+    assert [len(ticks[0]["moments"]) for ticks in bench.schedules.ticks][:2] == [100, 100]
+
+
+def test_without_a_lease_nothing_is_ticked(bench: Bench) -> None:
+    """Another run of this node may be there."""
+    bench.has_lease = False
+    bench.service.startService()
+    passes(bench, 10)
+    assert bench.schedules.looks == []
+    bench.has_lease = True
+    passes(bench, 2)
+    assert bench.schedules.looks
+
+
+def test_no_error_ends_it(bench: Bench) -> None:
+    """It looks again after a pause."""
+    bench.schedules.finds = [DatabaseUnavailable("away"), [row()]]
+    bench.service.startService()
+    passes(bench, 1)
+    assert len(bench.schedules.ticks) == 1
+
+
+def test_a_class_whose_fields_nobody_passes_is_refused(bench: Bench) -> None:
+    """When the node starts, not when work is due."""
+    body = {"__annotations__": {"project": int}, "work_type": "test.needs", "schedule": Every(60)}
+    needs = attrs.define(type("Needs", (WorkItem,), body))
+    with pytest.raises(InvalidWork, match="fields without a default"):
+        Scheduler(
+            bench.clock,
+            bench.schedules,
+            classes=[needs],
+            has_lease=lambda: True,
+            ticked=lambda: None,
+        )
