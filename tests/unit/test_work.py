@@ -35,6 +35,7 @@ def _plain(self: object, job: object) -> None: ...
         ({"queue": ""}, "queue '' is not a name", "1 to 200 characters"),
         ({"queue": "q" * 201}, "is not a name", "1 to 200 characters"),
         ({"queue": None}, "queue None is not a name", "1 to 200 characters"),
+        ({"unique_mode": "again"}, "unique_mode 'again' is not a UniqueMode", "UniqueMode.KEEP"),
         ({"priority": 10}, "priority 10 is not within 0 to 9", "Priority.LOW, NORMAL or HIGH"),
         ({"priority": -1}, "priority -1 is not within 0 to 9", "0 to 9"),
         ({"priority": 4.5}, "priority 4.5 is not within 0 to 9", "whole number"),

@@ -1,0 +1,268 @@
+"""What a handler says comes after its job: carried with the completion, or the job goes on."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from attrs import define
+from twisted.internet.defer import Deferred
+
+from tests.unit.performing import Desk, Handled
+from txqueue import Next, RunningJob, Snooze, UniqueMode, WorkItem
+from txqueue.errors import InvalidWork, Refused
+from txqueue.store.enqueuing import job_object
+from txqueue.worker.running import Parents
+
+
+@define
+class Stage(WorkItem):
+    """What comes then."""
+
+    work_type = "stages.stage"
+    unique_mode = UniqueMode.AGAIN
+
+    number: int
+
+    @property
+    def unique(self) -> str | None:
+        """A key, but for 0."""
+        return f"stage {self.number}" if self.number else None
+
+
+class Transaction:
+    """Notes what is enqueued; refuses one."""
+
+    def __init__(self) -> None:
+        self.enqueued: list[tuple[WorkItem, dict[str, Any]]] = []
+
+    async def enqueue(self, work: WorkItem, **options: Any) -> int:
+        """Note it."""
+        if options.get("queue") == "full":
+            raise Refused("the queue is full", "later")
+        self.enqueued.append((work, options))
+        return len(self.enqueued)
+
+
+class Opened:
+    """The transactions that jobs have opened."""
+
+    def __init__(self) -> None:
+        self.results: list[str | None] = []
+        self.committed: list[tuple[WorkItem, dict[str, Any]]] = []
+
+    @asynccontextmanager
+    async def open(self, job: RunningJob) -> AsyncIterator[Any]:
+        """A transaction whose commit completes the job."""
+        txn: Any = Transaction()
+        job.within = txn
+        try:
+            yield txn
+        finally:
+            job.within = None
+        self.results.append(job.result)
+        self.committed += txn.enqueued
+        job.is_completed = True
+
+
+@pytest.fixture
+def opened() -> Opened:
+    """No transaction yet."""
+    return Opened()
+
+
+@pytest.fixture
+def desk(opened: Opened) -> Desk:
+    """A performer whose jobs may open transactions."""
+    return Desk(opener=opened.open)
+
+
+def test_what_comes_then_is_enqueued_with_the_completion(desk: Desk, opened: Opened) -> None:
+    """By a plain function, with its options, and with what it returns."""
+
+    def perform(_: Any, job: RunningJob) -> str:
+        assert job.then(Stage(1), priority=9) is not None
+        return "kept"
+
+    with desk.handler(perform):
+        desk.hand(1, Handled.entry(7))
+        desk.turn()
+    assert opened.committed == [(Stage(1), {"priority": 9})]
+    assert opened.results == ['"kept"']
+    assert desk.settled == []
+    assert [(done, jobs) for _, _, done, jobs, _ in desk.finished] == [([], 1)]
+
+
+def test_what_comes_of_a_job_that_waited(desk: Desk, opened: Opened) -> None:
+    """The same; and within its own transaction it is a part of that."""
+
+    async def perform(_: Any, job: RunningJob) -> None:
+        await desk.wait(job)
+        if job.id == 8:
+            async with job.transaction():
+                assert await job.then(Stage(2)) == 1
+        else:
+            assert await job.then(Stage(1)) is None
+
+    with desk.handler(perform):
+        desk.hand(1, Handled.entry(7), Handled.entry(8))
+        desk.turn()
+        desk.end_all()
+    assert [work for work, _ in opened.committed] == [Stage(1), Stage(2)]
+
+
+@pytest.mark.parametrize("ending", [ValueError("no"), Snooze(1.0)])
+def test_nothing_comes_of_a_job_that_is_not_done(
+    desk: Desk, opened: Opened, ending: Exception
+) -> None:
+    """Whether it raises that or returns it."""
+
+    def perform(_: Any, job: RunningJob) -> Any:
+        job.then(Stage(1))
+        if isinstance(ending, Snooze):
+            return ending
+        raise ending
+
+    with desk.handler(perform):
+        desk.hand(1, Handled.entry(7))
+        desk.turn()
+    assert opened.committed == []
+    assert [each["outcome"] for each in desk.settled] in (["retry"], ["snooze"])
+
+
+def test_what_is_refused_fails_the_attempt(desk: Desk, opened: Opened) -> None:
+    """Nothing of it is committed, and the job is tried again."""
+
+    def perform(_: Any, job: RunningJob) -> None:
+        job.then(Stage(1))
+        job.then(Stage(2), queue="full")
+
+    with desk.handler(perform):
+        desk.hand(1, Handled.entry(7))
+        desk.turn()
+    assert opened.committed == []
+    (settled,) = desk.settled
+    assert (settled["outcome"], settled["error"][:40].count("Refused")) == ("retry", 1)
+
+
+def test_what_is_not_valid_is_told_at_once(desk: Desk) -> None:
+    """In the handler, where it is said."""
+    told: list[InvalidWork] = []
+
+    def perform(_: Any, job: RunningJob) -> None:
+        with pytest.raises(InvalidWork) as caught:
+            job.then(Stage(1), weigth=2)  # type: ignore[call-arg]  # a wrong name
+        told.append(caught.value)
+
+    with desk.handler(perform):
+        desk.hand(1, Handled.entry(7))
+        desk.turn()
+    assert "no option weigth" in str(told[0])
+
+
+@pytest.mark.parametrize("is_raised", [False, True])
+def test_a_job_goes_on_as_its_next_stage(desk: Desk, is_raised: bool) -> None:
+    """With the payload and the options of that."""
+
+    def perform(_: Any, job: RunningJob) -> Next:
+        said = Next(Stage(0), queue="late")
+        if is_raised:
+            raise said
+        return said
+
+    with desk.handler(perform):
+        desk.hand(1, Handled.entry(7))
+        desk.turn()
+    (settled,) = desk.settled
+    assert settled["outcome"] == "next"
+    stage = {"work_type": "stages.stage", "payload": {"number": 0}, "queue": "late"}
+    assert settled["stage"] == stage
+
+
+def test_a_job_that_was_cancelled_does_not_go_on(desk: Desk) -> None:
+    """Though its handler says so."""
+
+    async def perform(_: Any, job: RunningJob) -> Next:
+        try:
+            await desk.wait(job)
+        except BaseException:
+            return Next(Stage(0))
+        raise AssertionError
+
+    with desk.handler(perform):
+        desk.hand(1, Handled.entry(7))
+        desk.turn()
+        desk.performer.cancel(1, 7, "ann")
+        desk.turn()
+    (settled,) = desk.settled
+    assert (settled["outcome"], settled["error"]) == ("cancelled", "cancelled by ann")
+
+
+def test_a_next_stage_that_is_not_valid_fails_the_job(desk: Desk) -> None:
+    """There is nothing to try again."""
+
+    def perform(_: Any, job: RunningJob) -> Next:
+        return Next(Stage("text"))  # type: ignore[arg-type]  # a wrong field
+
+    with desk.handler(perform):
+        desk.hand(1, Handled.entry(7))
+        desk.turn()
+    (settled,) = desk.settled
+    assert settled["outcome"] == "failed"
+    assert settled["error"].startswith("its next stage is not valid: the fields of Stage")
+    with pytest.raises(ValueError, match="no option after"):
+        Next(Stage(1), after=[1])
+
+
+def test_a_job_knows_how_its_parents_ended(desk: Desk) -> None:
+    """None if it waited for none."""
+    seen: list[Parents | None] = []
+
+    def perform(_: Any, job: RunningJob) -> None:
+        seen.append(job.parents)
+
+    ends = {"done": 2, "failed": 1, "cancelled": 0}
+    with desk.handler(perform):
+        desk.hand(1, Handled.entry(7, options={"parents": ends}), Handled.entry(8))
+        desk.turn()
+    assert seen == [Parents(2, 1, 0), None]
+
+
+async def test_taking_others_along_needs_the_own_transaction(desk: Desk) -> None:
+    """Outside of it there is nothing that they could end with."""
+    said: Deferred[str] = Deferred()
+
+    async def perform(_: Any, job: RunningJob) -> None:
+        with pytest.raises(InvalidWork, match="in its own transaction only") as caught:
+            await job.coalesce()
+        said.callback(caught.value.remedy)
+
+    with desk.handler(perform):
+        desk.hand(1, Handled.entry(7))
+        desk.turn()
+    assert "job.transaction()" in await said
+
+
+def test_a_key_and_its_mode_go_along() -> None:
+    """Those of the item, unless the options have others."""
+    assert job_object(Stage(7))["unique"] == "stage 7"
+    assert job_object(Stage(7))["unique_mode"] == "again"
+    assert "unique_mode" not in job_object(Stage(0))
+    chosen = job_object(Stage(0), {"unique": "k", "unique_mode": UniqueMode.REPLACE})
+    assert (chosen["unique"], chosen["unique_mode"]) == ("k", "replace")
+
+
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [
+        ({"unique_mode": "never"}, "UniqueMode.KEEP"),
+        ({"after": 7}, "a list of the numbers"),
+        ({"after": ["7"]}, "a list of the numbers"),
+        ({"after_any_end": 1}, "any end"),
+    ],
+)
+def test_options_about_others_are_checked(option: dict[str, Any], remedy: str) -> None:
+    """Before anything is sent."""
+    with pytest.raises(InvalidWork) as caught:
+        job_object(Stage(0), option)
+    assert remedy in caught.value.remedy
