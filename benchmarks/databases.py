@@ -1,0 +1,79 @@
+"""Whether two databases behind one service are drained as fast as one.
+
+    python -m benchmarks.databases [jobs [rounds]]
+
+Runs two fresh embedded servers. By turns all jobs are put into one of them, or half into each; one
+`twistd txqueue` drains what there is, with as many worker processes in all. On one machine both
+ways have the same processors, so the best that can come out is 1: what is below is the cost of
+being two.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from txqueue.bench.ground import Ground, embedded_ground
+from txqueue.bench.node import RunningNode
+from txqueue.bench.stages import Pace
+from txqueue.bench.traffic import fill, publish, wait_until_done
+from txqueue.bench.work import Counted
+from txqueue.cli.options import Options
+from txqueue.cli.progress import bars
+
+APP = "txqueue.bench.work"
+WORKERS = 2
+SPAN = """
+    select extract(epoch from min(assigned_at)), extract(epoch from max(finished_at)) from {0}.job
+     where state = 'done' and job_id >= %s
+"""
+
+
+def drained(grounds: Sequence[Ground], jobs: int) -> float:
+    """Have one service drain jobs from all grounds; returns jobs a second."""
+    share = jobs // len(grounds)
+    firsts = []
+    for ground in grounds:
+        with ground.session() as session:
+            firsts.append(fill(session, map(Counted, range(1, share + 1)), lambda _: None)[0])
+    dsns = "\n".join(ground.dsn for ground in grounds)
+    workers = WORKERS // len(grounds)
+    spans = []
+    with RunningNode(grounds[0], APP, workers, settings={"TXQUEUE_DSN": dsns}) as node:
+        for ground, first in zip(grounds, firsts, strict=True):
+            with ground.session() as session:
+                pace = Pace(least=0.5, share=0.01)
+                wait_until_done(session, node, share, lambda _: None, pace)
+                spans += session.rows(SPAN.format(session.schema), (first,))
+    return jobs / float(max(end for _, end in spans) - min(begin for begin, _ in spans))
+
+
+def main(jobs: int = 100_000, rounds: int = 3) -> None:
+    """Measure and print."""
+    with bars(Options()) as stages, embedded_ground(stages) as one, embedded_ground(stages) as two:
+        for ground in (one, two):
+            with ground.session() as session:
+                publish(session, Counted)
+        advance = stages.begin("draining by turns", rounds + 1)
+        speeds: list[tuple[float, float]] = []
+        for number in range(rounds + 1):
+            speeds.append((drained([one], jobs), drained([one, two], jobs)))
+            advance(number + 1)
+        facts = one.facts()
+    alone, together = (statistics.median(each) for each in zip(*speeds[1:], strict=True))
+    Console().print_json(
+        data={
+            "jobs": jobs,
+            "one_per_second": round(alone),
+            "two_per_second": round(together),
+            "ratio": round(together / alone, 3),
+            **facts,
+        }
+    )
+
+
+if __name__ == "__main__":
+    main(*(int(word) for word in sys.argv[1:]))
