@@ -126,6 +126,20 @@ class Member(WorkItem):
 
 
 @define
+class Slow(WorkItem):
+    """Takes a while."""
+
+    number: int
+
+    retry = Retry(attempts=100, first=0.01, jitter=0.0)
+
+    async def perform(self, job: Any) -> None:
+        """Wait."""
+        with diary.run(job):
+            await pause(0.2)
+
+
+@define
 class AllEnded(WorkItem):
     """What a batch calls back."""
 
@@ -133,6 +147,7 @@ class AllEnded(WorkItem):
 
     async def perform(self, job: Any) -> dict[str, object]:
         """Say how its members ended."""
+        diary.note(job, "start")
         parents = job.parents
         return {"name": self.name, "done": parents.done, "failed": parents.failed}
 

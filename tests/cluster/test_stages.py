@@ -1,7 +1,9 @@
 """Jobs that have to do with each other, on a real node: what follows, or is called back."""
 
 import json
+import os
 import random
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,11 +18,12 @@ from tests.cluster.app_of_stages import (
     Last,
     Member,
     Pick,
+    Slow,
     Sync,
 )
 from tests.cluster.conftest import LIMIT, cluster
 from tests.cluster.database import Database
-from tests.cluster.nodes import Node
+from tests.cluster.nodes import Node, Nodes
 from tests.waiting import eventually, pause, within
 from txqueue import UniqueMode, WorkQueue
 from txqueue.errors import Duplicate, JobFailed
@@ -198,3 +201,28 @@ async def test_the_last_change_is_synced(shared_queue: WorkQueue, shared_db: Dat
     await eventually(lambda: shared_db.value(behind) == 0, LIMIT)
     rows = shared_db.value("select count(*) from txqueue.job where work_type = %s", f"{APP}.Sync")
     assert rows < UPDATES
+
+
+async def test_processes_die_meanwhile(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """Of a node's workers and masters: the batch calls back once, after all, and counts each once.
+
+    What is asked for again while it runs is done after that, though it dies.
+    """
+    db.execute("create table app (subject int primary key, synced int); insert into app values (1)")
+    first = await nodes.start("--workers", "2", app=APP, TXQUEUE_LEASE="3").up(2)
+    async with queue.batch(AllEnded("dying")) as batch:
+        await batch.enqueue_many([Slow(number) for number in range(60)])
+    for version in range(1, 40):
+        await queue.enqueue(Sync(1, version))
+        await pause(0.05)
+        if version == 10:
+            await eventually(lambda: first.workers, LIMIT)
+            os.kill(min(first.workers), signal.SIGKILL)
+        if version == 20:
+            first.kill()
+            nodes.start("--workers", "1", app=APP)
+    assert batch.callback_id is not None
+    told = await queue.wait(batch.callback_id, LIMIT)
+    assert told == {"name": "dying", "done": 60, "failed": 0}
+    await eventually(lambda: db.value("select synced from app") == 39, LIMIT)
+    assert db.runs()[batch.callback_id] == 1
