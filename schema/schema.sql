@@ -2296,7 +2296,7 @@ declare
     groups text[] := '{}';
 begin
     cancelled := '{}';
-    perform lock_children(ids);
+    perform lock_children(null, ids);
     locked := lock_groups(ids);
     -- A job that goes from one partition to another meanwhile is found there the next time.
     for round in 1 .. 3 loop
@@ -2803,19 +2803,24 @@ set search_path = txqueue, pg_temp
 as $$
 declare
     its      pool;
+    live     integer;
     missing  integer;
 begin
     select * into strict its from pool where pool_id = its_pool;
     -- Whoever fills a pool that is at work need not wait for others who do.
     for round in 1 .. 2 loop
-        select case when its.is_cut then least(its.size, count(*)) else its.size end
-               - (select count(*) from pool_slot where pool_id = its_pool and job_id > 0 and is_live_job(job_id))
-          into missing
+        select count(*) into live from pool_slot where pool_id = its_pool and job_id > 0 and is_live_job(job_id);
+        select case when its.is_cut then least(its.size, count(*)) else its.size end - live into missing
           from (select from pool_part where pool_id = its_pool limit its.size) as parts;
         if missing <= 0 then
             return 0;
         end if;
-        perform pg_advisory_xact_lock(hashtextextended('txqueue pool slots', its_pool));
+        -- One that lives finds all there is: it cannot end before whoever fills has committed.
+        if live = 0 then
+            perform pg_advisory_xact_lock(hashtextextended('txqueue pool slots', its_pool));
+        elsif not pg_try_advisory_xact_lock(hashtextextended('txqueue pool slots', its_pool)) then
+            return 0;
+        end if;
     end loop;
     -- What those have counted that ended otherwise than by finding nothing left is kept under a number of no job.
     with gone as (
@@ -2926,7 +2931,7 @@ declare
     freed boolean := false;
     heirs record;
 begin
-    perform lock_children(ids);
+    perform lock_children(case ended when 'done' then ids end, case when ended <> 'done' then ids end);
     loop
         freed := follow_schedules(ids, ended) or freed;
         freed := follow_unique(ids) or freed;
@@ -3021,7 +3026,7 @@ begin
         end if;
         return false;
     end if;
-    perform lock_children(late);
+    perform lock_children(null, late);
     marked := array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned')
                        for update skip locked);
     update job set followed = 1
@@ -3533,25 +3538,27 @@ select counted.tenant, counted.waiting, counted.ready, counted.assigned, counted
   left join txqueue.control on control.kind = 'tenant' and control.key = counted.tenant;
 comment on view txqueue.live_tenants is 'What each tenant has that is not history yet.';
 
--- Locks the jobs that wait for some others, and those that wait for them in turn, in the order in which all do: two
--- parents of one child that end at the same time must see each other.
-create or replace function txqueue.lock_children(ids bigint[]) returns void
+-- Locks the jobs that wait for some others, in the order in which all do: two parents of one child that end at the same
+-- time must see each other. With them those that wait for these in turn, where the others are not done: they end as well.
+create or replace function txqueue.lock_children(done bigint[], not_done bigint[]) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$
 begin
-    if not exists (select from job_parent where parent = any (ids)) then
+    if not exists (select from job_parent where parent = any (done || not_done)) then
         return;
     end if;
     perform from job_waiting where job_id = any (array(
         with recursive heir (job_id) as (
-            select child from job_parent where parent = any (ids)
+            select child from job_parent where parent = any (not_done)
             union
             select further.child from heir join job_parent as further on further.parent = heir.job_id
         )
-        select job_id from heir)) order by job_id for update;
+        select job_id from heir
+        union
+        select child from job_parent where parent = any (done))) order by job_id for update;
 end $$;
 
 -- Locks the keys of the groups of some jobs, in the order in which all do, as whoever touches a parked job
@@ -4715,44 +4722,51 @@ set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    this    job;
-    again   job;
-    ids     bigint[] := '{}';
+    this  job;
+    again job;
+    ids   bigint[];
+    moved bigint[] := '{}';
+    last  bigint := '-9223372036854775808';
 begin
     if delay is null or not delay between 0 and 1e9 then
         perform refuse(format('a delay of %s s is not within 0 to 1e9', coalesce(delay::text, 'null')), 'give a positive number');
     end if;
     until := coalesce(moment, clock_timestamp() + make_interval(secs => delay));
-    for this in
-        delete from job
-         where job_id = any (array(
-                   select job_id from job
-                    where fingerprint = its_fingerprint
-                      and (state = 'failed' or state = 'waiting' and waiting_for = 'time' and not_before < until)
-                    limit at_most))
-           and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
-        returning *
     loop
-        again := this;
-        if this.state = 'failed' then
-            again := renewed(this);
-            again.fingerprint := this.fingerprint;
-            again.failed_at := this.failed_at;
+        ids := array(
+            select job_id from job
+             where fingerprint = its_fingerprint and job_id > last
+               and (state = 'failed' or state = 'waiting' and waiting_for = 'time' and not_before < until)
+             order by job_id limit at_most);
+        if ids = '{}' and last < '-9223372036854775807' and moment is null then
+            perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
         end if;
-        again.not_before := until;
-        again.rank := rank_of(until, again.not_after, again.priority, (select aging from setting));
-        again.state := 'waiting';
-        again.waiting_for := coalesce(nullif(again.waiting_for, 'group'), 'time');
-        insert into job values (again.*);
-        ids := ids || again.job_id;
+        exit when ids = '{}';
+        for this in
+            delete from job
+             where job_id = any (ids) and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
+            returning *
+        loop
+            if this.state = 'waiting' or takes_key(this) then
+                again := case this.state when 'failed' then renewed(this) else this end;
+                again.fingerprint := this.fingerprint;
+                again.failed_at := this.failed_at;
+                again.not_before := until;
+                again.rank := rank_of(until, again.not_after, again.priority, (select aging from setting));
+                again.state := 'waiting';
+                again.waiting_for := coalesce(again.waiting_for, 'time');
+                moved := moved || this.job_id;
+                this := again;
+            end if;
+            insert into job values (this.*);
+        end loop;
+        exit when moved <> '{}';
+        last := ids[cardinality(ids)];
     end loop;
-    if ids = '{}' and moment is null then
-        perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
-    end if;
-    postponed := cardinality(ids);
+    postponed := cardinality(moved);
     if postponed > 0 then
-        perform note_action(who, 'postpone', subject_of(ids), jsonb_build_object(
-            'jobs', ids, 'fingerprint', its_fingerprint, 'until', until));
+        perform note_action(who, 'postpone', subject_of(moved), jsonb_build_object(
+            'jobs', moved, 'fingerprint', its_fingerprint, 'until', until));
     end if;
 end $$;
 
@@ -5396,18 +5410,26 @@ set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    ids bigint[];
+    ids  bigint[];
+    last bigint := '-9223372036854775808';
 begin
     until := coalesce(before, clock_timestamp());
-    ids := array(
-        select job_id from job
-         where fingerprint = its_fingerprint and failed_at <= until
-           and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
-         limit at_most);
-    if ids = '{}' and before is null then
-        perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
-    end if;
-    retried := case when ids = '{}' then 0 else cardinality((select again.retried from retry(ids, who) as again)) end;
+    retried := 0;
+    loop
+        ids := array(
+            select job_id from job
+             where fingerprint = its_fingerprint and failed_at <= until and job_id > last
+               and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
+             order by job_id limit at_most);
+        if ids = '{}' and last < '-9223372036854775807' and before is null then
+            perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
+        end if;
+        exit when ids = '{}';
+        retried := cardinality((select again.retried from retry(ids, who) as again));
+        -- Whose unique key another job holds is refused, and must not hide those behind it.
+        exit when retried > 0;
+        last := ids[cardinality(ids)];
+    end loop;
 end $$;
 
 -- Has all failed items of a pool tried again, from their first attempt. Returns how many.
@@ -5681,7 +5703,9 @@ begin
     end loop;
     marked := array_remove(marked, null);
     if marked <> '{}' then
-        perform lock_children(marked);
+        perform lock_children(
+            array(select job_id from job where job_id = any (marked) and state = 'done'),
+            array(select job_id from job where job_id = any (marked) and state in ('failed', 'cancelled')));
         foreach final in array '{done,failed,cancelled}'::text[] loop
             ended := array(select job_id from job where job_id = any (marked) and state = final::job_state);
             if ended <> '{}' then
@@ -5779,7 +5803,10 @@ as $$
 declare
     its pool;
 begin
-    select * into its from pool where name = its_name for update;
+    select * into its from pool where name = its_name;
+    if its.source is not null or not its.is_started then
+        select * into its from pool where name = its_name for update;
+    end if;
     if not found then
         perform refuse(format('there is no pool %s', its_name), 'start it from Python, with the class of its items');
     end if;

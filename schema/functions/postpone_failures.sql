@@ -9,43 +9,50 @@ set search_path = @schema@, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    this    job;
-    again   job;
-    ids     bigint[] := '{}';
+    this  job;
+    again job;
+    ids   bigint[];
+    moved bigint[] := '{}';
+    last  bigint := '-9223372036854775808';
 begin
     if delay is null or not delay between 0 and 1e9 then
         perform refuse(format('a delay of %s s is not within 0 to 1e9', coalesce(delay::text, 'null')), 'give a positive number');
     end if;
     until := coalesce(moment, clock_timestamp() + make_interval(secs => delay));
-    for this in
-        delete from job
-         where job_id = any (array(
-                   select job_id from job
-                    where fingerprint = its_fingerprint
-                      and (state = 'failed' or state = 'waiting' and waiting_for = 'time' and not_before < until)
-                    limit at_most))
-           and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
-        returning *
     loop
-        again := this;
-        if this.state = 'failed' then
-            again := renewed(this);
-            again.fingerprint := this.fingerprint;
-            again.failed_at := this.failed_at;
+        ids := array(
+            select job_id from job
+             where fingerprint = its_fingerprint and job_id > last
+               and (state = 'failed' or state = 'waiting' and waiting_for = 'time' and not_before < until)
+             order by job_id limit at_most);
+        if ids = '{}' and last < '-9223372036854775807' and moment is null then
+            perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
         end if;
-        again.not_before := until;
-        again.rank := rank_of(until, again.not_after, again.priority, (select aging from setting));
-        again.state := 'waiting';
-        again.waiting_for := coalesce(nullif(again.waiting_for, 'group'), 'time');
-        insert into job values (again.*);
-        ids := ids || again.job_id;
+        exit when ids = '{}';
+        for this in
+            delete from job
+             where job_id = any (ids) and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
+            returning *
+        loop
+            if this.state = 'waiting' or takes_key(this) then
+                again := case this.state when 'failed' then renewed(this) else this end;
+                again.fingerprint := this.fingerprint;
+                again.failed_at := this.failed_at;
+                again.not_before := until;
+                again.rank := rank_of(until, again.not_after, again.priority, (select aging from setting));
+                again.state := 'waiting';
+                again.waiting_for := coalesce(again.waiting_for, 'time');
+                moved := moved || this.job_id;
+                this := again;
+            end if;
+            insert into job values (this.*);
+        end loop;
+        exit when moved <> '{}';
+        last := ids[cardinality(ids)];
     end loop;
-    if ids = '{}' and moment is null then
-        perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
-    end if;
-    postponed := cardinality(ids);
+    postponed := cardinality(moved);
     if postponed > 0 then
-        perform note_action(who, 'postpone', subject_of(ids), jsonb_build_object(
-            'jobs', ids, 'fingerprint', its_fingerprint, 'until', until));
+        perform note_action(who, 'postpone', subject_of(moved), jsonb_build_object(
+            'jobs', moved, 'fingerprint', its_fingerprint, 'until', until));
     end if;
 end $$;

@@ -9,16 +9,24 @@ set search_path = @schema@, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    ids bigint[];
+    ids  bigint[];
+    last bigint := '-9223372036854775808';
 begin
     until := coalesce(before, clock_timestamp());
-    ids := array(
-        select job_id from job
-         where fingerprint = its_fingerprint and failed_at <= until
-           and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
-         limit at_most);
-    if ids = '{}' and before is null then
-        perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
-    end if;
-    retried := case when ids = '{}' then 0 else cardinality((select again.retried from retry(ids, who) as again)) end;
+    retried := 0;
+    loop
+        ids := array(
+            select job_id from job
+             where fingerprint = its_fingerprint and failed_at <= until and job_id > last
+               and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
+             order by job_id limit at_most);
+        if ids = '{}' and last < '-9223372036854775807' and before is null then
+            perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
+        end if;
+        exit when ids = '{}';
+        retried := cardinality((select again.retried from retry(ids, who) as again));
+        -- Whose unique key another job holds is refused, and must not hide those behind it.
+        exit when retried > 0;
+        last := ids[cardinality(ids)];
+    end loop;
 end $$;

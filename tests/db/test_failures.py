@@ -14,6 +14,9 @@ Traceback (most recent call last):
 {said}"""
 
 
+POSTPONE = "postpone_failures(%s, 'ann', 60, null, 1)"
+
+
 def error(said: str, *, release: str = "r1", line: int = 7, function: str = "perform") -> str:
     """What the worker keeps of an error."""
     return TRACE.format(said=said, release=release, line=line, function=function)
@@ -133,6 +136,20 @@ def test_all_of_a_kind_are_postponed(node: Master) -> None:
     assert node.value(more, kind, until) == 0
     assert node.value("select retried from txqueue.retry_failures(%s, 'ann')", kind) == 2
     assert sorted(node.claimed_ids()) == ids
+
+
+@pytest.mark.parametrize("act", ["retry_failures(%s, 'ann', null, 1)", POSTPONE])
+def test_those_whose_key_is_held_do_not_hide_the_others(node: Master, act: str) -> None:
+    """One that must stay as it is comes first; the next is taken all the same, some at a time."""
+    (held,) = node.enqueue({"unique": "k"})
+    (chunk,) = node.claim()
+    node.settle(chunk, "failed", error=error("ValueError: row 1"))
+    (free,) = failed(node, error("ValueError: row 2"))
+    node.enqueue({"unique": "k"})
+    kind = node.job(held)["fingerprint"]
+    assert node.value(f"select cardinality(array(select 1 from txqueue.{act}))", kind) == 1
+    assert node.job(held)["state"] == "failed"
+    assert node.job(free)["state"] != "failed"
 
 
 @pytest.mark.parametrize(
