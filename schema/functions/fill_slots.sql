@@ -5,19 +5,24 @@ set search_path = @schema@, pg_temp
 as $$
 declare
     its      pool;
+    live     integer;
     missing  integer;
 begin
     select * into strict its from pool where pool_id = its_pool;
     -- Whoever fills a pool that is at work need not wait for others who do.
     for round in 1 .. 2 loop
-        select case when its.is_cut then least(its.size, count(*)) else its.size end
-               - (select count(*) from pool_slot where pool_id = its_pool and job_id > 0 and is_live_job(job_id))
-          into missing
+        select count(*) into live from pool_slot where pool_id = its_pool and job_id > 0 and is_live_job(job_id);
+        select case when its.is_cut then least(its.size, count(*)) else its.size end - live into missing
           from (select from pool_part where pool_id = its_pool limit its.size) as parts;
         if missing <= 0 then
             return 0;
         end if;
-        perform pg_advisory_xact_lock(hashtextextended('@schema@ pool slots', its_pool));
+        -- One that lives finds all there is: it cannot end before whoever fills has committed.
+        if live = 0 then
+            perform pg_advisory_xact_lock(hashtextextended('@schema@ pool slots', its_pool));
+        elsif not pg_try_advisory_xact_lock(hashtextextended('@schema@ pool slots', its_pool)) then
+            return 0;
+        end if;
     end loop;
     -- What those have counted that ended otherwise than by finding nothing left is kept under a number of no job.
     with gone as (

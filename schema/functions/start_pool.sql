@@ -7,7 +7,10 @@ as $$
 declare
     its pool;
 begin
-    select * into its from pool where name = its_name for update;
+    select * into its from pool where name = its_name;
+    if its.source is not null or not its.is_started then
+        select * into its from pool where name = its_name for update;
+    end if;
     if not found then
         perform refuse(format('there is no pool %s', its_name), 'start it from Python, with the class of its items');
     end if;

@@ -16,7 +16,8 @@ if "TXQUEUE_TEST_NODE" in os.environ:
 
 TABLES = """
     create table if not exists seen (number bigint not null, attempt int not null);
-    create table if not exists document (id bigint primary key, title text not null, kind int not null);
+    create table if not exists document
+        (id bigint primary key, title text not null, kind int not null);
 """
 SOON = Retry(attempts=2, first=0.01, jitter=0.0)
 
@@ -70,7 +71,7 @@ class Together(PoolItem):
     retry = SOON
 
     @classmethod
-    async def perform_batch(cls, items: Sequence[Any], batch: Any) -> None:
+    async def perform_batch(cls, items: Sequence[Any], batch: Any) -> None:  # noqa: ARG003 - its signature
         """Fail if the one is among them."""
         if any(item.number == 17 for item in items):
             raise RuntimeError("one of these cannot be")

@@ -1,7 +1,6 @@
 """Pools: large sets that a few jobs work through, each item at least once and counted once."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import pytest_twisted

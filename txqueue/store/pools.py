@@ -286,12 +286,14 @@ def _cutting(cls: type[PoolItem], cut_to: str | None) -> tuple[str, Sequence[obj
     assert cls.source is not None
     key, where = _quoted(cls.source.key), cls.source.where.replace("%", "%%")
     beyond, parameters = ("", ()) if cut_to is None else (f" and {key} > %s", (cut_to,))
+    ahead = (
+        f"select {key} as _key from {cls.source.name} where ({where}){beyond} order by 1 limit %s"
+    )
     return (
-        "select (array_agg(at order by place))[1]::text,"
-        " (array_agg(at order by place desc))[1]::text, count(*)::int from (select at, row_number() over (order by at) as place from ("
-        f"select {key} as at from {cls.source.name} where ({where}){beyond} order by 1"
-        " limit %s) as ahead) as numbered"
-        f" group by (place - 1) / {cls.batch} order by (place - 1) / {cls.batch}",
+        "select (array_agg(_key order by _place))[1]::text,"
+        " (array_agg(_key order by _place desc))[1]::text, count(*)::int"
+        f" from (select _key, row_number() over (order by _key) as _place from ({ahead}) as ahead)"
+        f" as placed group by (_place - 1) / {cls.batch} order by (_place - 1) / {cls.batch}",
         (*parameters, AHEAD * cls.batch),
     )
 

@@ -1,0 +1,206 @@
+"""The stored functions of pools: each part is taken by one, counted once, and never lost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import psycopg2
+import pytest
+
+from tests.db.masters import Master
+
+JOB = {"work_type": "test.kind", "payload": {}}
+SPEC = {"name": "letters", "work_type": "test.letter", "job": JOB, "size": 2, "batch": 10}
+COLUMNS = [["number", "bigint"], ["note", "text"]]
+
+
+def make(session: Master, **more: Any) -> None:
+    """Make a pool."""
+    spec = {**SPEC, "columns": COLUMNS, **more}
+    session.value("drop table if exists txqueue.pool_letters; select 1")
+    session.value("select txqueue.ensure_pool(%s)", json.dumps(spec))
+
+
+def fill(session: Master, items: int) -> int:
+    """Put items into it."""
+    rows = [{"number": n, "note": None} for n in range(items)]
+    filled: int = session.value("select txqueue.fill_pool('letters', %s)", json.dumps(rows))
+    return filled
+
+
+def start(session: Master) -> list[tuple[int, int]]:
+    """Start it; returns the assignments and numbers of its jobs, taken by the session."""
+    session.value("select txqueue.start_pool('letters')")
+    return [(chunk.assignment, job_id) for chunk in session.claim() for job_id in chunk.ids]
+
+
+def take(
+    session: Master, job: tuple[int, int], performed: int | None = None, failures: object = None
+) -> dict[str, Any]:
+    """Call `next_part()`."""
+    session.cursor.execute(
+        "select to_jsonb(told) from txqueue.next_part(%s, %s, %s, 'letters', %s, %s) as told",
+        (
+            *(session.incarnation, *job, performed),
+            None if failures is None else json.dumps(failures),
+        ),
+    )
+    found: dict[str, Any] = session.cursor.fetchall()[0][0]
+    return found
+
+
+def status(session: Master) -> dict[str, Any]:
+    """How far it is."""
+    found: dict[str, Any] = session.value(
+        "select to_jsonb(pool_status) from txqueue.pool_status where name = 'letters'"
+    )
+    return found
+
+
+def test_parts_are_taken_by_one_and_counted_once(node: Master) -> None:
+    """Two jobs share the set; a part that is counted twice counts once."""
+    make(node)
+    assert fill(node, 25) == 25
+    first, second = start(node)
+    taken = take(node, first)
+    other = take(node, second)
+    assert (taken["items"], other["items"]) == (10, 10)
+    assert [each["number"] for each in json.loads(taken["content"])] == list(range(10))
+    last = take(node, first, taken["part"])
+    assert last["items"] == 5
+    assert not take(node, first, taken["part"])["held"]
+    assert take(node, first, last["part"])["part"] is None
+    take(node, second, other["part"])
+    counted = status(node)
+    assert (counted["done"], counted["remaining"], counted["parts"]) == (25, 0, 0)
+    assert node.value("select count(*) from txqueue.pool_letters") == 0
+
+
+def test_a_part_is_whole_or_not_there(node: Master, other: Master) -> None:
+    """What a transaction fills is there when it commits; nobody waits, and nothing is missed."""
+    make(node)
+    fill(node, 10)
+    (first,) = start(node)
+    other.connection.autocommit = False
+    fill(other, 30)
+    fill(node, 10)
+    one = take(node, first)
+    two = take(node, first, one["part"])
+    assert take(node, first, two["part"])["part"] is None
+    other.connection.commit()
+    three = take(node, first)
+    assert [each["number"] for each in json.loads(three["content"])] == list(range(10))
+    assert status(node)["remaining"] == 30
+    other.connection.autocommit = True
+
+
+def test_what_a_former_run_held_comes_first_and_says_so(node: Master) -> None:
+    """A job that runs again takes its own part, under its new token; the old one counts nothing."""
+    make(node)
+    fill(node, 20)
+    first, second = start(node)
+    part = take(node, first)["part"]
+    take(node, second)
+    node.release(first[0], died=True)
+    again = next((c.assignment, i) for c in node.claim() for i in c.ids if i == first[1])
+    assert not take(node, first, part)["held"]
+    found = take(node, again)
+    assert (found["part"], found["taken"]) == (part, 2)
+
+
+def test_a_part_of_a_job_that_has_ended_is_taken_by_another(node: Master) -> None:
+    """Whoever cancels a job of a pool loses nothing of the set."""
+    make(node)
+    fill(node, 20)
+    first, second = start(node)
+    lost = take(node, first)["part"]
+    node.value(
+        "select settled from txqueue.settle(%s, %s)",
+        node.incarnation,
+        json.dumps([{"job_id": first[1], "assignment": first[0], "outcome": "cancelled"}]),
+    )
+    part = take(node, second)
+    assert take(node, second, part["part"])["part"] == lost
+    assert node.value("select txqueue.start_pool('letters')") == 0
+
+
+def test_failures_are_kept_or_tried_again(node: Master) -> None:
+    """Item by item: the others of their part are done."""
+    make(node)
+    fill(node, 10)
+    first, _ = [*start(node), None]
+    part = take(node, first)
+    failures = [{"key": "3", "error": "bad"}, {"key": "5", "error": "later", "delay": 0}]
+    again = take(node, first, part["part"], failures)
+    assert (again["keys"], again["attempt"], again["items"]) == (["5"], 1, 1)
+    assert [each["number"] for each in json.loads(again["content"])] == [4]
+    assert take(node, first, again["part"])["part"] is None
+    counted = status(node)
+    assert (counted["done"], counted["failed"], counted["remaining"]) == (9, 1, 0)
+    assert node.column("select number from txqueue.pool_letters") == [2]
+    assert node.value("select txqueue.retry_pool('letters')") == 1
+    found = take(node, first)
+    assert (found["keys"], found["attempt"]) == (["3"], 0)
+    take(node, first, found["part"])
+    counted = status(node)
+    assert (counted["done"], counted["failed"], counted["remaining"]) == (10, 0, 0)
+
+
+def test_a_job_does_not_end_while_somebody_fills(node: Master, other: Master) -> None:
+    """Else what he commits would have nobody."""
+    make(node)
+    fill(node, 10)
+    (first,) = start(node)
+    part = take(node, first)
+    take(node, first, part["part"])
+    other.connection.autocommit = False
+    fill(other, 10)
+    end = "select txqueue.end_slot(%s, %s, %s, 'letters', false)"
+    assert not node.value(end, node.incarnation, *first)
+    other.connection.commit()
+    assert not node.value(end, node.incarnation, *first)
+    part = take(node, first)
+    take(node, first, part["part"])
+    assert node.value(end, node.incarnation, *first)
+    assert (status(node)["done"], status(node)["jobs"]) == (20, 0)
+    assert node.job(first[1])["state"] == "done"
+    fill(node, 10)
+    assert status(node)["jobs"] == 1
+
+
+def test_a_bound_refuses(node: Master) -> None:
+    """Once so many remain; as a whole, and for as long as they do."""
+    make(node, bound=25)
+    fill(node, 20)
+    with pytest.raises(psycopg2.Error, match="the pool letters is full") as refused:
+        fill(node, 6)
+    assert refused.value.pgcode == "TXQ02"
+    assert fill(node, 5) == 5
+
+
+def test_a_name_belongs_to_one_work_type(node: Master) -> None:
+    """Two classes do not share a set by accident."""
+    make(node)
+    with pytest.raises(psycopg2.Error, match="belongs to the work type"):
+        node.value("select txqueue.ensure_pool(%s)", json.dumps({**SPEC, "work_type": "other"}))
+
+
+def test_a_field_has_no_type_of_its_own_making(node: Master) -> None:
+    """What the columns are is decided here; a name is a name, whatever is in it."""
+    make(
+        node, columns=[['x" int); drop table txqueue.pool; --', "bigint"], ["y", "text; select 1"]]
+    )
+    assert node.column(
+        "select attname::text from pg_attribute where attrelid = 'txqueue.pool_letters'::regclass"
+        " and attnum > 2"
+    ) == ['x" int); drop table txqueue.pool; --']
+
+
+def test_a_snapshot_elsewhere_and_many_parts(node: Master) -> None:
+    """The jobs of a pool are never more than its size, whatever is filled."""
+    make(node)
+    for _ in range(5):
+        fill(node, 100)
+        node.value("select txqueue.start_pool('letters')")
+    assert node.states() == {"ready": 2}
