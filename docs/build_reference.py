@@ -38,6 +38,7 @@ CHAPTERS: Final = (
     ("Jobs", "txqueue", ("Job", "State")),
     ("Look after it", "txqueue.admin", ("Admin", "JobsPage", "Cancelled")),
     ("Look after failures by kind", "txqueue.failing", ("KindsOfFailure",)),
+    ("Look after schedules", "txqueue.recurring", ("RecurringWork",)),
     (
         "Errors",
         "txqueue.errors",

@@ -19,6 +19,7 @@ from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.explain import Explanation
 from txqueue.failing import KindsOfFailure
 from txqueue.page import MOST_NUMBERS, joined, numbers, read_document
+from txqueue.recurring import RecurringWork
 from txqueue.wire.admin_commands import (
     Cancel,
     Drain,
@@ -98,7 +99,7 @@ class JobsPage:
     at: datetime
 
 
-class Admin(KindsOfFailure):
+class Admin(KindsOfFailure, RecurringWork):
     """A connection to a node's admin endpoint; made by `connect`.
 
     Documents are dictionaries with the keys that ``txqueue ... --json`` shows; moments are aware

@@ -4,11 +4,15 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
+import pytest
+
 from tests.cluster import app_of_schedules as app
 from tests.cluster.database import Database
 from tests.cluster.nodes import Node, Nodes
 from tests.waiting import eventually
 from txqueue import Cooldown, Every, WorkQueue
+from txqueue.admin import Admin
+from txqueue.errors import AdminRefused
 
 APP: Final = app.__name__
 LIMIT: Final = 300.0
@@ -74,6 +78,26 @@ async def test_a_class_declares_when_it_comes(nodes: Nodes, db: Database) -> Non
     await eventually(lambda: db.value(done, f"{APP}.EverySecond") >= 3, LIMIT)
     declared = db.rows("select name from txqueue.schedule where is_declared order by name")
     assert [row["name"] for row in declared] == [f"{APP}.AfterARest", f"{APP}.EverySecond"]
+
+
+async def test_an_operator_acts_through_a_node(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """Without a connection to the database; it is written down who did it."""
+    node = await nodes.start("--workers", "1", app=APP).up()
+    await queue.schedule("orders", app.SyncOrders(1), Every(3600))
+    async with await Admin.connect(f"unix:{node.folder / node.name}.sock") as admin:
+        assert await admin.pause_schedule("orders") is True
+        assert await admin.pause_schedule("orders") is False
+        job_id = await admin.run_schedule("orders")
+        assert await admin.resume_schedule("orders") is True
+        await admin.remove_schedule("orders")
+        with pytest.raises(AdminRefused, match="there is no schedule orders"):
+            await admin.run_schedule("orders")
+    assert await queue.wait(job_id, LIMIT) is None
+    acts = db.rows("select who, what from txqueue.action order by action_id")[1:]
+    assert [act["what"] for act in acts] == ["pause", "pause", "run", "resume", "remove"]
+    assert all(act["who"] for act in acts)
 
 
 async def test_a_cool_down_is_kept_from_end_to_start(nodes: Nodes, db: Database) -> None:

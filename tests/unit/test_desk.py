@@ -114,6 +114,7 @@ ACTS: list[tuple[type[amp.Command], dict[str, Any]]] = [
     (wire.Cancel, {"ids": "1,2"}),
     (wire.Retry, {"ids": "1"}),
     (wire.SetPriority, {"ids": "1", "priority": 9}),
+    (wire.ActOnSchedule, {"name": "nightly", "act": "run"}),
     (wire.Drain, {"name": "venus"}),
     (wire.Undrain, {"name": "venus"}),
 ]

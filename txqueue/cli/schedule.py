@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from txqueue.cli.asking import acted
 from txqueue.cli.enqueue import checked_payload, job_text
 from txqueue.cli.options import Command, Group, Options
 from txqueue.cli.output import show, styled
@@ -193,6 +194,9 @@ def _opened(options: Options) -> Iterator[Session]:
 
 
 def _act(options: Options, act: str, name: str) -> Any:
+    """Do it through the node that was named, or in the database if none was."""
+    if options.settings.get("node"):
+        return acted(options, lambda admin: getattr(admin, f"{act}_schedule")(name))
     from txqueue.store.schedules import act_call
 
     with _opened(options) as session:

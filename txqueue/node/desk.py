@@ -74,6 +74,7 @@ class Desk:
             wire.Retry: self._retry,
             wire.RetryFailures: self._retry_failures,
             wire.PostponeFailures: self._postpone_failures,
+            wire.ActOnSchedule: self._act_on_schedule,
             wire.SetPriority: self._set_priority,
             wire.Drain: self._drain,
             wire.Undrain: self._undrain,
@@ -212,6 +213,10 @@ class Desk:
     ) -> Answer:
         postponed, moment = await self._acting.postpone_failures(fingerprint, delay, until, who)
         return {"postponed": postponed, "until": moment.isoformat()}
+
+    async def _act_on_schedule(self, who: str, name: str, act: str) -> Answer:
+        changed, job_id = await self._acting.act_on_schedule(name, act, who)
+        return {"changed": changed, "job_id": job_id}
 
     async def _set_priority(self, who: str, ids: str, priority: int) -> Answer:
         changed, refused = await self._acting.set_priority(numbers(ids), priority, who)

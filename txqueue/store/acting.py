@@ -10,12 +10,14 @@ from typing import Any
 from attrs import frozen
 from twisted.internet.defer import DeferredLock
 
+from txqueue.errors import Refused
 from txqueue.store.failures import answered
 from txqueue.store.pool import Pool
 
 __all__ = ["LIMITS", "Acting", "Cancelled"]
 
 LIMITS = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
+SCHEDULE_ACTS = ("pause", "resume", "remove", "run")
 PATIENCE = 8
 _BOUNDED = f"set local statement_timeout = {PATIENCE * 1000}; "
 
@@ -102,6 +104,19 @@ class Acting:
         call = "postpone_failures(%s, %s, %s, %s::timestamptz)"
         postponed, moment = await self._row(call, fingerprint, who, delay, until)
         return postponed, moment
+
+    async def act_on_schedule(self, name: str, act: str, who: str) -> tuple[bool, int]:
+        """Pause, resume, remove or run a schedule; tells whether that is new, and the job run.
+
+        Raises:
+            Refused: When there is no such act or schedule.
+        """
+        if act not in SCHEDULE_ACTS:
+            raise Refused(
+                f"{act!r} is nothing to do to a schedule", "pause, resume, remove or run it"
+            )
+        done = (await self._row(f"{act}_schedule(%s, %s)", name, who))[0]
+        return (True, int(done)) if act == "run" else (act == "remove" or bool(done), 0)
 
     async def set_priority(
         self, ids: Sequence[int], priority: int, who: str

@@ -14,6 +14,7 @@ from txqueue.errors import AdminRefused
 from txqueue.wire.text import LongText
 
 __all__ = [
+    "ActOnSchedule",
     "Cancel",
     "Drain",
     "Explain",
@@ -202,6 +203,14 @@ class PostponeFailures(amp.Command):
         (b"until", _may(amp.Unicode)),
     ]
     response = [(b"postponed", amp.Integer()), (b"until", amp.Unicode())]
+    errors = _REFUSED
+
+
+class ActOnSchedule(amp.Command):
+    """Pause, resume, remove or run a schedule now; answered with the job that is enqueued, or 0."""
+
+    arguments = [(b"name", amp.Unicode()), (b"act", amp.Unicode())]
+    response = [(b"changed", amp.Boolean()), (b"job_id", amp.Integer())]
     errors = _REFUSED
 
 
