@@ -18,7 +18,7 @@ from txqueue.store.enqueuing import job_object
 from txqueue.store.pool import Pool
 from txqueue.store.schema import checked_name
 
-__all__ = ["NextPart", "Part", "Parts", "Performed", "Pools", "count_call", "fill"]
+__all__ = ["NextPart", "Part", "Parts", "Performed", "Pools", "count_call", "fill", "spec_of"]
 
 Query = Callable[[str, Sequence[object]], Awaitable[list[tuple[Any, ...]]]]
 # Items that go to the database with one statement, about.
@@ -81,7 +81,7 @@ async def fill(query: Query, schema: str, cls: type[PoolItem], items: Iterable[P
             f"the items of {cls.__qualname__} are the rows of {cls.source.name}",
             "insert rows there, and start the pool",
         )
-    await query(f"select {schema}.ensure_pool(%s)", (_spec(cls),))
+    await query(f"select {schema}.ensure_pool(%s)", (spec_of(cls),))
     total = 0
     for text in _texts(cls, items):
         rows = await query(f"select {schema}.fill_pool(%s, %s)", (cls.pool, text))
@@ -104,7 +104,8 @@ def _encoded(cls: type[PoolItem], item: PoolItem) -> dict[str, Any]:
     return encode(item)
 
 
-def _spec(cls: type[PoolItem]) -> str:
+def spec_of(cls: type[PoolItem]) -> str:
+    """Return what ``ensure_pool()`` takes."""
     return json.dumps(
         {
             "name": cls.pool,
@@ -134,7 +135,7 @@ class Pools:
 
     async def start(self, cls: type[PoolItem]) -> int:
         """Have a pool worked through; returns how many jobs were enqueued."""
-        await self._query(f"select {self._schema}.ensure_pool(%s)", (_spec(cls),))
+        await self._query(f"select {self._schema}.ensure_pool(%s)", (spec_of(cls),))
         rows = [(None,)] if cls.source is None else await self._query(*_counting(cls))
         started = await self._query(
             f"select {self._schema}.start_pool(%s, %s)", (cls.pool, rows[0][0])
