@@ -10,10 +10,11 @@ as $$
 declare
     this   job;
     locked text[];
+    children bigint[];
     groups text[] := '{}';
 begin
     cancelled := '{}';
-    perform lock_children(ids);
+    children := lock_children(null, ids);
     locked := lock_groups(ids);
     -- A job that goes from one partition to another meanwhile is found there the next time.
     for round in 1 .. 3 loop
@@ -41,7 +42,7 @@ begin
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
     -- Not only those that are marked: somebody may have begun to wait for one just now.
-    if cancelled <> '{}' and follow(cancelled, 'cancelled') then
+    if cancelled <> '{}' and follow(cancelled, 'cancelled', children) then
         perform wake();
     end if;
     groups := array_remove(groups, null);

@@ -1,7 +1,8 @@
 -- What else happens as jobs end, all in one way (done, failed or cancelled), in the transaction that ends
 -- them. Only jobs that are marked as followed come here, and those that end because of them. Returns whether other
--- jobs may run because of it.
-create or replace function @schema@.follow(ids bigint[], ended text) returns boolean
+-- jobs may run because of it. Whoever calls it more than once in a transaction has locked the children before, see
+-- lock_children(), and passes them.
+create or replace function @schema@.follow(ids bigint[], ended text, locked bigint[] default null) returns boolean
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 as $$
@@ -9,11 +10,13 @@ declare
     freed boolean := false;
     heirs record;
 begin
-    perform lock_children(ids);
+    if locked is null then
+        locked := lock_children(case ended when 'done' then ids end, case when ended <> 'done' then ids end);
+    end if;
     loop
         freed := follow_schedules(ids, ended) or freed;
         freed := follow_unique(ids) or freed;
-        heirs := follow_children(ids, ended);
+        heirs := follow_children(ids, ended, locked);
         freed := heirs.freed or freed;
         ids := heirs.cancelled;
         ended := 'cancelled';

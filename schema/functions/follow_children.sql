@@ -1,8 +1,8 @@
 -- Lets the jobs go that waited for some others, the last of which have ended now; cancels those that waited for
--- them to be done, if they are not. The caller has locked them: see lock_children(). Returns whether some may run
--- because of it, and which were cancelled.
+-- them to be done, if they are not: only those that the caller has locked, see lock_children(). Returns whether some may
+-- run because of it, and which were cancelled.
 create or replace function @schema@.follow_children(
-    ids bigint[], its_end text, out freed boolean, out cancelled bigint[])
+    ids bigint[], its_end text, locked bigint[], out freed boolean, out cancelled bigint[])
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
@@ -18,7 +18,7 @@ begin
     cancelled := '{}';
     delete from job_parent where child = any (ids);
     with told as (
-        update job_parent set ended = its_end where parent = any (ids) and ended is null returning child
+        update job_parent set ended = its_end where parent = any (ids) and child = any (locked) and ended is null returning child
     )
     select array_agg(distinct child) into children from told;
     if children is null then

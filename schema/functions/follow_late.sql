@@ -11,6 +11,7 @@ as $$
 declare
     late   bigint[];
     marked bigint[];
+    locked bigint[];
     these  bigint[];
     ended  text;
     freed  boolean := false;
@@ -28,7 +29,7 @@ begin
         end if;
         return false;
     end if;
-    perform lock_children(late);
+    locked := lock_children(null, late);
     marked := array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned')
                        for update skip locked);
     update job set followed = 1
@@ -39,7 +40,7 @@ begin
     foreach ended in array array['done', 'failed', 'cancelled'] loop
         these := array(select job_id from job where job_id = any (late) and job_id <> all (marked) and state = ended::job_state);
         if these <> '{}' then
-            freed := follow(these, ended) or freed;
+            freed := follow(these, ended, locked) or freed;
         end if;
     end loop;
     if freed then

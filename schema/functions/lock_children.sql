@@ -1,20 +1,28 @@
--- Locks the jobs that wait for some others, and those that wait for them in turn, in the order in which all do: two
--- parents of one child that end at the same time must see each other.
-create or replace function @schema@.lock_children(ids bigint[]) returns void
+-- Locks the jobs that wait for some others, in the order in which all do, and returns their numbers: two parents of one
+-- child that end at the same time must see each other. With them those that wait for these in turn, where the others are
+-- not done, and the others themselves if they wait: they end as well. Whoever comes to wait after this look is left to
+-- follow_late(), which he has told; a second look in the same transaction would lock out of order.
+create or replace function @schema@.lock_children(done bigint[], not_done bigint[]) returns bigint[]
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$
 begin
-    if not exists (select from job_parent where parent = any (ids)) then
-        return;
+    if not exists (select from job_parent where parent = any (done || not_done))
+       and not exists (select from job_parent where child = any (not_done)) then
+        return '{}';
     end if;
-    perform from job_waiting where job_id = any (array(
-        with recursive heir (job_id) as (
-            select child from job_parent where parent = any (ids)
+    return array(
+        select job_id from job_waiting
+         where waiting_for = 'parents' and job_id = any (array(
+            with recursive heir (job_id) as (
+                select unnest(not_done)
+                union
+                select further.child from heir join job_parent as further on further.parent = heir.job_id
+            )
+            select job_id from heir
             union
-            select further.child from heir join job_parent as further on further.parent = heir.job_id
-        )
-        select job_id from heir)) order by job_id for update;
+            select child from job_parent where parent = any (done)))
+         order by job_id for update);
 end $$;

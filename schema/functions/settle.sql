@@ -13,6 +13,7 @@ declare
     said    record;
     this    job;
     marked  bigint[] := '{}';
+    locked  bigint[];
     groups  text[] := '{}';
     ended   bigint[];
     final   text;
@@ -65,11 +66,13 @@ begin
     end loop;
     marked := array_remove(marked, null);
     if marked <> '{}' then
-        perform lock_children(marked);
+        locked := lock_children(
+            array(select job_id from job where job_id = any (marked) and state = 'done'),
+            array(select job_id from job where job_id = any (marked) and state in ('failed', 'cancelled')));
         foreach final in array '{done,failed,cancelled}'::text[] loop
             ended := array(select job_id from job where job_id = any (marked) and state = final::job_state);
             if ended <> '{}' then
-                freed := follow(ended, final) or freed;
+                freed := follow(ended, final, locked) or freed;
             end if;
         end loop;
     end if;
