@@ -2293,10 +2293,11 @@ as $$
 declare
     this   job;
     locked text[];
+    children bigint[];
     groups text[] := '{}';
 begin
     cancelled := '{}';
-    perform lock_children(null, ids);
+    children := lock_children(null, ids);
     locked := lock_groups(ids);
     -- A job that goes from one partition to another meanwhile is found there the next time.
     for round in 1 .. 3 loop
@@ -2324,7 +2325,7 @@ begin
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
     -- Not only those that are marked: somebody may have begun to wait for one just now.
-    if cancelled <> '{}' and follow(cancelled, 'cancelled') then
+    if cancelled <> '{}' and follow(cancelled, 'cancelled', children) then
         perform wake();
     end if;
     groups := array_remove(groups, null);
@@ -2858,7 +2859,7 @@ begin
           left join history_day as known on known.leaf = child.relname::text
          where inhparent in ('job_done'::regclass, 'job_cancelled'::regclass)
            and case when known.leaf is not null then its_id between known.lowest and known.highest
-                    else to_date(right(child.relname, 8), 'YYYYMMDD') <= today + 1 end
+                    else right(child.relname, 8) <= to_char(today + 1, 'YYYYMMDD') end
          order by right(child.relname, 8) desc
     loop
         return query execute format('select * from %I where job_id = $1', day.leaf) using its_id;
@@ -2922,8 +2923,9 @@ end $$;
 
 -- What else happens as jobs end, all in one way (done, failed or cancelled), in the transaction that ends
 -- them. Only jobs that are marked as followed come here, and those that end because of them. Returns whether other
--- jobs may run because of it.
-create or replace function txqueue.follow(ids bigint[], ended text) returns boolean
+-- jobs may run because of it. Whoever calls it more than once in a transaction has locked the children before, see
+-- lock_children(), and passes them.
+create or replace function txqueue.follow(ids bigint[], ended text, locked bigint[] default null) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
@@ -2931,11 +2933,13 @@ declare
     freed boolean := false;
     heirs record;
 begin
-    perform lock_children(case ended when 'done' then ids end, case when ended <> 'done' then ids end);
+    if locked is null then
+        locked := lock_children(case ended when 'done' then ids end, case when ended <> 'done' then ids end);
+    end if;
     loop
         freed := follow_schedules(ids, ended) or freed;
         freed := follow_unique(ids) or freed;
-        heirs := follow_children(ids, ended);
+        heirs := follow_children(ids, ended, locked);
         freed := heirs.freed or freed;
         ids := heirs.cancelled;
         ended := 'cancelled';
@@ -2945,10 +2949,10 @@ begin
 end $$;
 
 -- Lets the jobs go that waited for some others, the last of which have ended now; cancels those that waited for
--- them to be done, if they are not. The caller has locked them: see lock_children(). Returns whether some may run
--- because of it, and which were cancelled.
+-- them to be done, if they are not: only those that the caller has locked, see lock_children(). Returns whether some may
+-- run because of it, and which were cancelled.
 create or replace function txqueue.follow_children(
-    ids bigint[], its_end text, out freed boolean, out cancelled bigint[])
+    ids bigint[], its_end text, locked bigint[], out freed boolean, out cancelled bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -2964,7 +2968,7 @@ begin
     cancelled := '{}';
     delete from job_parent where child = any (ids);
     with told as (
-        update job_parent set ended = its_end where parent = any (ids) and ended is null returning child
+        update job_parent set ended = its_end where parent = any (ids) and child = any (locked) and ended is null returning child
     )
     select array_agg(distinct child) into children from told;
     if children is null then
@@ -3009,6 +3013,7 @@ as $$
 declare
     late   bigint[];
     marked bigint[];
+    locked bigint[];
     these  bigint[];
     ended  text;
     freed  boolean := false;
@@ -3026,7 +3031,7 @@ begin
         end if;
         return false;
     end if;
-    perform lock_children(null, late);
+    locked := lock_children(null, late);
     marked := array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned')
                        for update skip locked);
     update job set followed = 1
@@ -3037,7 +3042,7 @@ begin
     foreach ended in array array['done', 'failed', 'cancelled'] loop
         these := array(select job_id from job where job_id = any (late) and job_id <> all (marked) and state = ended::job_state);
         if these <> '{}' then
-            freed := follow(these, ended) or freed;
+            freed := follow(these, ended, locked) or freed;
         end if;
     end loop;
     if freed then
@@ -3357,7 +3362,7 @@ begin
 end $$;
 
 -- The days of history that may be archived and dropped: those before a day, and no younger than yesterday's;
--- null for those that are kept no longer.
+-- null for those that are kept no longer. Names are compared as texts: the planner may look at those of other tables.
 create or replace function txqueue.history_due(before date default null)
 returns table (leaf text, state text, day date)
 language sql stable security definer
@@ -3367,11 +3372,11 @@ as $$
       from pg_inherits
       join pg_class as child on child.oid = inhrelid
       join pg_class as parent on parent.oid = inhparent
-     where inhparent in ('job_done'::regclass, 'job_cancelled'::regclass)
-       and to_date(right(child.relname, 8), 'YYYYMMDD') < least(
+     where inhparent in ('job_done'::regclass, 'job_cancelled'::regclass) and child.relname ~ '_\d{8}$'
+       and right(child.relname, 8) < to_char(least(
                coalesce(before, (clock_timestamp() at time zone 'UTC' - (select history_kept from setting))::date - 1),
-               (clock_timestamp() at time zone 'UTC')::date)
-     order by 3, 1
+               (clock_timestamp() at time zone 'UTC')::date), 'YYYYMMDD')
+     order by right(child.relname, 8), child.relname
 $$;
 
 -- How many done and cancelled jobs there are, by the server's own estimate: exact within a second
@@ -3538,27 +3543,33 @@ select counted.tenant, counted.waiting, counted.ready, counted.assigned, counted
   left join txqueue.control on control.kind = 'tenant' and control.key = counted.tenant;
 comment on view txqueue.live_tenants is 'What each tenant has that is not history yet.';
 
--- Locks the jobs that wait for some others, in the order in which all do: two parents of one child that end at the same
--- time must see each other. With them those that wait for these in turn, where the others are not done: they end as well.
-create or replace function txqueue.lock_children(done bigint[], not_done bigint[]) returns void
+-- Locks the jobs that wait for some others, in the order in which all do, and returns their numbers: two parents of one
+-- child that end at the same time must see each other. With them those that wait for these in turn, where the others are
+-- not done, and the others themselves if they wait: they end as well. Whoever comes to wait after this look is left to
+-- follow_late(), which he has told; a second look in the same transaction would lock out of order.
+create or replace function txqueue.lock_children(done bigint[], not_done bigint[]) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$
 begin
-    if not exists (select from job_parent where parent = any (done || not_done)) then
-        return;
+    if not exists (select from job_parent where parent = any (done || not_done))
+       and not exists (select from job_parent where child = any (not_done)) then
+        return '{}';
     end if;
-    perform from job_waiting where job_id = any (array(
-        with recursive heir (job_id) as (
-            select child from job_parent where parent = any (not_done)
+    return array(
+        select job_id from job_waiting
+         where waiting_for = 'parents' and job_id = any (array(
+            with recursive heir (job_id) as (
+                select unnest(not_done)
+                union
+                select further.child from heir join job_parent as further on further.parent = heir.job_id
+            )
+            select job_id from heir
             union
-            select further.child from heir join job_parent as further on further.parent = heir.job_id
-        )
-        select job_id from heir
-        union
-        select child from job_parent where parent = any (done))) order by job_id for update;
+            select child from job_parent where parent = any (done)))
+         order by job_id for update);
 end $$;
 
 -- Locks the keys of the groups of some jobs, in the order in which all do, as whoever touches a parked job
@@ -5651,6 +5662,7 @@ declare
     said    record;
     this    job;
     marked  bigint[] := '{}';
+    locked  bigint[];
     groups  text[] := '{}';
     ended   bigint[];
     final   text;
@@ -5703,13 +5715,13 @@ begin
     end loop;
     marked := array_remove(marked, null);
     if marked <> '{}' then
-        perform lock_children(
+        locked := lock_children(
             array(select job_id from job where job_id = any (marked) and state = 'done'),
             array(select job_id from job where job_id = any (marked) and state in ('failed', 'cancelled')));
         foreach final in array '{done,failed,cancelled}'::text[] loop
             ended := array(select job_id from job where job_id = any (marked) and state = final::job_state);
             if ended <> '{}' then
-                freed := follow(ended, final) or freed;
+                freed := follow(ended, final, locked) or freed;
             end if;
         end loop;
     end if;
