@@ -21,7 +21,7 @@ begin
           left join history_day as known on known.leaf = child.relname::text
          where inhparent in ('job_done'::regclass, 'job_cancelled'::regclass)
            and case when known.leaf is not null then its_id between known.lowest and known.highest
-                    else to_date(right(child.relname, 8), 'YYYYMMDD') <= today + 1 end
+                    else right(child.relname, 8) <= to_char(today + 1, 'YYYYMMDD') end
          order by right(child.relname, 8) desc
     loop
         return query execute format('select * from %I where job_id = $1', day.leaf) using its_id;

@@ -1,5 +1,5 @@
 -- The days of history that may be archived and dropped: those before a day, and no younger than yesterday's;
--- null for those that are kept no longer.
+-- null for those that are kept no longer. Names are compared as texts: the planner may look at those of other tables.
 create or replace function @schema@.history_due(before date default null)
 returns table (leaf text, state text, day date)
 language sql stable security definer
@@ -9,9 +9,9 @@ as $$
       from pg_inherits
       join pg_class as child on child.oid = inhrelid
       join pg_class as parent on parent.oid = inhparent
-     where inhparent in ('job_done'::regclass, 'job_cancelled'::regclass)
-       and to_date(right(child.relname, 8), 'YYYYMMDD') < least(
+     where inhparent in ('job_done'::regclass, 'job_cancelled'::regclass) and child.relname ~ '_\d{8}$'
+       and right(child.relname, 8) < to_char(least(
                coalesce(before, (clock_timestamp() at time zone 'UTC' - (select history_kept from setting))::date - 1),
-               (clock_timestamp() at time zone 'UTC')::date)
-     order by 3, 1
+               (clock_timestamp() at time zone 'UTC')::date), 'YYYYMMDD')
+     order by right(child.relname, 8), child.relname
 $$;

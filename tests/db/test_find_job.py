@@ -98,3 +98,16 @@ def test_other_days_are_not_looked_at(node: Master) -> None:
         node.value("select pg_stat_clear_snapshot()::text")
         looked.append(node.value(scans) - before)
     assert looked[0] == 1
+
+
+@pytest.mark.parametrize("way", ["enable_nestloop", "enable_hashjoin", "enable_mergejoin"])
+def test_tables_of_other_names_are_in_nobodys_way(node: Master, way: str) -> None:
+    """Whichever way the catalogue is read: their names are no days."""
+    put(node, "done", 7)
+    node.cursor.execute("create table app (id int); create table txqueue.other_99999999 (id int)")
+    node.cursor.execute(f"analyze; set {way} = off")
+    dropped = node.value("select txqueue.ensure_history()")
+    assert [leaf for leaf in dropped if leaf[0] == "-"] == []
+    due = node.column("select leaf from txqueue.history_due('2020-01-02')")
+    assert due == ["job_cancelled_20200101", "job_done_20200101"]
+    assert found(node, 7) == ["done"]
