@@ -13,6 +13,7 @@ from txqueue import Next, RunningJob, Snooze, UniqueMode, WorkItem
 from txqueue.errors import InvalidWork, Refused
 from txqueue.store.enqueuing import job_object
 from txqueue.worker.running import Parents
+from txqueue.worker.stages import enqueue_stages
 
 
 @define
@@ -58,6 +59,7 @@ class Opened:
         job.within = txn
         try:
             yield txn
+            await enqueue_stages(job, txn)
         finally:
             job.within = None
         self.results.append(job.result)
@@ -109,6 +111,25 @@ def test_what_comes_of_a_job_that_waited(desk: Desk, opened: Opened) -> None:
         desk.turn()
         desk.end_all()
     assert [work for work, _ in opened.committed] == [Stage(1), Stage(2)]
+
+
+def test_what_was_said_before_the_own_transaction(desk: Desk, opened: Opened) -> None:
+    """It is a part of that; what is said after it is refused."""
+    said: list[str] = []
+
+    async def perform(_: Any, job: RunningJob) -> None:
+        await job.then(Stage(1))
+        async with job.transaction():
+            await job.then(Stage(2))
+        with pytest.raises(InvalidWork, match="job 7 is completed") as caught:
+            job.then(Stage(3))
+        said.append(caught.value.remedy)
+
+    with desk.handler(perform):
+        desk.hand(1, Handled.entry(7))
+        desk.turn()
+    assert [work for work, _ in opened.committed] == [Stage(2), Stage(1)]
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize("ending", [ValueError("no"), Snooze(1.0)])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from attrs import Factory, define, frozen
 from twisted.internet.defer import Deferred, succeed
 
+from txqueue.errors import InvalidWork
 from txqueue.job import Token
 from txqueue.payload import encode_result
 from txqueue.store.enqueuing import EnqueueOptions, job_object
@@ -212,10 +213,15 @@ class RunningJob:
             it is enqueued once the handler has returned. A function in a thread just calls it.
 
         Raises:
-            InvalidWork: When the work or an option is not valid.
+            InvalidWork: When the work or an option is not valid, or the job is completed by now.
         """
         if self.within is not None:
             return self.within.enqueue(work, **options)
+        if self.is_completed:
+            raise InvalidWork(
+                f"job {self.id} is completed: nothing more can come with it",
+                "call it inside of job.transaction(), or before",
+            )
         job_object(work, options)
         self.stages = [*self.stages, (work, options)]
         return succeed(None)

@@ -37,6 +37,7 @@ from txqueue.worker.lease import LeaseWatch
 from txqueue.worker.performer import Performer
 from txqueue.worker.pooling import PoolWork
 from txqueue.worker.running import Batch, RunningJob
+from txqueue.worker.stages import enqueue_stages
 from txqueue.worker.watch import Told
 
 __all__ = ["WorkerProcess"]
@@ -161,6 +162,7 @@ class WorkerProcess:
             job.within = Transaction(connection, self._schema)
             try:
                 yield job.within
+                await enqueue_stages(job, job.within)
             finally:
                 job.within = None
             rows = await connection.query(

@@ -15,9 +15,10 @@ from txqueue.work import WorkItem, find_work_type
 from txqueue.worker.runtimes import Kind
 
 if TYPE_CHECKING:
+    from txqueue.store.transaction import Transaction
     from txqueue.worker.running import RunningJob
 
-__all__ = ["carry_on", "coalesced", "moved_on"]
+__all__ = ["carry_on", "coalesced", "enqueue_stages", "moved_on"]
 
 
 async def carry_on(job: RunningJob, kind: Kind, value: Any) -> None:
@@ -33,12 +34,16 @@ async def carry_on(job: RunningJob, kind: Kind, value: Any) -> None:
         Refused: When the database refuses what comes then; the job is not completed.
         TokenLost: When the job has been assigned elsewhere since.
     """
-    stages, job.stages = job.stages, ()
     if value is not None:
         job.result = json.dumps(kind.stored_result(value))
-    async with job.transaction() as txn:
-        for work, options in stages:
-            await txn.enqueue(work, **options)
+    async with job.transaction():
+        """Its end enqueues them: see `enqueue_stages`."""
+
+
+async def enqueue_stages(job: RunningJob, txn: Transaction) -> None:
+    """Enqueue what comes after a job in the transaction that completes it."""
+    for work, options in job.stages:
+        await txn.enqueue(work, **options)
 
 
 async def coalesced(job: RunningJob, limit: int) -> list[WorkItem]:
