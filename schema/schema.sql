@@ -2631,7 +2631,7 @@ as $$
 declare
     its     pool := jsonb_populate_record(null::pool, spec - 'pool_id');
     leaf    text := 'pool_' || its.name;
-    wanted  text;
+    quoted_columns text;
     former  text;
     reader  text;
     number  integer;
@@ -2656,11 +2656,11 @@ begin
            is distinct from (excluded.job, excluded.size, excluded.batch, excluded.bound);
     select pool_id into number from pool where name = its.name;
     if its.source is null and to_regclass(leaf) is null then
-        select string_agg(format(', %I %s', field ->> 0, field ->> 1), '' order by place) into wanted
+        select coalesce(string_agg(format(', %I %s', field ->> 0, field ->> 1), '' order by place), '') into quoted_columns
           from jsonb_array_elements(spec -> 'columns') with ordinality as each (field, place)
          where field ->> 1 in ('bigint', 'text', 'boolean', 'double precision', 'uuid', 'jsonb');
         execute format('create table %I (_part bigint, _number integer%s, primary key (_part, _number))', leaf,
-                       coalesce(wanted, ''));
+                       quoted_columns);
         foreach reader in array array['txqueue_worker', 'txqueue_read'] loop
             if to_regrole(reader) is not null then
                 execute format('grant select on %I to %I', leaf, reader);
@@ -2760,7 +2760,9 @@ declare
     its     pool;
     total   integer := jsonb_array_length(items);
     parts   bigint[];
-    columns record;
+    quoted_names   text;
+    quoted_columns text;
+    quoted_aliases text;
     held    bigint;
 begin
     -- Shared: a job of the pool ends only when nobody is filling it.
@@ -2778,14 +2780,15 @@ begin
         return 0;
     end if;
     parts := array(select nextval('pool_part_part_id_seq') from generate_series(1, ceil(total / its.batch::numeric)::integer));
-    select * into columns from pool_columns(its_name);
+    -- A function's columns cannot be none.
+    select names, coalesce(nullif(ltrim(typed, ', '), ''), '_nothing text'),
+           coalesce(nullif(ltrim(names, ', '), ''), '_nothing')
+      into quoted_names, quoted_columns, quoted_aliases from pool_columns(its_name);
     execute format(
         'insert into %I (_part, _number%s)
          select $2[1 + (_place - 1) / $3], 1 + (_place - 1) %% $3%s
-           from rows from (jsonb_to_recordset($1) as (%s)) with ordinality as each (%s_place)',
-        'pool_' || its_name, columns.names, columns.names,
-        coalesce(nullif(ltrim(columns.typed, ', '), ''), '_nothing text'),
-        coalesce(nullif(ltrim(columns.names, ', ') || ', ', ', '), '_nothing, '))
+           from rows from (jsonb_to_recordset($1) as (%s)) with ordinality as each (%s, _place)',
+        'pool_' || its_name, quoted_names, quoted_names, quoted_columns, quoted_aliases)
       using items, parts, its.batch;
     insert into pool_part (part_id, pool_id, origin, items) overriding system value
     select part, its.pool_id, part, least(its.batch, total - its.batch * (place - 1)::integer)
@@ -2843,6 +2846,7 @@ language plpgsql stable security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     today constant date := (clock_timestamp() at time zone 'UTC')::date;
@@ -4342,6 +4346,8 @@ as $$
 declare
     its  pool;
     this pool_part;
+    quoted_names  text;
+    quoted_fields text;
 begin
     held := performed is null or end_part(its_incarnation, its_assignment, its_job_id, performed, failures);
     if performed is null then
@@ -4385,12 +4391,12 @@ begin
     attempt := this.attempt;
     taken := this.taken;
     if its.source is null then
+        select names, fields into quoted_names, quoted_fields from pool_columns(its_name);
         execute format(
             'select json_agg(row_to_json(_item)), array_agg(_number::text) filter (where $2 is not null)
                from (select _number%s from %I where _part = $1 and ($2 is null or _number = any ($2)) order by _number) as _whole,
                     lateral (select %s) as _item',
-            (pool_columns(its_name)).names, 'pool_' || its_name,
-            coalesce(nullif(ltrim((pool_columns(its_name)).names, ', '), ''), 'null as _nothing'))
+            quoted_names, 'pool_' || its_name, quoted_fields)
            into content, keys using this.origin, this.keys::integer[];
     end if;
 end $$;
@@ -4692,13 +4698,15 @@ begin
     return this.is_active;
 end $$;
 
--- The fields of the items in a pool's own table: their names, quoted and joined, and the same with types.
-create or replace function txqueue.pool_columns(its_name text, out names text, out typed text)
+-- The fields of the items in a pool's own table, all quoted: each name after a comma, the same with types,
+-- and the names as a list that is never empty.
+create or replace function txqueue.pool_columns(its_name text, out names text, out typed text, out fields text)
 language sql stable
 set search_path = txqueue, pg_temp
 as $$
     select coalesce(string_agg(', ' || quote_ident(attname), '' order by attnum), ''),
-           coalesce(string_agg(format(', %I %s', attname, format_type(atttypid, atttypmod)), '' order by attnum), '')
+           coalesce(string_agg(format(', %I %s', attname, format_type(atttypid, atttypmod)), '' order by attnum), ''),
+           coalesce(string_agg(quote_ident(attname), ', ' order by attnum), 'null as _nothing')
       from pg_attribute where attrelid = to_regclass('pool_' || its_name) and attnum > 2 and not attisdropped
 $$;
 

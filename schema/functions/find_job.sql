@@ -5,6 +5,7 @@ language plpgsql stable security definer
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     today constant date := (clock_timestamp() at time zone 'UTC')::date;

@@ -212,7 +212,8 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
         " where job_id = %s order by at desc limit %s",
         (job_id, _ATTEMPTS_TOLD),
     )
-    pools = yield from about_pools(schema, rows[0]["work_type"])
+    is_slot = rows[0]["work_type"].endswith(":pool")
+    pools = (yield from about_pools(schema, rows[0]["work_type"])) if is_slot else []
     told = {"actions": acts, "attempts": attempts[::-1], "pool": next(iter(pools), None)}
     return {**rows[0], **read, **told, "at": (yield from _clock())}
 
