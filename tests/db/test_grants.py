@@ -8,13 +8,15 @@ import pytest
 from tests.db.masters import Master
 
 ROLES = ("txqueue_enqueue", "txqueue_worker", "txqueue_read")
-ENQUEUING = ["backlog", "enqueue", "enqueue_assigned", "enqueue_many", "identity"]
+ENQUEUING = ["await_ends", "backlog", "enqueue", "enqueue_assigned", "enqueue_many", "ensure_pool"]
+ENQUEUING += ["fill_pool", "identity", "retry_pool", "start_pool"]
 READING = ["backlog", "explain_facts", "find_job", "schedule_runs", "stats"]
 # It looks into tables of the application with the rights of the node that calls it.
 INVOKING = ["due_schedules"]
 FUNCTIONS = sorted((Path(__file__).parents[2] / "schema" / "functions").glob("*.sql"))
-# What may be put into a statement as it is: a number, and a name that regprocedure has quoted.
+# What may be put into a statement as it is: a number, and names that are quoted already.
 NUMBERS = {"lane", "head.lane", "this.control_id", "few + 1", "signature", "its_lane"}
+NUMBERS |= {"quoted_names", "quoted_columns", "quoted_aliases", "quoted_fields"}
 
 
 def functions(session: Master, condition: str) -> list[str]:
