@@ -8,7 +8,7 @@ as $$
 declare
     its     pool := jsonb_populate_record(null::pool, spec - 'pool_id');
     leaf    text := 'pool_' || its.name;
-    wanted  text;
+    quoted_columns text;
     former  text;
     reader  text;
     number  integer;
@@ -33,11 +33,11 @@ begin
            is distinct from (excluded.job, excluded.size, excluded.batch, excluded.bound);
     select pool_id into number from pool where name = its.name;
     if its.source is null and to_regclass(leaf) is null then
-        select string_agg(format(', %I %s', field ->> 0, field ->> 1), '' order by place) into wanted
+        select coalesce(string_agg(format(', %I %s', field ->> 0, field ->> 1), '' order by place), '') into quoted_columns
           from jsonb_array_elements(spec -> 'columns') with ordinality as each (field, place)
          where field ->> 1 in ('bigint', 'text', 'boolean', 'double precision', 'uuid', 'jsonb');
         execute format('create table %I (_part bigint, _number integer%s, primary key (_part, _number))', leaf,
-                       coalesce(wanted, ''));
+                       quoted_columns);
         foreach reader in array array['@schema@_worker', '@schema@_read'] loop
             if to_regrole(reader) is not null then
                 execute format('grant select on %I to %I', leaf, reader);

@@ -9,7 +9,9 @@ declare
     its     pool;
     total   integer := jsonb_array_length(items);
     parts   bigint[];
-    columns record;
+    quoted_names   text;
+    quoted_columns text;
+    quoted_aliases text;
     held    bigint;
 begin
     -- Shared: a job of the pool ends only when nobody is filling it.
@@ -27,14 +29,15 @@ begin
         return 0;
     end if;
     parts := array(select nextval('pool_part_part_id_seq') from generate_series(1, ceil(total / its.batch::numeric)::integer));
-    select * into columns from pool_columns(its_name);
+    -- A function's columns cannot be none.
+    select names, coalesce(nullif(ltrim(typed, ', '), ''), '_nothing text'),
+           coalesce(nullif(ltrim(names, ', '), ''), '_nothing')
+      into quoted_names, quoted_columns, quoted_aliases from pool_columns(its_name);
     execute format(
         'insert into %I (_part, _number%s)
          select $2[1 + (_place - 1) / $3], 1 + (_place - 1) %% $3%s
-           from rows from (jsonb_to_recordset($1) as (%s)) with ordinality as each (%s_place)',
-        'pool_' || its_name, columns.names, columns.names,
-        coalesce(nullif(ltrim(columns.typed, ', '), ''), '_nothing text'),
-        coalesce(nullif(ltrim(columns.names, ', ') || ', ', ', '), '_nothing, '))
+           from rows from (jsonb_to_recordset($1) as (%s)) with ordinality as each (%s, _place)',
+        'pool_' || its_name, quoted_names, quoted_names, quoted_columns, quoted_aliases)
       using items, parts, its.batch;
     insert into pool_part (part_id, pool_id, origin, items) overriding system value
     select part, its.pool_id, part, least(its.batch, total - its.batch * (place - 1)::integer)

@@ -15,6 +15,8 @@ as $$
 declare
     its  pool;
     this pool_part;
+    quoted_names  text;
+    quoted_fields text;
 begin
     held := performed is null or end_part(its_incarnation, its_assignment, its_job_id, performed, failures);
     if performed is null then
@@ -58,12 +60,12 @@ begin
     attempt := this.attempt;
     taken := this.taken;
     if its.source is null then
+        select names, fields into quoted_names, quoted_fields from pool_columns(its_name);
         execute format(
             'select json_agg(row_to_json(_item)), array_agg(_number::text) filter (where $2 is not null)
                from (select _number%s from %I where _part = $1 and ($2 is null or _number = any ($2)) order by _number) as _whole,
                     lateral (select %s) as _item',
-            (pool_columns(its_name)).names, 'pool_' || its_name,
-            coalesce(nullif(ltrim((pool_columns(its_name)).names, ', '), ''), 'null as _nothing'))
+            quoted_names, 'pool_' || its_name, quoted_fields)
            into content, keys using this.origin, this.keys::integer[];
     end if;
 end $$;
