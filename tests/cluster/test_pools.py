@@ -8,7 +8,7 @@ import pytest_twisted
 from tests.cluster.app_of_pools import TABLES, Counted, Deadly, Reindex, Single, Together
 from tests.cluster.conftest import cluster
 from tests.cluster.database import Database
-from tests.cluster.nodes import Node
+from tests.cluster.nodes import Node, Nodes
 from tests.waiting import eventually, within
 from txqueue import PoolItem, WorkQueue
 
@@ -25,8 +25,9 @@ def pool_node(shared_db: Database, tmp_path_factory: pytest.TempPathFactory) -> 
         yield node
 
 
-@pytest.fixture(autouse=True)
-def _nothing_seen(pool_node: Node, shared_db: Database) -> None:
+@pytest.fixture
+def shared_pools(pool_node: Node, shared_db: Database) -> None:
+    """The node of the module, with nothing seen."""
     shared_db.execute("truncate seen, document")
 
 
@@ -38,6 +39,7 @@ async def ended(queue: WorkQueue, db: Database, cls: type[PoolItem]) -> tuple[in
     return status.done, status.failed
 
 
+@pytest.mark.usefixtures("shared_pools")
 async def test_all_are_seen_once(shared_queue: WorkQueue, shared_db: Database) -> None:
     """Each item is performed and counted, by no more jobs than the pool's size."""
     filled = await shared_queue.fill(Counted, (Counted(n, f"no {n}") for n in range(2030)))
@@ -51,6 +53,7 @@ async def test_all_are_seen_once(shared_queue: WorkQueue, shared_db: Database) -
     assert shared_db.value("select count(*) from txqueue.pool_counted") == 0
 
 
+@pytest.mark.usefixtures("shared_pools")
 async def test_a_started_pool_goes_on_when_it_is_filled_again(
     shared_queue: WorkQueue, shared_db: Database
 ) -> None:
@@ -63,6 +66,7 @@ async def test_a_started_pool_goes_on_when_it_is_filled_again(
     assert await ended(shared_queue, shared_db, Counted) == (done + 120, 0)
 
 
+@pytest.mark.usefixtures("shared_pools")
 async def test_failures_are_kept_apart(shared_queue: WorkQueue, shared_db: Database) -> None:
     """What fails is tried again by the policy, then kept with its error; the others are done."""
     await shared_queue.fill(Single, (Single(n) for n in range(300)))
@@ -86,6 +90,7 @@ async def test_failures_are_kept_apart(shared_queue: WorkQueue, shared_db: Datab
     assert await ended(shared_queue, shared_db, Single) == (294, 6)
 
 
+@pytest.mark.usefixtures("shared_pools")
 async def test_a_batch_that_fails_is_cut_until_the_item_is_found(
     shared_queue: WorkQueue, shared_db: Database
 ) -> None:
@@ -95,6 +100,7 @@ async def test_a_batch_that_fails_is_cut_until_the_item_is_found(
     assert await ended(shared_queue, shared_db, Together) == (119, 1)
 
 
+@pytest.mark.usefixtures("shared_pools")
 async def test_an_item_that_kills_is_found(shared_queue: WorkQueue, shared_db: Database) -> None:
     """It takes some processes with it, then it is failed alone."""
     await shared_queue.fill(Deadly, (Deadly(n) for n in range(80)))
@@ -107,6 +113,7 @@ async def test_an_item_that_kills_is_found(shared_queue: WorkQueue, shared_db: D
     assert error == "poison: 2 processes died while they performed it"
 
 
+@pytest.mark.usefixtures("shared_pools")
 async def test_a_table_of_the_application(shared_queue: WorkQueue, shared_db: Database) -> None:
     """Its rows are worked through by key, those that its condition names; it can be begun anew."""
     shared_db.execute(
@@ -119,3 +126,22 @@ async def test_a_table_of_the_application(shared_queue: WorkQueue, shared_db: Da
         assert await ended(shared_queue, shared_db, Reindex) == (499, 1)
         wanted = [n for n in range(2, 1001, 2) if n != 500]
         assert shared_db.value("select array_agg(number order by number) from seen") == wanted
+
+
+async def test_a_node_that_is_killed_in_the_middle_loses_nothing(
+    db: Database, queue: WorkQueue, nodes: Nodes
+) -> None:
+    """Each item is performed, and counted once, by whoever goes on."""
+    db.execute(TABLES)
+    await queue.fill(Counted, (Counted(n) for n in range(20_000)))
+    await queue.start_pool(Counted)
+    first = nodes.start(app="tests.cluster.app_of_pools", name="node")
+    await eventually(lambda: db.value("select count(*) > 500 from seen"), LIMIT)
+    first.destroy()
+    at_kill = (await queue.pool(Counted)).done
+    assert 0 < at_kill < 20_000
+    nodes.start(app="tests.cluster.app_of_pools", name="node")
+    assert await ended(queue, db, Counted) == (20_000, 0)
+    seen = db.row("select count(*) as rows, count(distinct number) as items from seen")
+    assert seen == {"rows": 20_000, "items": 20_000}
+    assert db.value("select count(*) from txqueue.job where state <> 'done'") == 0
