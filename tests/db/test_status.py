@@ -1,0 +1,80 @@
+"""What is kept for those who ask: progress, failed attempts, ends that are told, tenants."""
+
+import psycopg2.extensions
+
+from tests.db.masters import Master
+from tests.db.stored import Taken
+
+
+def say(session: Master, chunk: Taken, progress: str | None) -> int:
+    """Report the jobs of a chunk as running; returns how many rows were written."""
+    noted: int = session.value(
+        "select txqueue.started"
+        "(%s, %s::bigint[], %s::bigint[], %s::double precision[], %s::text[])",
+        *(session.incarnation, [chunk.assignment] * len(chunk.ids), chunk.ids),
+        *([2.0] * len(chunk.ids), [progress] * len(chunk.ids)),
+    )
+    return noted
+
+
+def test_progress_is_written_by_who_holds_the_job_and_only_if_there_is_news(node: Master) -> None:
+    """Fenced by the token; gone when the job runs again."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    assert say(node, chunk, None) == 1
+    assert say(node, chunk, None) == 0
+    assert say(node, chunk, '[1, 2, "half"]') == 1
+    assert node.job(job_id)["progress"] == [1, 2, "half"]
+    assert say(node, Taken(chunk.lane, chunk.assignment + 1, chunk.jobs), "[9, 9, null]") == 0
+    node.settle(chunk, "retry", delay=0, error="x")
+    assert node.job(job_id)["progress"] is None
+
+
+def test_failed_attempts_are_kept_up_to_a_hundred(node: Master) -> None:
+    """Each with its error; not those that only snoozed."""
+    (job_id,) = node.enqueue({})
+    for number in range(1, 111):
+        (chunk,) = node.claim()
+        node.settle(chunk, "retry", delay=0, error=f"error {number}")
+        (chunk,) = node.claim()
+        node.settle(chunk, "snooze", delay=0)
+    kept = node.column(
+        "select error from txqueue.failed_attempt where job_id = %s order by at", job_id
+    )
+    assert kept == [f"error {number}" for number in range(11, 111)]
+
+
+def test_ends_are_told_only_while_somebody_waits(node: Master, other: Master) -> None:
+    """NOTIFY takes a lock of the whole database at commit."""
+    node.value("select setval('txqueue.awaited', 0)")
+    other.cursor.execute("listen txqueue_ended")
+
+    def told() -> list[str]:
+        other.value("select 1")
+        connection: psycopg2.extensions.connection = other.connection
+        texts = [each.payload for each in connection.notifies]
+        connection.notifies.clear()
+        return texts
+
+    node.enqueue({}, {}, {})
+    first, second, third = (
+        Taken(c.lane, c.assignment, [job]) for c in node.claim() for job in c.jobs
+    )
+    node.complete(first)
+    assert told() == []
+    node.value("select txqueue.await_ends()")
+    node.complete(second)
+    node.settle(third, "failed", error="x")
+    assert told() == [str(second.ids[0]), str(third.ids[0])]
+
+
+def test_each_tenant_is_counted(node: Master) -> None:
+    """With what limits it."""
+    node.enqueue({"tenant": "a"}, {"tenant": "a"}, {"tenant": "b"}, {})
+    node.value(
+        "insert into txqueue.control (kind, key, share) values ('tenant', 'a', 3) returning 1"
+    )
+    node.cursor.execute(
+        "select tenant, ready, assigned, share from txqueue.live_tenants order by 1"
+    )
+    assert node.cursor.fetchall() == [("a", 2, 0, 3.0), ("b", 1, 0, 1.0)]
