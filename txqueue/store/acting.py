@@ -9,12 +9,11 @@ from typing import Any
 from attrs import frozen
 from twisted.internet.defer import DeferredLock
 
+from txqueue.situation import LIMITS
 from txqueue.store.failures import answered
 from txqueue.store.pool import Pool
 
-__all__ = ["LIMITS", "Acting", "Cancelled"]
-
-LIMITS = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
+__all__ = ["Acting", "Cancelled"]
 PATIENCE = 8
 _BOUNDED = f"set local statement_timeout = {PATIENCE * 1000}; "
 
