@@ -3160,6 +3160,18 @@ begin
     end loop;
 end $$;
 
+-- The lanes besides the current one that hold next to nothing ready, not even dead rows.
+create or replace function txqueue.free_lanes(current smallint, least_bytes bigint)
+returns table (lane smallint, assigned_bytes bigint)
+language sql volatile
+set search_path = txqueue, pg_temp
+as $$
+    select each.lane, sum(bytes) filter (where kind = 'assigned')
+      from lanes() as each where each.lane <> current
+     group by each.lane
+    having sum(bytes) filter (where kind = 'ready') < greatest(1, least_bytes / 8)
+$$;
+
 -- Looks whether queues whose backlog is limited are full, which enqueue() then refuses: full from the limit
 -- on, and again open below nine tenths of it. Whoever comes while another looks leaves it at that.
 create or replace function txqueue.gauge() returns void
@@ -4299,10 +4311,9 @@ begin
     return next;
 end $$;
 
--- Moves on to the next lane that holds nothing ready, not even dead rows, once the current one has some
--- size; stays where it is while there is no such lane. Jobs may be enqueued already assigned: if only
--- the assigned part of the lane has grown, the next one's must be small. Returns the lane that is
--- current then.
+-- Moves on to the next free lane once the current one has some size; stays where it is while none is. Jobs
+-- may be enqueued already assigned: if only the assigned part of the lane has grown, the next one's must be
+-- small. Returns the lane that is current then.
 create or replace function txqueue.next_lane(least_bytes bigint) returns smallint
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4316,11 +4327,9 @@ begin
     select bool_or(bytes >= least_bytes) filter (where kind = 'ready'), bool_or(bytes >= least_bytes)
       into is_long, is_used from lanes() where lane = current;
     if is_used then
-        select lane into free from lanes() where lane <> current
-         group by lane
-        having sum(bytes) filter (where kind = 'ready') = 0
-           and (is_long or sum(bytes) filter (where kind = 'assigned') < least_bytes)
-         order by (lane - current + 8) % 8 limit 1;
+        select each.lane into free from free_lanes(current, least_bytes) as each
+         where is_long or assigned_bytes < least_bytes
+         order by (each.lane - current + 8) % 8 limit 1;
     end if;
     if free is not null then
         perform setval('lane', free);
@@ -5486,13 +5495,14 @@ end $$;
 -- cannot while some transaction holds an old snapshot.
 --
 -- Truncation writes rows of the catalog, which rot in their turn: within a second of the last one only
--- a lane of eight times the size is worth it.
+-- a lane of 32 times the size is worth it. A ready lane that was left is truncated though it is small: claims
+-- pass its dead rows, and it is not free until they are gone.
 --
 -- It waits an instant for a lane in use, because claims use theirs nearly all the time; but not for a
 -- transaction that held the lane at the call before: the caller passes the holders that it got then.
 -- Returns what it did, and who kept it from doing more.
 create or replace function txqueue.rotate(
-    held text[] default '{}', least_bytes bigint default 1048576, at_most integer default 2,
+    held text[] default '{}', least_bytes bigint default 262144, at_most integer default 2,
     out did text[], out holders text[])
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -5503,6 +5513,7 @@ declare
     current  smallint;
     users    text[];
     is_empty boolean;
+    is_short boolean;
     this     record;
 begin
     did := '{}';
@@ -5511,11 +5522,14 @@ begin
         return;
     end if;
     if now_ms - (select last_value from rotated) < 1000 then
-        least_bytes := 8 * least_bytes;
+        least_bytes := 32 * least_bytes;
     end if;
     current := next_lane(least_bytes);
+    is_short := not exists (select from free_lanes(current, least_bytes));
     for this in
-        select * from lanes() where bytes >= least_bytes and not (kind = 'ready' and lane = current) order by bytes desc
+        select * from lanes()
+         where case when kind = 'assigned' then bytes >= least_bytes else bytes >= greatest(1, least_bytes / 8) and lane <> current end
+         order by bytes desc
     loop
         exit when cardinality(did) >= at_most;
         execute format('select not exists (select from %I)', this.leaf) into is_empty;
@@ -5527,7 +5541,7 @@ begin
             else
                 holders := holders || users;
             end if;
-        elsif this.lane <> current and this.bytes >= 4 * least_bytes then
+        elsif this.lane <> current and (is_short or this.bytes >= 4 * least_bytes) then
             if move_stragglers(this.kind, this.lane, current, 500) > 0 then
                 did := did || ('moved on ' || this.leaf);
             end if;

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import field, fields, frozen
 
-__all__ = ["COLUMNS", "Attempt", "JSON_COLUMNS", "Job", "State", "Token", "read_json"]
+__all__ = ["COLUMNS", "JSON_COLUMNS", "Attempt", "Job", "State", "Token", "read_json"]
 
 
 class State(StrEnum):
@@ -68,8 +68,8 @@ class Job:
     A payload or result that PostgreSQL takes and Python's JSON does not is the JSON text.
     Neither shows in its ``repr``: logs are no place for them.
 
-    Its ``progress`` is what its handler last said: ``[done, total, note]``. Its ``attempts`` are the
-    runs that failed, the first one first, at most the latest hundred; read with one job only.
+    Its ``progress`` is what its handler last said: ``[done, total, note]``. Its ``attempts`` are
+    the runs that failed, the first one first, at most the latest hundred; read with one job only.
     """
 
     id: int

@@ -9,9 +9,22 @@ from typing import Any
 
 from txqueue.words import age, amount
 
-__all__ = ["full", "node_document", "paused", "queues", "recurring", "summary", "warnings"]
+__all__ = [
+    "LIMITS",
+    "full",
+    "node_document",
+    "paused",
+    "queues",
+    "recurring",
+    "summary",
+    "warnings",
+]
 
 Row = Mapping[str, Any]
+
+LIMITS = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
+"""What an operator can limit."""
+
 SERVING = ("alive", "draining")
 OLD_SNAPSHOT = 300.0
 

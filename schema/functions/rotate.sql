@@ -3,13 +3,14 @@
 -- cannot while some transaction holds an old snapshot.
 --
 -- Truncation writes rows of the catalog, which rot in their turn: within a second of the last one only
--- a lane of eight times the size is worth it.
+-- a lane of 32 times the size is worth it. A ready lane that was left is truncated though it is small: claims
+-- pass its dead rows, and it is not free until they are gone.
 --
 -- It waits an instant for a lane in use, because claims use theirs nearly all the time; but not for a
 -- transaction that held the lane at the call before: the caller passes the holders that it got then.
 -- Returns what it did, and who kept it from doing more.
 create or replace function @schema@.rotate(
-    held text[] default '{}', least_bytes bigint default 1048576, at_most integer default 2,
+    held text[] default '{}', least_bytes bigint default 262144, at_most integer default 2,
     out did text[], out holders text[])
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -20,6 +21,7 @@ declare
     current  smallint;
     users    text[];
     is_empty boolean;
+    is_short boolean;
     this     record;
 begin
     did := '{}';
@@ -28,11 +30,14 @@ begin
         return;
     end if;
     if now_ms - (select last_value from rotated) < 1000 then
-        least_bytes := 8 * least_bytes;
+        least_bytes := 32 * least_bytes;
     end if;
     current := next_lane(least_bytes);
+    is_short := not exists (select from free_lanes(current, least_bytes));
     for this in
-        select * from lanes() where bytes >= least_bytes and not (kind = 'ready' and lane = current) order by bytes desc
+        select * from lanes()
+         where case when kind = 'assigned' then bytes >= least_bytes else bytes >= greatest(1, least_bytes / 8) and lane <> current end
+         order by bytes desc
     loop
         exit when cardinality(did) >= at_most;
         execute format('select not exists (select from %I)', this.leaf) into is_empty;
@@ -44,7 +49,7 @@ begin
             else
                 holders := holders || users;
             end if;
-        elsif this.lane <> current and this.bytes >= 4 * least_bytes then
+        elsif this.lane <> current and (is_short or this.bytes >= 4 * least_bytes) then
             if move_stragglers(this.kind, this.lane, current, 500) > 0 then
                 did := did || ('moved on ' || this.leaf);
             end if;

@@ -184,9 +184,11 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "check_job",
         "check_sealed",
         "current_lane",
+        "is_awaited",
         "lease_margin",
         "note_tenants",
         "rank_of",
+        "tell_ended",
         "terms_of",
         "wake",
     ]

@@ -147,6 +147,33 @@ def test_rotation_rests_for_a_second(migrated_database: str) -> None:
         assert "truncated job_ready_1" in queue.value(small)
 
 
+def test_a_small_stream_leaves_no_lane_behind(migrated_database: str) -> None:
+    """Rows of assigned jobs are wider, so that a lane is left before its ready part is worth it."""
+    with stored(migrated_database) as queue, closing(psycopg2.connect(migrated_database)) as reader:
+        with reader.cursor() as cursor:
+            cursor.execute("begin isolation level repeatable read")
+            cursor.execute("select 1")
+        for _ in range(60):
+            worked_off(queue, 100)
+            queue.value("select setval('txqueue.rotated', 0)")
+            queue.value("select did from txqueue.rotate(least_bytes => 65536)")
+        assert queue.value("select max(bytes) from txqueue.lanes() where kind = 'ready'") < 131072
+
+
+def test_a_row_that_nobody_takes_in_each_lane_keeps_none_from_being_free(
+    migrated_database: str,
+) -> None:
+    """They are moved together, however small the lanes are."""
+    with stored(migrated_database) as queue:
+        for lane in range(8):
+            queue.value("select setval('txqueue.lane', %s)", lane)
+            queue.enqueue(*[{} for _ in range(200)], {"queue": "unserved"})
+        for chunk in queue.claim(10_000):
+            queue.complete(chunk)
+        queue.value("select did from txqueue.rotate(least_bytes => 65536, at_most => 16)")
+        assert [7] == queue.column("select lane from txqueue.job where state = 'ready' group by 1")
+
+
 def test_stragglers_are_moved_on(migrated_database: str) -> None:
     """The last few jobs of an old lane go to the current one and keep their rank."""
     with stored(migrated_database) as queue:

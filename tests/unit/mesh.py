@@ -1,6 +1,6 @@
 """Masters' peers on ports of this host, without masters behind them, and strangers who call."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,9 @@ class Member:
 
     def _look_again(self) -> None:
         self.looked_again += 1
+
+
+Start = Callable[..., Member]
 
 
 async def stopped(members: Sequence[Member]) -> None:

@@ -84,7 +84,11 @@ def test_what_the_worker_needs_goes_apart() -> None:
 @pytest.mark.parametrize(
     ("options", "what", "remedy"),
     [
-        ({"prioritty": 3}, "enqueue has no option prioritty", "use after, after_any_end, attempts, expires, group"),
+        (
+            {"prioritty": 3},
+            "enqueue has no option prioritty",
+            "use after, after_any_end, attempts, expires, group",
+        ),
         ({"not_before": datetime(2026, 1, 1)}, "has no time zone", "use datetime.now"),
         ({"timeout": 0}, "timeout 0 is not valid", "seconds above 0"),
         ({"timeout": "30"}, "timeout '30' is not valid", "seconds above 0"),

@@ -1,17 +1,15 @@
 """A master with a valid certificate that lies, repeats itself or floods: it harms nobody else."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import pytest_twisted
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.protocols import amp
 
-from tests.unit.mesh import LIMIT, Caller, Member, introduced, met, stopped
+from tests.unit.mesh import LIMIT, Caller, Member, Start, introduced, met
 from tests.waiting import eventually, within
 from txqueue.balance import NodeReport
 from txqueue.node.adoption import MOST_NAMED, Adoption
@@ -19,23 +17,6 @@ from txqueue.node.peer import MOST_NUMBERS, numbers_in
 from txqueue.store.engine import Chunk
 from txqueue.wire import guard
 from txqueue.wire.peer_commands import Hello, Report, Steal, Take, Wake
-
-Start = Callable[..., Member]
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Starts members; all are stopped at the end."""
-    members: list[Member] = []
-
-    def made(*arguments: Any) -> Member:
-        member = Member(*arguments)
-        members.append(member)
-        member.peers.startService()
-        return member
-
-    yield made
-    pytest_twisted.blockon(Deferred.fromCoroutine(stopped(members)))
 
 
 @pytest.mark.parametrize(

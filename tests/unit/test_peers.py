@@ -6,33 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_twisted
 from twisted.internet.defer import Deferred
 
-from tests.unit.mesh import LIMIT, Caller, Member, introduced, met, stopped, wired
+from tests.unit.mesh import LIMIT, Caller, Member, Start, introduced, met, stopped, wired
 from tests.waiting import eventually, pause, within
 from txqueue import certificates
 from txqueue.certificates import issue, make_authority
 from txqueue.wire import admission, guard
 from txqueue.wire.peer_commands import Hello, NotAPeer, Report, Steal, Take, Wake
 from txqueue.wire.tls import Credentials
-
-Start = Callable[..., Member]
-
-
-@pytest.fixture
-def start() -> Any:
-    """Starts members; all are stopped at the end."""
-    members: list[Member] = []
-
-    def made(*arguments: Any) -> Member:
-        member = Member(*arguments)
-        members.append(member)
-        member.peers.startService()
-        return member
-
-    yield made
-    pytest_twisted.blockon(Deferred.fromCoroutine(stopped(members)))
 
 
 @pytest.fixture

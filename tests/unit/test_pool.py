@@ -18,6 +18,7 @@ class Wire:
 
     asked: list[str] = field(factory=list)
     is_dead: bool = False
+    age: float = 0.0
     is_closed: bool = False
     refuses: str | None = None
 
@@ -138,6 +139,17 @@ async def test_a_dead_connection_is_replaced(pool: Pool, server: Server) -> None
     server.opened[0].is_dead = True
     await pool.query("b")
     assert [wire.asked for wire in server.opened] == [["a"], ["b"]]
+    assert server.opened[0].is_closed
+
+
+async def test_an_old_connection_is_replaced(pool: Pool, server: Server) -> None:
+    """Backends grow with what they have seen: after half an hour the next caller gets a new one."""
+    await pool.query("a")
+    server.opened[0].age = 1400.0
+    await pool.query("b")
+    server.opened[0].age = 1800.0
+    await pool.query("c")
+    assert [wire.asked for wire in server.opened] == [["a", "b"], ["c"]]
     assert server.opened[0].is_closed
 
 

@@ -140,7 +140,7 @@ async def test_an_end_that_may_be_any_makes_all_ask() -> None:
     asked.waiting.heard(numbers_in(""))
     asked.clock.advance(0)
     assert (await wait).id == 1
-    assert numbers_in("12,7") == {7, 12}
+    assert numbers_in("12,7") == frozenset({7, 12})
 
 
 def test_nobody_waits_and_nothing_is_asked() -> None:

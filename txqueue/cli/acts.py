@@ -10,6 +10,7 @@ import click
 from txqueue.cli.asking import acted
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled
+from txqueue.situation import LIMITS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["drain", "limit", "pause", "resume", "undrain"]
 
 KINDS = ("queue", "group", "tenant")
-LIMITS = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
 
 
 def _one_of_three(context: click.Context, _: click.Parameter, queue: str | None) -> str | None:

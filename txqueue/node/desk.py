@@ -13,8 +13,9 @@ from twisted.logger import Logger
 
 from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
 from txqueue.page import Page, as_text, first_page, joined, numbers
+from txqueue.situation import LIMITS
 from txqueue.store import questions
-from txqueue.store.acting import LIMITS, Acting
+from txqueue.store.acting import Acting
 from txqueue.store.asking import Asking
 from txqueue.store.past import about_failures
 from txqueue.store.pool import Pool

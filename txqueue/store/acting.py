@@ -11,12 +11,12 @@ from attrs import frozen
 from twisted.internet.defer import DeferredLock
 
 from txqueue.errors import Refused
+from txqueue.situation import LIMITS
 from txqueue.store.failures import answered
 from txqueue.store.pool import Pool
 
-__all__ = ["LIMITS", "Acting", "Cancelled"]
+__all__ = ["Acting", "Cancelled"]
 
-LIMITS = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
 SCHEDULE_ACTS = ("pause", "resume", "remove", "run")
 PATIENCE = 8
 _BOUNDED = f"set local statement_timeout = {PATIENCE * 1000}; "

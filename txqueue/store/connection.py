@@ -59,12 +59,18 @@ class Connection:
         self._driver = _Driver(reactor)
         self._is_broken = False
         self._attempt: Attempt | None = None
+        self._opened_at = 0.0
 
     @property
     def is_dead(self) -> bool:
         """Whether the next query would fail for want of a working connection."""
         driver = self._driver.pollable()
         return self._is_broken or driver is None or bool(driver.closed)
+
+    @property
+    def age(self) -> float:
+        """The seconds since it was opened."""
+        return float(self._reactor.seconds() - self._opened_at)
 
     async def open(self, dsn: str, rest: Rest | None = None) -> Connection:
         """Connect, to the first of the DSN's hosts that is as the DSN wants it.
@@ -114,6 +120,7 @@ class Connection:
         finally:
             if timer.active():
                 timer.cancel()
+        self._opened_at = self._reactor.seconds()
         return self
 
     def _connecting(self, attempt: Attempt) -> Deferred[Any]:

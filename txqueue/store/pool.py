@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from random import uniform
 from typing import Any, TypeVar
 
 from twisted.internet.defer import DeferredSemaphore
@@ -15,6 +16,10 @@ from txqueue.store.rest import Rest
 __all__ = ["Pool"]
 
 T = TypeVar("T")
+
+LONGEST_LIFE = 1800.0
+"""Seconds after which a connection is replaced: the caches of its backend only ever grow, and so
+that after a change of servers all come to the new one. HikariCP's ``maxLifetime`` is the same."""
 
 
 class Pool:
@@ -47,6 +52,8 @@ class Pool:
         self._application_name = application_name
         self._turn = DeferredSemaphore(size)
         self._idle: list[Connection] = []
+        # Not all pools of a fleet at once, which may have begun together.
+        self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
         self._is_closed = False
 
     @asynccontextmanager
@@ -122,7 +129,7 @@ class Pool:
             raise DatabaseUnavailable("the connection pool is closed", "use it before close()")
         while self._idle:
             connection = self._idle.pop()
-            if not connection.is_dead:
+            if not connection.is_dead and connection.age < self._longest_life:
                 return connection
             connection.close()
         return None
