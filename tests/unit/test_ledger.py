@@ -6,6 +6,7 @@ from typing import cast
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from txqueue.errors import DatabaseUnavailable
 from txqueue.node import ledger
 from txqueue.node.ledger import Ledger
 from txqueue.store.engine import Engine, Finished
@@ -18,6 +19,8 @@ class Book:
         self.released: list[tuple[list[int], bool, list[int] | None]] = []
         self.completed: list[list[int]] = []
         self.settled: list[str] = []
+        self.running: list[list[tuple[int, str | None]]] = []
+        self.is_away = False
         self._frees = frees
 
     async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
@@ -29,6 +32,20 @@ class Book:
         """Settle."""
         self.settled.append(outcomes)
         return self._frees
+
+    async def started(
+        self,
+        incarnation: int,
+        assignments: Sequence[int],
+        ids: Sequence[int],
+        seconds: Sequence[float],
+        progress: Sequence[str | None],
+    ) -> int:
+        """Note what runs."""
+        if self.is_away:
+            raise DatabaseUnavailable("away", "wait")
+        self.running.append(list(zip(ids, progress, strict=True)))
+        return len(ids)
 
     async def release(
         self, incarnation: int, assignments: Sequence[int], *, died: bool, ids: Sequence[int] | None
@@ -109,4 +126,18 @@ def test_a_result_is_written_at_once() -> None:
     under_test.finish(Finished(0, 1, "1"))
     under_test.settle('[{"job_id": 2}]')
     assert (book.completed, book.settled) == ([[1]], ['[{"job_id": 2}]'])
+    under_test.stopService()
+
+
+def test_of_what_runs_only_the_last_word_is_kept() -> None:
+    """However long the database is away: progress comes in once a second and job."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.is_away = True
+    under_test.start([(1, 7, 1.0, None)])
+    for done in range(100):
+        under_test.start([(1, 7, 1.0 + done, f"[{done}]"), (1, 8, 1.0, None)])
+    book.is_away = False
+    clock.pump([1.0] * 10)
+    assert book.running == [[(7, None)], [(7, "[99]"), (8, None)]]
     under_test.stopService()

@@ -26,11 +26,14 @@ _Started = tuple[int, int, float, str | None]
 
 @define
 class _Entries:
-    """What is to be written: the completions first, so that nothing done is given back."""
+    """What is to be written: the completions first, so that nothing done is given back.
+
+    Of a job that runs only the last word is kept, however long the database is away.
+    """
 
     finished: list[Finished] = Factory(list)
     settled: list[str] = Factory(list)
-    started: list[_Started] = Factory(list)
+    started: dict[tuple[int, int], _Started] = Factory(dict)
     given_back: list[_GivenBack] = Factory(list)
 
     @property
@@ -83,7 +86,7 @@ class Ledger(Periodic):
 
     def start(self, jobs: Iterable[_Started]) -> None:
         """Note running jobs: assignment, number, seconds, and progress if there is news of it."""
-        self._open.started.extend(jobs)
+        self._open.started |= {(job[0], job[1]): job for job in jobs}
         self.alarm.ring()
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
@@ -137,8 +140,8 @@ class Ledger(Periodic):
             await self._settle(incarnation, entries.settled)
             entries.settled = []
         if entries.started:
-            await self._note_started(incarnation, entries.started)
-            entries.started = []
+            await self._note_started(incarnation, list(entries.started.values()))
+            entries.started = {}
         while entries.given_back:
             alike, rest = _alike(entries.given_back)
             await self._release(incarnation, alike)
