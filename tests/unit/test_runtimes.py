@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import define
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, succeed
 from twisted.python.threadpool import ThreadPool
 
 from tests.waiting import running_reactor
@@ -191,7 +191,18 @@ async def test_a_cancellation_reaches_an_asyncio_handler() -> None:
     await entered
     ending.cancel()
     assert await left == "cleaned up"
-    with pytest.raises((CancelledError, asyncio.CancelledError)):
+    with pytest.raises(CancelledError):
+        await ending
+
+
+async def test_an_asyncio_handler_that_takes_too_long_timed_out() -> None:
+    """Its error says so, as any other's."""
+
+    async def perform(self: object, job: object) -> None:
+        await asyncio.sleep(60)
+
+    ending = begun(perform, None, Runtime.ASYNCIO).addTimeout(0.01, running_reactor())
+    with pytest.raises(TimeoutError):
         await ending
 
 

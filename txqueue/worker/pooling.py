@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 import random
@@ -24,6 +23,7 @@ from txqueue.store.transaction import Transaction
 from txqueue.verdict import judge
 from txqueue.work import Runtime
 from txqueue.worker.running import RunningJob
+from txqueue.worker.runtimes import in_asyncio
 
 __all__ = ["PoolBatch", "PoolWork", "is_deadly", "split_size"]
 
@@ -229,7 +229,7 @@ async def _in_turn(cls: type[PoolItem], batch: PoolBatch) -> None:
 async def _value_of(cls: type[PoolItem], value: Any) -> Any:
     """Wait for a coroutine of Twisted's or asyncio's, or a Deferred; anything else is a value."""
     if cls.runtime is Runtime.ASYNCIO:
-        return await Deferred.fromFuture(asyncio.ensure_future(value))
+        return await in_asyncio(value)
     return await value if inspect.iscoroutine(value) or isinstance(value, Deferred) else value
 
 

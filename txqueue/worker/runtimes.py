@@ -10,8 +10,9 @@ from functools import partial
 from typing import Any
 
 from attrs import frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.threads import deferToThreadPool
+from twisted.python.failure import Failure
 
 from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.payload import decode, decoder, encode_result
@@ -20,7 +21,7 @@ from txqueue.store.sealing import opened, sealed
 from txqueue.work import Runtime, WorkItem
 from txqueue.worker.chunk import Unreadable
 
-__all__ = ["Kind", "WorkThrough", "kind_of"]
+__all__ = ["Kind", "WorkThrough", "in_asyncio", "kind_of"]
 
 WorkThrough = Callable[[type[PoolItem], Any], Coroutine[Any, Any, Any]]
 """Works through a pool as one of its jobs."""
@@ -123,7 +124,17 @@ def _called(work: WorkItem, job: Any) -> Any:
 
 
 def _in_asyncio(work: WorkItem, job: Any) -> Deferred[Any]:
-    return Deferred.fromFuture(asyncio.ensure_future(_kept_in(work.perform(job))))
+    return in_asyncio(work.perform(job))
+
+
+def in_asyncio(coroutine: Coroutine[Any, Any, Any]) -> Deferred[Any]:
+    """Run a coroutine of asyncio's: it is cancelled with the Deferred, as others are."""
+    running: Deferred[Any] = Deferred.fromFuture(asyncio.ensure_future(_kept_in(coroutine)))
+    return running.addErrback(_cancelled)
+
+
+def _cancelled(failure: Failure) -> Failure:
+    return Failure(CancelledError()) if failure.check(asyncio.CancelledError) else failure
 
 
 async def _kept_in(coroutine: Coroutine[Any, Any, Any]) -> Any:
