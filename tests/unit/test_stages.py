@@ -235,6 +235,21 @@ def test_a_next_stage_that_is_not_valid_fails_the_job(desk: Desk) -> None:
         Next(Stage(1), after=[1])
 
 
+def test_a_job_that_goes_on_has_nothing_that_comes_then(desk: Desk) -> None:
+    """It is not done, so that would be lost: the job fails, and says why."""
+
+    def perform(_: Any, job: RunningJob) -> Next:
+        job.then(Stage(1))
+        return Next(Stage(0))
+
+    with desk.handler(perform):
+        desk.hand(1, Handled.entry(7))
+        desk.turn()
+    (settled,) = desk.settled
+    assert settled["outcome"] == "failed"
+    assert "nothing can come then" in settled["error"]
+
+
 def test_a_job_knows_how_its_parents_ended(desk: Desk) -> None:
     """None if it waited for none."""
     seen: list[Parents | None] = []

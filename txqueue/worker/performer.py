@@ -319,7 +319,7 @@ class Performer:
 
     def _judged(self, job: RunningJob, retry: Retry, error: BaseException) -> None:
         if isinstance(error, Next):
-            verdict = moved_on(error, job.cancelled_by)
+            verdict = moved_on(error, job)
         else:
             verdict = judge(error, retry, job.attempt - 1, random.random())
         self._settle(job, verdict.as_json(job.id, job.token.assignment))

@@ -67,15 +67,13 @@ def _work(cls: type[WorkItem], payload: Any) -> WorkItem:
     return decode(cls, payload)
 
 
-def moved_on(said: Next, cancelled_by: str | None) -> Verdict:
-    """Return how an attempt ended whose handler said that the job goes on.
-
-    Args:
-        said: What it said.
-        cancelled_by: Who has cancelled the job meanwhile; None if nobody has.
-    """
-    if cancelled_by is not None:
-        return judge_cancelled(None, cancelled_by)
+def moved_on(said: Next, job: RunningJob) -> Verdict:
+    """Return how an attempt ended whose handler said that the job goes on."""
+    if job.cancelled_by is not None:
+        return judge_cancelled(None, job.cancelled_by)
+    if job.stages:
+        # Otherwise nobody would notice that they are lost.
+        return Verdict("failed", error="it goes on, so nothing can come then: say one of them")
     try:
         return Verdict("next", stage=job_object(said.work, said.options))
     except (InvalidWork, KeyUnavailable) as error:
