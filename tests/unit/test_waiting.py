@@ -98,6 +98,20 @@ async def test_an_error_ends_the_waits() -> None:
     assert (await again).id == 3
 
 
+async def test_who_is_told_may_cancel_the_others() -> None:
+    """The rest are told, and no question is forgotten."""
+    asked = Asked()
+    first, second, third = (asked.waiting.ended(number) for number in (1, 1, 2))
+    first.addCallback(lambda _: second.cancel())
+    asked.ended = {1}
+    asked.clock.advance(0)
+    with pytest.raises(CancelledError):
+        await second
+    asked.ended = {2}
+    asked.clock.advance(LONGEST)
+    assert (await third).id == 2
+
+
 async def test_stopping_cancels_everybody() -> None:
     """And leaves no timer."""
     asked = Asked()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from txqueue.clock import Clock, Timer
 from txqueue.job import Job
@@ -91,7 +92,7 @@ class Waiting:
             self._is_asking = False
         for job in jobs:
             for waiter in self._waiters.pop(job.id, []):
-                waiter.callback(job)
+                _tell(waiter, job)
         if self._waiters and self._has_heard:
             self._schedule(0)
         elif self._waiters:
@@ -102,4 +103,10 @@ class Waiting:
         waiting, self._waiters = self._waiters, {}
         for waiters in waiting.values():
             for waiter in waiters:
-                waiter.errback(error)
+                _tell(waiter, Failure(error))
+
+
+def _tell(waiter: Deferred[Job], ending: Job | Failure) -> None:
+    # Whoever was told before may have cancelled it.
+    if not waiter.called:
+        waiter.callback(ending)
