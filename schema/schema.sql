@@ -378,7 +378,7 @@ create table txqueue.job_parent (
     ended    text collate "C",
     primary key (parent, child)
 );
-create index on txqueue.job_parent (child) where ended is null;
+create index on txqueue.job_parent (child, parent) where ended is null;
 create index on txqueue.job_parent (child);
 comment on table txqueue.job_parent is 'What waiting jobs wait for; the rows of a child go when it waits no more.';
 
@@ -2972,7 +2972,9 @@ begin
     cancelled := '{}';
     delete from job_parent where child = any (ids);
     with told as (
-        update job_parent set ended = its_end where parent = any (ids) and child = any (locked) and ended is null returning child
+        -- Found by the parents: by the child, all that it waits for would be read.
+        update job_parent set ended = its_end
+         where parent = any (ids) and (child = any (locked)) is true and ended is null returning child
     )
     select array_agg(distinct child) into children from told;
     if children is null then
@@ -2992,21 +2994,25 @@ begin
     end if;
     for this in
         delete from job_waiting as waiting
-         where waiting.job_id = any (children) and waiting.waiting_for = 'parents' and not exists (
-            select from job_parent where child = waiting.job_id and job_parent.ended is null)
+         where waiting.job_id = any (children) and waiting.waiting_for = 'parents' and (
+            -- The last ones first: those before them have left dead entries in the index.
+            select link.parent from job_parent as link where link.child = waiting.job_id and link.ended is null
+             order by link.parent desc limit 1) is null
         returning *
     loop
         this := let_go(with_ends(this));
         insert into job values (this.*);
         freed := true;
     end loop;
-    delete from job_parent where child = any (children) and not exists (
-        select from job_waiting where job_id = job_parent.child and waiting_for = 'parents');
+    -- First who waits no more: those that still do may have a million parents, which would all be read.
+    children := array(select id from unnest(children) as id
+                       where not exists (select from job_waiting where job_id = id and waiting_for = 'parents'));
+    delete from job_parent where child = any (children);
 end $$;
 
 -- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: somebody has begun
--- to wait for them. What is held by an open transaction stays for the next look. Returns whether other jobs may run
--- because of it.
+-- to wait for them. What is held by an open transaction stays as it is for the next look, which may come many times a
+-- second: it costs little and leaves no dead row. Returns whether other jobs may run because of it.
 create or replace function txqueue.follow_late() returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3015,36 +3021,42 @@ set jit = off
 set plan_cache_mode = force_custom_plan
 as $$
 declare
+    places tid[];
     late   bigint[];
+    held   bigint[];
     marked bigint[];
     locked bigint[];
     these  bigint[];
     ended  text;
     freed  boolean := false;
 begin
-    with gone as (
-        delete from unfollowed where ctid = any (array(select ctid from unfollowed limit 10000 for update skip locked))
-        returning job_id
-    )
-    select array_agg(distinct job_id) into late from gone;
+    select array_agg(ctid), array_agg(job_id) into places, late
+      from (select ctid, job_id from unfollowed limit 10000 for update skip locked) as noted;
     if late is null then
-        -- Whoever notes one in an open transaction has set it, and does not again at the commit.
-        if not exists (select from pg_locks where relation = 'unfollowed'::regclass and mode = 'RowExclusiveLock'
+        -- Whoever notes one in an open transaction has set it, and does not again at the commit; nor does who looks just now.
+        if not exists (select from pg_locks where relation = 'unfollowed'::regclass and mode in ('RowExclusiveLock', 'RowShareLock')
                           and pid is distinct from pg_backend_pid()) then
             perform setval('has_unfollowed', 0);
         end if;
         return false;
     end if;
     locked := lock_children(null, late);
+    held := held_keys(late);
+    late := array(select distinct id from unnest(late) as id where id <> all (held));
+    if late = '{}' then
+        return false;
+    end if;
     marked := array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned')
                        for update skip locked);
     update job set followed = 1
      where job_id = any (marked) and state in ('waiting', 'ready', 'assigned') and followed is null;
-    perform note_unfollowed(array(
+    held := held || array(
         select job_id from job
-         where job_id = any (late) and job_id <> all (marked) and state in ('waiting', 'ready', 'assigned')));
+         where job_id = any (late) and job_id <> all (marked) and state in ('waiting', 'ready', 'assigned'));
+    delete from unfollowed where ctid = any (places) and job_id <> all (held);
+    late := array(select id from unnest(late) as id where id <> all (marked) and id <> all (held));
     foreach ended in array array['done', 'failed', 'cancelled'] loop
-        these := array(select job_id from job where job_id = any (late) and job_id <> all (marked) and state = ended::job_state);
+        these := array(select job_id from job where job_id = any (late) and state = ended::job_state);
         if these <> '{}' then
             freed := follow(these, ended, locked) or freed;
         end if;
@@ -3375,6 +3387,27 @@ begin
       from node_info
      where state in ('alive', 'draining') and incarnation <> its_incarnation;
     cancels := cancels_for(its_incarnation);
+end $$;
+
+-- Which of some jobs have, or are to have, a unique key that an open transaction holds. The keys of the others are locked,
+-- after the schedules whose jobs they are: in the order in which follow() takes them.
+create or replace function txqueue.held_keys(ids bigint[]) returns bigint[]
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+    free jsonb;
+begin
+    perform from schedule where kind = 'cooldown' and last_job = any (ids) order by schedule_id for update;
+    free := (select coalesce(jsonb_object_agg(job_id, key), '{}') from (
+        select job_id, key from unique_job where job_id = any (ids) or next_id = any (ids) for update skip locked) as mine);
+    return array(
+        select id from unique_job as other, lateral (values (other.job_id), (other.next_id)) as each (id)
+         where (other.job_id = any (ids) or other.next_id = any (ids)) and id = any (ids)
+           and not free ? other.job_id::text);
 end $$;
 
 -- The days of history that may be archived and dropped: those before a day, and no younger than yesterday's;
@@ -4898,9 +4931,17 @@ begin
     others := array(select id from unnest(parents) as id where id <> all (own));
     insert into job_parent (child, parent, any_end) select this.job_id, id, its_any_end from unnest(own) as id;
     if others <> '{}' then
-        insert into job_parent (child, parent, any_end, ended)
-        select this.job_id, job_id, its_any_end, case when state in ('done', 'failed', 'cancelled') then state::text end
-          from job where job_id = any (others);
+        -- Most have not ended; only for the rest are all the days of history looked through.
+        insert into job_parent (child, parent, any_end)
+        select this.job_id, job_id, its_any_end from job
+         where job_id = any (others) and state in ('waiting', 'ready', 'assigned');
+        if exists (select from unnest(others) as id
+                    where not exists (select from job_parent where child = this.job_id and parent = id)) then
+            insert into job_parent (child, parent, any_end, ended)
+            select this.job_id, job_id, its_any_end, case when state in ('done', 'failed', 'cancelled') then state::text end
+              from job where job_id = any (others)
+                on conflict do nothing;
+        end if;
     end if;
     select id into missing from unnest(others) as id
      where not exists (select from job_parent where child = this.job_id and parent = id) limit 1;
@@ -5683,11 +5724,11 @@ as $$
 declare
     said    record;
     this    job;
-    marked  bigint[] := '{}';
     locked  bigint[];
+    done    bigint[] := '{}';
+    failed  bigint[] := '{}';
+    stopped bigint[] := '{}';
     groups  text[] := '{}';
-    ended   bigint[];
-    final   text;
 begin
     settled := '{}';
     freed := false;
@@ -5733,19 +5774,22 @@ begin
         end if;
         insert into job values (this.*);
         settled := settled || this.job_id;
-        marked := marked || case when this.followed is not null then this.job_id end;
+        -- By what became of it: a next stage may have been refused.
+        if this.followed is null then
+            continue;
+        elsif this.state = 'done' then
+            done := done || this.job_id;
+        elsif this.state = 'failed' then
+            failed := failed || this.job_id;
+        elsif this.state = 'cancelled' then
+            stopped := stopped || this.job_id;
+        end if;
     end loop;
-    marked := array_remove(marked, null);
-    if marked <> '{}' then
-        locked := lock_children(
-            array(select job_id from job where job_id = any (marked) and state = 'done'),
-            array(select job_id from job where job_id = any (marked) and state in ('failed', 'cancelled')));
-        foreach final in array '{done,failed,cancelled}'::text[] loop
-            ended := array(select job_id from job where job_id = any (marked) and state = final::job_state);
-            if ended <> '{}' then
-                freed := follow(ended, final, locked) or freed;
-            end if;
-        end loop;
+    if done || failed || stopped <> '{}' then
+        locked := lock_children(done, failed || stopped);
+        freed := done <> '{}' and follow(done, 'done', locked) or freed;
+        freed := failed <> '{}' and follow(failed, 'failed', locked) or freed;
+        freed := stopped <> '{}' and follow(stopped, 'cancelled', locked) or freed;
     end if;
     if settled <> '{}' and is_awaited() then
         perform tell_ended(array_to_string(settled, ','));

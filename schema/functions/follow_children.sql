@@ -18,7 +18,9 @@ begin
     cancelled := '{}';
     delete from job_parent where child = any (ids);
     with told as (
-        update job_parent set ended = its_end where parent = any (ids) and child = any (locked) and ended is null returning child
+        -- Found by the parents: by the child, all that it waits for would be read.
+        update job_parent set ended = its_end
+         where parent = any (ids) and (child = any (locked)) is true and ended is null returning child
     )
     select array_agg(distinct child) into children from told;
     if children is null then
@@ -38,14 +40,18 @@ begin
     end if;
     for this in
         delete from job_waiting as waiting
-         where waiting.job_id = any (children) and waiting.waiting_for = 'parents' and not exists (
-            select from job_parent where child = waiting.job_id and job_parent.ended is null)
+         where waiting.job_id = any (children) and waiting.waiting_for = 'parents' and (
+            -- The last ones first: those before them have left dead entries in the index.
+            select link.parent from job_parent as link where link.child = waiting.job_id and link.ended is null
+             order by link.parent desc limit 1) is null
         returning *
     loop
         this := let_go(with_ends(this));
         insert into job values (this.*);
         freed := true;
     end loop;
-    delete from job_parent where child = any (children) and not exists (
-        select from job_waiting where job_id = job_parent.child and waiting_for = 'parents');
+    -- First who waits no more: those that still do may have a million parents, which would all be read.
+    children := array(select id from unnest(children) as id
+                       where not exists (select from job_waiting where job_id = id and waiting_for = 'parents'));
+    delete from job_parent where child = any (children);
 end $$;

@@ -1,6 +1,6 @@
 -- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: somebody has begun
--- to wait for them. What is held by an open transaction stays for the next look. Returns whether other jobs may run
--- because of it.
+-- to wait for them. What is held by an open transaction stays as it is for the next look, which may come many times a
+-- second: it costs little and leaves no dead row. Returns whether other jobs may run because of it.
 create or replace function @schema@.follow_late() returns boolean
 language plpgsql volatile
 set search_path = @schema@, pg_temp
@@ -9,36 +9,42 @@ set jit = off
 set plan_cache_mode = force_custom_plan
 as $$
 declare
+    places tid[];
     late   bigint[];
+    held   bigint[];
     marked bigint[];
     locked bigint[];
     these  bigint[];
     ended  text;
     freed  boolean := false;
 begin
-    with gone as (
-        delete from unfollowed where ctid = any (array(select ctid from unfollowed limit 10000 for update skip locked))
-        returning job_id
-    )
-    select array_agg(distinct job_id) into late from gone;
+    select array_agg(ctid), array_agg(job_id) into places, late
+      from (select ctid, job_id from unfollowed limit 10000 for update skip locked) as noted;
     if late is null then
-        -- Whoever notes one in an open transaction has set it, and does not again at the commit.
-        if not exists (select from pg_locks where relation = 'unfollowed'::regclass and mode = 'RowExclusiveLock'
+        -- Whoever notes one in an open transaction has set it, and does not again at the commit; nor does who looks just now.
+        if not exists (select from pg_locks where relation = 'unfollowed'::regclass and mode in ('RowExclusiveLock', 'RowShareLock')
                           and pid is distinct from pg_backend_pid()) then
             perform setval('has_unfollowed', 0);
         end if;
         return false;
     end if;
     locked := lock_children(null, late);
+    held := held_keys(late);
+    late := array(select distinct id from unnest(late) as id where id <> all (held));
+    if late = '{}' then
+        return false;
+    end if;
     marked := array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned')
                        for update skip locked);
     update job set followed = 1
      where job_id = any (marked) and state in ('waiting', 'ready', 'assigned') and followed is null;
-    perform note_unfollowed(array(
+    held := held || array(
         select job_id from job
-         where job_id = any (late) and job_id <> all (marked) and state in ('waiting', 'ready', 'assigned')));
+         where job_id = any (late) and job_id <> all (marked) and state in ('waiting', 'ready', 'assigned'));
+    delete from unfollowed where ctid = any (places) and job_id <> all (held);
+    late := array(select id from unnest(late) as id where id <> all (marked) and id <> all (held));
     foreach ended in array array['done', 'failed', 'cancelled'] loop
-        these := array(select job_id from job where job_id = any (late) and job_id <> all (marked) and state = ended::job_state);
+        these := array(select job_id from job where job_id = any (late) and state = ended::job_state);
         if these <> '{}' then
             freed := follow(these, ended, locked) or freed;
         end if;

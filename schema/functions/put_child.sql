@@ -29,9 +29,17 @@ begin
     others := array(select id from unnest(parents) as id where id <> all (own));
     insert into job_parent (child, parent, any_end) select this.job_id, id, its_any_end from unnest(own) as id;
     if others <> '{}' then
-        insert into job_parent (child, parent, any_end, ended)
-        select this.job_id, job_id, its_any_end, case when state in ('done', 'failed', 'cancelled') then state::text end
-          from job where job_id = any (others);
+        -- Most have not ended; only for the rest are all the days of history looked through.
+        insert into job_parent (child, parent, any_end)
+        select this.job_id, job_id, its_any_end from job
+         where job_id = any (others) and state in ('waiting', 'ready', 'assigned');
+        if exists (select from unnest(others) as id
+                    where not exists (select from job_parent where child = this.job_id and parent = id)) then
+            insert into job_parent (child, parent, any_end, ended)
+            select this.job_id, job_id, its_any_end, case when state in ('done', 'failed', 'cancelled') then state::text end
+              from job where job_id = any (others)
+                on conflict do nothing;
+        end if;
     end if;
     select id into missing from unnest(others) as id
      where not exists (select from job_parent where child = this.job_id and parent = id) limit 1;

@@ -12,11 +12,11 @@ as $$
 declare
     said    record;
     this    job;
-    marked  bigint[] := '{}';
     locked  bigint[];
+    done    bigint[] := '{}';
+    failed  bigint[] := '{}';
+    stopped bigint[] := '{}';
     groups  text[] := '{}';
-    ended   bigint[];
-    final   text;
 begin
     settled := '{}';
     freed := false;
@@ -62,19 +62,22 @@ begin
         end if;
         insert into job values (this.*);
         settled := settled || this.job_id;
-        marked := marked || case when this.followed is not null then this.job_id end;
+        -- By what became of it: a next stage may have been refused.
+        if this.followed is null then
+            continue;
+        elsif this.state = 'done' then
+            done := done || this.job_id;
+        elsif this.state = 'failed' then
+            failed := failed || this.job_id;
+        elsif this.state = 'cancelled' then
+            stopped := stopped || this.job_id;
+        end if;
     end loop;
-    marked := array_remove(marked, null);
-    if marked <> '{}' then
-        locked := lock_children(
-            array(select job_id from job where job_id = any (marked) and state = 'done'),
-            array(select job_id from job where job_id = any (marked) and state in ('failed', 'cancelled')));
-        foreach final in array '{done,failed,cancelled}'::text[] loop
-            ended := array(select job_id from job where job_id = any (marked) and state = final::job_state);
-            if ended <> '{}' then
-                freed := follow(ended, final, locked) or freed;
-            end if;
-        end loop;
+    if done || failed || stopped <> '{}' then
+        locked := lock_children(done, failed || stopped);
+        freed := done <> '{}' and follow(done, 'done', locked) or freed;
+        freed := failed <> '{}' and follow(failed, 'failed', locked) or freed;
+        freed := stopped <> '{}' and follow(stopped, 'cancelled', locked) or freed;
     end if;
     if settled <> '{}' and is_awaited() then
         perform tell_ended(array_to_string(settled, ','));

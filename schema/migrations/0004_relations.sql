@@ -143,7 +143,7 @@ create table @schema@.job_parent (
     ended    text collate "C",
     primary key (parent, child)
 );
-create index on @schema@.job_parent (child) where ended is null;
+create index on @schema@.job_parent (child, parent) where ended is null;
 create index on @schema@.job_parent (child);
 comment on table @schema@.job_parent is 'What waiting jobs wait for; the rows of a child go when it waits no more.';
 

@@ -215,3 +215,41 @@ def test_explain_names_whom_it_follows(node: Master) -> None:
         "unique",
         f"it runs after job {first}, which has the same unique key",
     )
+
+
+def test_what_one_of_many_parents_reads(node: Master) -> None:
+    """A callback of thousands of jobs costs each of them no more than one of a few does."""
+    ids = node.enqueue(*[{} for _ in range(3000)])
+    put(node, ids, after_any_end=True)
+    (chunk, *_) = node.claim(10)
+    node.connection.autocommit = False
+    assert node.complete(chunk) == 10
+    read = node.value(
+        "select idx_tup_fetch + seq_tup_read from pg_stat_xact_user_tables"
+        " where relid = 'txqueue.job_parent'::regclass"
+    )
+    assert read < 300
+
+
+def history_looked_through(session: Master) -> int:
+    """How many days of history the open transaction has read or planned to read."""
+    count: int = session.value(
+        "select count(*) from pg_locks join pg_class on pg_class.oid = relation"
+        " where pid = pg_backend_pid() and relkind = 'r' and relname ~ '^job_cancelled_'"
+    )
+    return count
+
+
+def test_followed_jobs_cost_no_look_through_history(node: Master) -> None:
+    """Neither to wait for a job that has not ended nor to settle one that others wait for."""
+    (parent,) = node.enqueue({})
+    node.connection.autocommit = False
+    child = put(node, [parent])
+    assert history_looked_through(node) == 0
+    node.connection.commit()
+    (chunk,) = node.claim()
+    node.connection.commit()
+    assert node.settle(chunk, "done") == [parent]
+    assert history_looked_through(node) == 0
+    node.connection.commit()
+    assert node.claimed_ids() == [child]

@@ -282,3 +282,37 @@ def test_a_job_asks_for_itself(node: Master) -> None:
     assert node.settle(chunk, "done") == [first]
     node.connection.commit()
     assert node.claimed_ids() == [second]
+
+
+def test_what_an_open_transaction_holds_leaves_nothing_behind(
+    node: Master, open_one: Master
+) -> None:
+    """However often it is looked at meanwhile: a master does at every claim."""
+    put(node, 1, "again")
+    (chunk,) = node.claim()
+    second = put(open_one, 2, "again")
+    node.complete(chunk)
+    before = node.column("select ctid::text from txqueue.unfollowed")
+    assert len(before) == 1
+    for _ in range(3):
+        assert node.claim() == []
+    assert node.column("select ctid::text from txqueue.unfollowed") == before
+    open_one.connection.commit()
+    assert node.claimed_ids() == [second]
+
+
+def test_who_looks_at_once_with_another_leaves_it_to_be_looked_at(
+    node: Master, open_one: Master, dsn: str
+) -> None:
+    """Two masters look: the one that finds nothing free does not say that there is nothing."""
+    put(node, 1, "again")
+    (chunk,) = node.claim()
+    second = put(open_one, 2, "again")
+    node.complete(chunk)
+    with master(dsn, "third") as third:
+        third.connection.autocommit = False
+        assert third.claim() == []
+        assert node.claim() == []
+        third.connection.commit()
+    open_one.connection.commit()
+    assert node.claimed_ids() == [second]
