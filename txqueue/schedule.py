@@ -70,7 +70,7 @@ def _catch_up(value: str) -> CatchUp:
 def _period(_: object, __: attrs.Attribute[float], value: Any) -> None:
     if not _is_number(value) or not SHORTEST <= value <= LONGEST:
         raise InvalidSchedule(
-            f"a period of {value!r} s is not within {SHORTEST:g} to {LONGEST:g}",
+            f"a period of {value!r} s is not between a second and {LONGEST / 86400:g} days",
             "give seconds or a timedelta; what runs more often is better one job that goes on",
         )
 

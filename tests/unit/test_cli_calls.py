@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from txqueue.cli.options import Options
+from txqueue.cli.output import console, table
 from txqueue.cli.root import described, root, run
 from txqueue.errors import ConfigurationError, Refused
 
@@ -51,9 +52,33 @@ def test_help_names_every_command() -> None:
     assert shown.index("--help") < shown.index("Options of every command") < shown.index("--dsn")
 
 
+def test_no_line_of_help_is_cut_off() -> None:
+    """Each command is said in one line."""
+    for words in ([], ["schedule"], ["failures"]):
+        shown = CliRunner().invoke(root, [*words, "--help"]).output.split("Commands:")[1]
+        assert "..." not in shown
+
+
+def test_a_table_in_a_narrow_window_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What people copy stays whole, the rest is folded."""
+    monkeypatch.setenv("COLUMNS", "40")
+    out = console(Options())
+    with out.capture() as captured:
+        out.print(table("Kinds", ["kind", "type"], [["61b1c79f0eab", "x" * 80]]))
+    said = captured.get()
+    assert "61b1c79f0eab" in said
+    assert said.count("x") == 80
+
+
+ADD = ("schedule", "add", "name", "a.type", "{}")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ((*ADD, "--every", "60s", "--tz", "Europe/Berlin"), "--tz is the time zone of --cron"),
+        ((*ADD, "--cooldown", "60s", "--catch-up", "all"), "leave --catch-up out"),
+        (("failures", "postpone", "abc", "--for", "-1h"), "'--for': '-1h' is no length of time"),
         (("fly",), "No such command"),
         (("bench",), "Missing command"),
         (("job", "x"), "'x'"),

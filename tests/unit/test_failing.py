@@ -2,11 +2,7 @@
 
 from typing import Any
 
-import click
-import pytest
-
 from tests.unit.test_admin import result_of, speaking_with
-from txqueue.cli.failures import seconds_of
 from txqueue.wire import admin_commands as wire
 
 LATER = "2030-01-31T12:00:00+00:00"
@@ -36,18 +32,3 @@ def test_all_of_a_kind_are_postponed_to_one_moment() -> None:
     admin, pump = speaking_with({wire.PostponeFailures: postpone})
     total, until = result_of(pump, admin.postpone_failures("abc", 60.0))
     assert (total, until.isoformat(), calls) == (1, LATER, [None, LATER])
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("1.5 h", 5400), ("5min", 300), ("5m", 300), ("2d", 172800)]
-)
-def test_lengths_of_time(text: str, seconds: float) -> None:
-    """As people write them."""
-    assert seconds_of(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "1", "h", "-1h", "1h 5min", "1w"])
-def test_what_is_no_length_of_time(text: str) -> None:
-    """Is refused before anything is asked."""
-    with pytest.raises(click.BadParameter, match="is no length of time"):
-        seconds_of(text)

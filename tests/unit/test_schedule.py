@@ -213,9 +213,9 @@ def test_a_row_says_all_of_a_schedule(when: Schedule) -> None:
 @pytest.mark.parametrize(
     ("kind", "arguments", "said"),
     [
-        (Every, {"seconds": 0.5}, "not within 1 to"),
-        (Every, {"seconds": "60"}, "not within 1 to"),
-        (Every, {"seconds": float("nan")}, "not within 1 to"),
+        (Every, {"seconds": 0.5}, "not between a second and 366 days"),
+        (Every, {"seconds": "60"}, "not between a second and 366 days"),
+        (Every, {"seconds": float("nan")}, "not between a second and 366 days"),
         (Every, {"seconds": 60, "jitter": 0.6}, "0 to 0.5 of the period"),
         (Every, {"seconds": 60, "jitter": timedelta(seconds=31)}, "0 to 0.5 of the period"),
         (Every, {"seconds": 60, "catch_up": "some"}, "use one of skip, one, all"),

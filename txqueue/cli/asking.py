@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from txqueue.admin import Admin
     from txqueue.store.questions import Inquiry
 
-__all__ = ["acted", "found"]
+__all__ = ["acted", "found", "looked_up"]
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def found(
             return _through(options, _named(options), ask)
         except NodeUnavailable as error:
             click.echo(f"note: {error.what}; asking the database instead", err=True)
-    return _looked_up(options, inquire)
+    return looked_up(options, inquire)
 
 
 def acted(options: Options, act: Callable[[Admin], Awaitable[T]]) -> T:
@@ -93,7 +93,13 @@ def _account() -> str:
     return getpass.getuser()
 
 
-def _looked_up(options: Options, inquire: Callable[[str], Inquiry[T]]) -> T:
+def looked_up(options: Options, inquire: Callable[[str], Inquiry[T]]) -> T:
+    """Return what the database says.
+
+    Args:
+        options: Name it.
+        inquire: Returns what to ask it, given the name of the schema.
+    """
     from txqueue.store.reading import Reader, Session
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from txqueue.cli.asking import looked_up
 from txqueue.cli.jobs import COLOURS, NUMBER
 from txqueue.cli.options import Command, Options
-from txqueue.cli.output import facts, show, styled
+from txqueue.cli.output import bar, facts, show, styled
 from txqueue.words import amount
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 __all__ = ["batch"]
-
-WIDTH = 40
 
 
 @click.command(cls=Command, short_help="Show how far a batch is.")
@@ -26,25 +25,19 @@ WIDTH = 40
 def batch(options: Options, job_id: int) -> None:
     """Show how far the batch is that calls the job ID back."""
     from txqueue.store.batches import about_batch
-    from txqueue.store.reading import Reader, Session
 
-    with Session(options.chosen_dsn, options.chosen_schema) as session:
-        session.ensure_version()
-        told = Reader(session).find(about_batch(session.schema, job_id))
+    told = looked_up(options, lambda schema: about_batch(schema, job_id))
     show(options, told, lambda: _lines(told))
 
 
 def _lines(told: Mapping[str, Any]) -> Iterator[RenderableType]:
     ended = told["jobs"] - told["left"]
-    full = WIDTH * ended // told["jobs"] if told["jobs"] else WIDTH
     state = styled(told["state"], COLOURS.get(told["state"], ""))
     yield facts(
         [
             ("batch", str(told["batch"])),
-            (
-                "ended",
-                f"{'#' * full}{'.' * (WIDTH - full)} {amount(ended)} of {amount(told['jobs'])}",
-            ),
+            ("ended", bar(ended, told["jobs"])),
+            ("", f"{amount(ended)} of {amount(told['jobs'])}"),
             *((name, amount(told[name])) for name in ("done", "failed", "cancelled")),
             ("calls back", told["work_type"]),
             ("which is", state),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from txqueue.cli.asking import acted, found
+from txqueue.cli.lengths import Length
 from txqueue.cli.options import Group, Options
 from txqueue.cli.output import show, styled, table
 from txqueue.words import amount
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 __all__ = ["failures"]
-
-_UNITS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 @click.group(cls=Group, invoke_without_command=True, short_help="Show failures by kind.")
@@ -46,27 +45,15 @@ def retry(options: Options, fingerprint: str) -> None:
 
 @failures.command(short_help="Have all of a kind run later.")
 @click.argument("fingerprint")
-@click.option("--for", "delay", required=True, metavar="TIME", help="As in 90s, 5min, 1h, 2d.")
+@click.option("--for", "delay", type=Length(), required=True, help="As in 90s, 5min, 1h, 2d.")
 @click.pass_obj
-def postpone(options: Options, fingerprint: str, delay: str) -> None:
+def postpone(options: Options, fingerprint: str, delay: timedelta) -> None:
     """Have all jobs that failed in this way run again, but not before so long."""
-    seconds = seconds_of(delay)
+    seconds = delay.total_seconds()
     total, until = acted(options, lambda admin: admin.postpone_failures(fingerprint, seconds))
     document = {"fingerprint": fingerprint, "postponed": total, "until": until}
     said = f"{_jobs(total)} to run again at {until.astimezone():%Y-%m-%d %H:%M:%S}."
     show(options, document, lambda: [styled(said)])
-
-
-def seconds_of(text: str) -> float:
-    """Return a length of time in seconds.
-
-    Raises:
-        click.BadParameter: When it is none.
-    """
-    read = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|m|h|d)", text)
-    if read is None:
-        raise click.BadParameter(f"{text!r} is no length of time, as in 90s, 5min, 1h, 2d")
-    return float(read[1]) * _UNITS[read[2]]
 
 
 def _jobs(total: int) -> str:
@@ -77,7 +64,7 @@ def _list(kinds: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     if not kinds:
         yield styled("Nothing has failed.")
         return
-    columns = ["fingerprint", "type", ">failed", ">waiting", "first", "last", ">example", "error"]
+    columns = ["fingerprint", "type", ">failed", ">waiting", "last", ">example", "error"]
     ordered = sorted(kinds, key=lambda kind: -(kind["failed"] + kind["waiting"]))
     yield table("Failures", columns, (_row(each) for each in ordered))
 
@@ -88,7 +75,7 @@ def _row(kind: Mapping[str, Any]) -> list[object]:
         kind["work_type"],
         amount(kind["failed"]),
         amount(kind["waiting"]),
-        *(f"{kind[name].astimezone():%m-%d %H:%M:%S}" for name in ("first_seen", "last_seen")),
+        f"{kind['last_seen'].astimezone():%m-%d %H:%M:%S}",
         str(kind["example"]),
         (kind["error"] or "-")[:200],
     ]

@@ -12,8 +12,7 @@ from attrs import asdict
 
 from txqueue.cli.asking import found
 from txqueue.cli.options import Command, Options
-from txqueue.cli.output import facts, note, show, styled, table
-from txqueue.cli.pools import bar
+from txqueue.cli.output import bar, facts, note, show, styled, table
 from txqueue.words import age, duration, moment, plain
 
 if TYPE_CHECKING:

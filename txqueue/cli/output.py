@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     from txqueue.cli.options import Options
 
-__all__ = ["console", "facts", "note", "notes", "show", "styled", "table"]
+__all__ = ["bar", "console", "facts", "note", "notes", "show", "styled", "table"]
 
 NO_WINDOW = 250
+BAR = 24
 
 
 def console(options: Options, *, stderr: bool = False) -> Console:
@@ -72,8 +73,16 @@ def styled(text: object, style: str = "") -> Text:
     return Text(plain(text), style=style)
 
 
+def bar(done: float, total: float) -> Text:
+    """Draw how much of something is done."""
+    part = min(1.0, max(0.0, done / total)) if total else 1.0
+    full = int(BAR * part)
+    drawn = "█" * full + "░" * (BAR - full)
+    return styled(f"{drawn} {int(100 * part):3d} %", "cyan")
+
+
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
-    """Return a table.
+    """Return a table. In a narrow window nothing is cut off, and the first column stays whole.
 
     Args:
         title: What stands above it.
@@ -85,8 +94,10 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) 
     made = Table(title=styled(title, "bold"), title_justify="left", box=None, pad_edge=False)
     made.header_style = "dim"
     made.padding = (0, 2, 0, 0)
-    for head in columns:
-        made.add_column(head.lstrip(">"), justify="right" if head.startswith(">") else "left")
+    for place, head in enumerate(columns):
+        # What the first one holds is what people copy: a number, a name, a fingerprint.
+        justify: Any = "right" if head.startswith(">") else "left"
+        made.add_column(head.lstrip(">"), justify=justify, overflow="fold", no_wrap=place == 0)
     for row in rows:
         made.add_row(*(cell if hasattr(cell, "__rich_console__") else styled(cell) for cell in row))
     return made

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict
 
+from txqueue.cli.asking import looked_up
 from txqueue.cli.jobs import COLOURS
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import note, show, styled, table
@@ -18,8 +19,6 @@ from txqueue.words import amount, duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from txqueue.store.questions import Inquiry
 
 __all__ = ["archive", "history", "stats"]
 
@@ -58,10 +57,17 @@ def _moment(context: click.Context, parameter: click.Parameter, value: Any) -> d
 def _spanning(function: Any) -> Any:
     """Give a command the options of a span of time."""
     for each in (
-        click.option("--to", "until", callback=_moment, help="Ended before it (default: now)."),
+        click.option(
+            "--to",
+            "until",
+            metavar="WHEN",
+            callback=_moment,
+            help="Ended before it (default: now).",
+        ),
         click.option(
             "--from",
             "since",
+            metavar="WHEN",
             callback=_moment,
             help="Ended at this day or moment, or later (default: a day before --to).",
         ),
@@ -91,11 +97,8 @@ def history(
     from txqueue.store.past import about_archived, about_past
 
     begin, end = _span(since, until)
-    live, days = _asked(
-        options,
-        lambda schema: about_past(schema, begin, end, limit, filters),
-        lambda schema: about_archived(schema, begin, end),
-    )
+    live = looked_up(options, lambda schema: about_past(schema, begin, end, limit, filters))
+    days = looked_up(options, lambda schema: about_archived(schema, begin, end))
     found = {each["job_id"]: {**each, "archived": False} for each in live}
     wanted = [day for day in days if filters["state"] in (None, day["state"])]
     if wanted and len(found) < limit:
@@ -109,7 +112,7 @@ def history(
     show(options, document, lambda: _list(listed))
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Count what has ended, per hour and work type.")
 @_spanning
 @click.pass_obj
 def stats(options: Options, since: datetime | None, until: datetime | None) -> None:
@@ -117,7 +120,7 @@ def stats(options: Options, since: datetime | None, until: datetime | None) -> N
     from txqueue.store.past import about_stats
 
     begin, end = _span(since, until)
-    (rows,) = _asked(options, lambda schema: about_stats(schema, begin, end))
+    rows = looked_up(options, lambda schema: about_stats(schema, begin, end))
     show(options, {"stats": rows, "from": begin, "to": end}, lambda: _hours(rows))
 
 
@@ -153,18 +156,6 @@ def _span(since: datetime | None, until: datetime | None) -> tuple[datetime, dat
     if begin >= end:
         raise click.UsageError("--from is not before --to")
     return begin, end
-
-
-def _asked(options: Options, *inquiries: Any) -> list[Any]:
-    from txqueue.store.reading import Reader, Session
-
-    with Session(options.chosen_dsn, options.chosen_schema) as session:
-        reader = Reader(session)
-        return [_found(reader, inquire(reader.schema)) for inquire in inquiries]
-
-
-def _found(reader: Any, inquiry: Inquiry[Any]) -> Any:
-    return reader.find(inquiry)
 
 
 @contextmanager

@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from txqueue.cli.asking import looked_up
 from txqueue.cli.options import Command, Options
-from txqueue.cli.output import show, styled, table
+from txqueue.cli.output import bar, show, styled, table
 from txqueue.words import age, amount
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.text import Text
 
-    from txqueue.store.questions import Inquiry
-
-__all__ = ["bar", "pools", "tenants"]
-
-WIDTH = 24
+__all__ = ["pools", "tenants"]
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Show how far the pools are, and what failed.")
 @click.argument("name", required=False)
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many items."
@@ -33,14 +29,14 @@ def pools(options: Options, name: str | None, limit: int) -> None:
     from txqueue.store.questions import about_pool_failures, about_pools
 
     if name is None:
-        rows = _looked_up(options, about_pools)
+        rows = looked_up(options, about_pools)
         show(options, {"pools": rows}, lambda: _pools(rows))
     else:
-        failed = _looked_up(options, lambda schema: about_pool_failures(schema, name, limit))
+        failed = looked_up(options, lambda schema: about_pool_failures(schema, name, limit))
         show(options, {"pool": name, "failed": failed}, lambda: _failures(failed))
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Show which tenants have jobs.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many."
 )
@@ -49,25 +45,8 @@ def tenants(options: Options, limit: int) -> None:
     """Show which tenants have jobs, those with the most ready ones first."""
     from txqueue.store.questions import about_tenants
 
-    rows = _looked_up(options, lambda schema: about_tenants(schema, limit))
+    rows = looked_up(options, lambda schema: about_tenants(schema, limit))
     show(options, {"tenants": rows}, lambda: _tenants(rows))
-
-
-def _looked_up(options: Options, inquire: Any) -> list[dict[str, Any]]:
-    from txqueue.store.reading import Reader, Session
-
-    with Session(options.chosen_dsn, options.chosen_schema) as session:
-        reader = Reader(session)
-        inquiry: Inquiry[list[dict[str, Any]]] = inquire(reader.schema)
-        return reader.find(inquiry)
-
-
-def bar(done: float, total: float) -> Text:
-    """Draw how much of something is done."""
-    part = min(1.0, max(0.0, done / total)) if total else 1.0
-    full = int(WIDTH * part)
-    drawn = "█" * full + "░" * (WIDTH - full)
-    return styled(f"{drawn} {int(100 * part):3d} %", "cyan")
 
 
 def _pools(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:

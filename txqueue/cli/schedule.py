@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.asking import acted
+from txqueue.cli.asking import acted, looked_up
 from txqueue.cli.enqueue import checked_payload, job_text
+from txqueue.cli.lengths import Length
 from txqueue.cli.options import Command, Group, Options
 from txqueue.cli.output import show, styled
 from txqueue.cli.schedules import show_runs
@@ -22,49 +23,20 @@ if TYPE_CHECKING:
 
 __all__ = ["schedule"]
 
-_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-class Length(click.ParamType[timedelta | float]):
-    """A length of time, or a part of one in percent where that has a meaning."""
-
-    name = "length"
-
-    def __init__(self, *, takes_percent: bool = False) -> None:
-        self._takes_percent = takes_percent
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> timedelta | float:
-        """Return a timedelta, or a fraction."""
-        if not isinstance(value, str):
-            return float(value)
-        number = value.rstrip("%abcdefghijklmnopqrstuvwxyz ")
-        unit = value[len(number) :].strip() or "s"
-        try:
-            if unit == "%" and self._takes_percent:
-                return float(number) / 100
-            return timedelta(seconds=float(number) * _UNITS[unit])
-        except (KeyError, ValueError, OverflowError):
-            also = ", or 10% of the period" if self._takes_percent else ""
-            self.fail(
-                f"{value!r} is no length of time; write 90s, 5min, 2h or 1d{also}", param, ctx
-            )
-
 
 @click.group(cls=Group, no_args_is_help=False, short_help="Make and act on recurring work.")
 def schedule() -> None:
     """Make recurring work, pause it, run it now."""
 
 
-@schedule.command(cls=Command)
+@schedule.command(cls=Command, short_help="Have a job enqueued again and again.")
 @click.argument("name")
 @click.argument("work_type", metavar="TYPE")
 @click.argument("payload", metavar="JSON")
 @click.option("--every", type=Length(), help="At even intervals, such as 90s, 5min, 2h.")
 @click.option("--cooldown", type=Length(), help="So long after the last job has ended.")
 @click.option("--cron", metavar="EXPR", help="A cron expression, such as '0 3 * * *'.")
-@click.option("--tz", default="UTC", show_default=True, help="The time zone of --cron.")
+@click.option("--tz", metavar="ZONE", help="The time zone of --cron.  [default: UTC]")
 @click.option(
     "--jitter",
     type=Length(takes_percent=True),
@@ -74,9 +46,7 @@ def schedule() -> None:
 @click.option(
     "--catch-up",
     type=click.Choice([str(each) for each in CatchUp]),
-    default="skip",
-    show_default=True,
-    help="What becomes of moments that were missed.",
+    help="What becomes of moments that were missed, but with --cooldown.  [default: skip]",
 )
 @click.option(
     "--only-if",
@@ -116,18 +86,22 @@ def _when(given: dict[str, Any]) -> Schedule:
     every, cooldown, cron = (given[key] for key in ("every", "cooldown", "cron"))
     if sum(each is not None for each in (every, cooldown, cron)) != 1:
         raise click.UsageError("say when: one of --every, --cooldown and --cron")
-    jitter, catch_up = given["jitter"], CatchUp(given["catch_up"])
+    if given["tz"] and cron is None:
+        raise click.UsageError("--tz is the time zone of --cron")
+    if given["catch_up"] and cooldown is not None:
+        raise click.UsageError("nothing is missed with --cooldown: leave --catch-up out")
+    jitter, catch_up = given["jitter"], CatchUp(given["catch_up"] or "skip")
     try:
         if every is not None:
             return Every(every, jitter, catch_up)
         if cooldown is not None:
             return Cooldown(cooldown, jitter)
-        return Cron(cron, given["tz"], jitter, catch_up)
+        return Cron(cron, given["tz"] or "UTC", jitter, catch_up)
     except InvalidSchedule as error:
         raise click.UsageError(str(error)) from None
 
 
-@schedule.command(cls=Command)
+@schedule.command(cls=Command, short_help="Have it be due no more until it is resumed.")
 @click.argument("name")
 @click.pass_obj
 def pause(options: Options, name: str) -> None:
@@ -154,7 +128,7 @@ def remove(options: Options, name: str) -> None:
     _tell(options, name, True, "is removed")
 
 
-@schedule.command("run-now", cls=Command)
+@schedule.command("run-now", cls=Command, short_help="Enqueue its job now.")
 @click.argument("name")
 @click.pass_obj
 def run_now(options: Options, name: str) -> None:
@@ -175,13 +149,10 @@ def run_now(options: Options, name: str) -> None:
 @click.pass_obj
 def runs(options: Options, /, names: Sequence[str], **chosen: Any) -> None:
     """Show the last runs, the latest first: due, late, took, outcome."""
-    from txqueue.store.reading import Reader
     from txqueue.store.recurring import about_scheduled_runs
 
-    with _opened(options) as session:
-        reader = Reader(session)
-        rows = reader.find(about_scheduled_runs(reader.schema, names=names, **chosen))
-    show_runs(options, rows)
+    inquiry = partial(about_scheduled_runs, names=names, **chosen)
+    show_runs(options, looked_up(options, inquiry))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ COLOURS = {"done": "green", "failed": "bold red", "assigned": "cyan", "cancelled
 LATE = 60.0
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Show recurring work: when it is due, how it ran.")
 @click.option("--type", "work_type", help="Only schedules of this work type.")
 @click.option("--group", help="Only schedules of this group.")
 @click.option("--tenant", help="Only schedules of this tenant.")
