@@ -80,9 +80,11 @@ def opened(location: str) -> Depot:
     Raises:
         ConfigurationError: When that is no such place, or has keys in it.
     """
-    if not location.startswith("s3://"):
+    if "://" not in location:
         path = Path(location).expanduser().absolute()
         return Depot(str(path), fs.LocalFileSystem(), str(path))
+    if not location.startswith("s3://"):
+        raise _no_place(location, "it is neither a folder nor of s3")
     if "@" in location.partition("?")[0]:
         raise ConfigurationError(
             "the archive's location has keys in it, which others could read",
@@ -91,10 +93,7 @@ def opened(location: str) -> Depot:
     try:
         filesystem, root = fs.FileSystem.from_uri(location)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise ConfigurationError(
-            f"{location} is no place for an archive: {_said(error)}",
-            "give a folder or s3://bucket/prefix",
-        ) from None
+        raise _no_place(location, _said(error)) from None
     return Depot(location, filesystem, root.rstrip("/"))
 
 
@@ -108,6 +107,12 @@ def reachable(location: str) -> Iterator[None]:
             f"the archive at {location} cannot be used: {_said(error)}",
             "check that it can be reached, and its keys",
         ) from None
+
+
+def _no_place(location: str, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{location} is no place for an archive: {why}", "give a folder or s3://bucket/prefix"
+    )
 
 
 def _said(error: BaseException) -> str:
