@@ -2649,6 +2649,9 @@ begin
     if former <> its.work_type then
         perform refuse(format('the pool %s belongs to the work type %s', its.name, former), 'give this one another name');
     end if;
+    if former is null and its.source is null and to_regclass(quote_ident(leaf)) is not null then
+        perform refuse(format('the name of the pool %s is taken', its.name), 'take another: its table would be one that there is');
+    end if;
     insert into pool as known (name, work_type, source, job, size, batch, bound, is_cut)
     values (its.name, its.work_type, its.source, its.job, its.size, its.batch, its.bound, its.source is null)
     on conflict (name) do update set job = excluded.job, size = excluded.size, batch = excluded.batch, bound = excluded.bound
@@ -4386,11 +4389,14 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    its  pool;
-    this pool_part;
+    its   pool;
+    this  pool_part;
+    since timestamptz;
     quoted_names  text;
     quoted_fields text;
 begin
+    -- What comes before the part that it had is gone or held, but for a few: dead entries of an index are not read again.
+    select mine.not_before into since from pool_part as mine where mine.part_id = performed and mine.job_id = its_job_id;
     held := performed is null or end_part(its_incarnation, its_assignment, its_job_id, performed, failures);
     if performed is null then
         perform from job_assigned as job
@@ -4402,16 +4408,23 @@ begin
         return;
     end if;
     select * into its from pool where name = its_name;
-    for round in 1 .. 2 loop
+    for round in 1 .. 3 loop
         update pool_part as each set job_id = its_job_id, taken = each.taken + 1
          where each.part_id = coalesce(
-                   (select mine.part_id from pool_part as mine
-                     where mine.pool_id = its.pool_id and mine.job_id = its_job_id limit 1),
+                   case when since is null then
+                       (select mine.part_id from pool_part as mine
+                         where mine.pool_id = its.pool_id and mine.job_id = its_job_id limit 1) end,
                    (select free.part_id from pool_part as free
                      where free.pool_id = its.pool_id and free.job_id is null and free.not_before <= clock_timestamp()
+                       and (free.not_before, free.part_id) > (coalesce(since, '-infinity'), coalesce(performed, 0))
                      order by free.not_before, free.part_id limit 1 for update skip locked))
         returning each.* into this;
-        exit when found or round = 2;
+        exit when found or round = 3;
+        if since is not null then
+            since := null;
+            performed := null;
+            continue;
+        end if;
         -- What jobs held that have ended is free again.
         update pool_part as each set job_id = null
          where each.part_id = any (array(
@@ -4888,6 +4901,10 @@ declare
     this    record;
     changed integer;
 begin
+    -- In the order in which all lock them: jobs of several may be ending just now.
+    perform from schedule
+     where is_declared and work_type = any (its_work_types) or name in (select each ->> 'name' from jsonb_array_elements(schedules) as each)
+     order by schedule_id for update;
     delete from schedule
      where is_declared and work_type = any (its_work_types)
        and name <> all (array(select each ->> 'name' from jsonb_array_elements(schedules) as each where each ->> 'name' is not null));

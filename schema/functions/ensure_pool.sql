@@ -26,6 +26,9 @@ begin
     if former <> its.work_type then
         perform refuse(format('the pool %s belongs to the work type %s', its.name, former), 'give this one another name');
     end if;
+    if former is null and its.source is null and to_regclass(quote_ident(leaf)) is not null then
+        perform refuse(format('the name of the pool %s is taken', its.name), 'take another: its table would be one that there is');
+    end if;
     insert into pool as known (name, work_type, source, job, size, batch, bound, is_cut)
     values (its.name, its.work_type, its.source, its.job, its.size, its.batch, its.bound, its.source is null)
     on conflict (name) do update set job = excluded.job, size = excluded.size, batch = excluded.batch, bound = excluded.bound

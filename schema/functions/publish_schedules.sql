@@ -8,6 +8,10 @@ declare
     this    record;
     changed integer;
 begin
+    -- In the order in which all lock them: jobs of several may be ending just now.
+    perform from schedule
+     where is_declared and work_type = any (its_work_types) or name in (select each ->> 'name' from jsonb_array_elements(schedules) as each)
+     order by schedule_id for update;
     delete from schedule
      where is_declared and work_type = any (its_work_types)
        and name <> all (array(select each ->> 'name' from jsonb_array_elements(schedules) as each where each ->> 'name' is not null));

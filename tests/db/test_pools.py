@@ -204,3 +204,49 @@ def test_a_snapshot_elsewhere_and_many_parts(node: Master) -> None:
         fill(node, 100)
         node.value("select txqueue.start_pool('letters')")
     assert node.states() == {"ready": 2}
+
+
+def test_what_was_taken_is_not_read_again(node: Master, other: Master) -> None:
+    """While a snapshot somewhere keeps the dead entries of the indices, each part costs as much."""
+    make(node, size=1, batch=1)
+    fill(node, 120)
+    (job,) = start(node)
+    other.connection.set_session(isolation_level="REPEATABLE READ", autocommit=False)
+    other.value("select count(*) from txqueue.pool_part")
+    part = take(node, job)["part"]
+    for _ in range(100):
+        part = take(node, job, part)["part"]
+    node.connection.autocommit = False
+    reading = (
+        "select sum(pg_stat_get_xact_tuples_returned(indexrelid))::int from pg_index"
+        " where indrelid = 'txqueue.pool_part'::regclass"
+    )
+    before = node.value(reading)
+    assert take(node, job, part)["items"] == 1
+    assert node.value(reading) - before < 20
+
+
+def test_a_part_that_comes_back_is_taken_in_the_end(node: Master) -> None:
+    """One before the part that a job has is found when nothing is left behind that."""
+    make(node, size=1, batch=1)
+    fill(node, 4)
+    (job,) = start(node)
+    first = take(node, job)["part"]
+    second = take(node, job, first)["part"]
+    node.cursor.execute(
+        "update txqueue.pool_part set job_id = -1 where part_id ="
+        " (select min(part_id) from txqueue.pool_part where job_id is null) returning part_id"
+    )
+    ((lost,),) = node.cursor.fetchall()
+    last = take(node, job, second)["part"]
+    assert last > lost
+    assert take(node, job, last)["part"] == lost
+    assert take(node, job, lost)["part"] is None
+
+
+@pytest.mark.parametrize("name", ["part", "slot", "failed", "status", "slot_pkey"])
+def test_a_pool_takes_no_name_that_is_taken(node: Master, name: str) -> None:
+    """Its table would be one of txqueue's own."""
+    with pytest.raises(psycopg2.Error, match="is taken"):
+        make(node, name=name)
+    assert node.value("select count(*) from txqueue.pool") == 0

@@ -1,6 +1,7 @@
 """Schedules in the database: ticked once, followed, skipped, paused, and what is refused."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ import psycopg2
 import pytest
 
 from tests.db.masters import Master
-from tests.db.recurring import DAY, JOB, PUT, due, made_due, passes, put, schedule, tick
+from tests.db.recurring import DAILY, DAY, JOB, PUT, due, made_due, passes, put, schedule, tick
 from txqueue.schedule import Cooldown, Every, terms_of
 
 RACERS: Final = 6
@@ -248,3 +249,24 @@ def test_a_look_reads_only_what_is_due_since_the_last(node: Master) -> None:
     now = node.value("select clock_timestamp()")
     assert [row["name"] for row in due(node, now - timedelta(minutes=1))] == ["new"]
     assert {row["name"] for row in due(node)} == {"old", "new"}
+
+
+def test_nodes_that_publish_lock_in_the_order_of_all(node: Master, other: Master) -> None:
+    """Jobs of two schedules that end while a node starts are no deadlock."""
+    publish = "select txqueue.publish_schedules('{test.kind}', %s)"
+    named = [{"name": name, "terms": terms_of(DAILY), "job": JOB} for name in "ba"]
+    for each in named:
+        put(node, each["name"])
+    other.connection.autocommit = False
+    lock = "select schedule_id from txqueue.schedule where name = %s for update nowait"
+    other.value(lock, "b")
+    with ThreadPoolExecutor(1) as threads:
+        published = threads.submit(node.value, publish, json.dumps(named))
+        while not other.value(
+            "select exists (select from pg_locks where pid = %s and not granted)",
+            node.connection.info.backend_pid,
+        ):
+            assert not published.done()
+        other.value(lock, "a")
+        other.connection.commit()
+        assert published.result(30) == 2
