@@ -24,9 +24,9 @@ class Explanation:
     Attributes:
         job_id: The job's number.
         state: The job's state.
-        reason: One word for programs: ``time, backoff, rate, group, parents, unique, unknown_type,
-            pause, no_capable_node, limit, reserve, no_free_capacity, next, assigned, running,
-            rescue, done, failed, quarantine, cancelled``.
+        reason: One word for programs: ``time, backoff, pool, rate, group, parents, unique,
+            unknown_type, pause, no_capable_node, limit, reserve, no_free_capacity, next, assigned,
+            running, rescue, done, failed, quarantine, cancelled``.
         detail: One sentence for people.
         remedy: What would make it run.
     """
@@ -104,6 +104,10 @@ def _for_time(facts: Facts) -> Reason:
     job = facts["job"]
     left = _until(facts, job["not_before"])
     now = f"to run it now: txqueue retry {job['job_id']}"
+    if (pool := facts.get("pool")) and not job["error"]:
+        items = f"{pool['remaining']:,} items are left of the pool {pool['name']}"
+        detail = f"{items}, with its other jobs or to be tried again; it looks again {left}"
+        return "pool", detail, "nothing: it follows; see: txqueue pools"
     if not job["attempt"]:
         return "time", f"it is not to start before {_moment(job['not_before'])}, {left}", now
     said = f": {job['error']}" if job["error"] else ""

@@ -12,6 +12,7 @@ from txqueue.words import age, amount
 __all__ = [
     "LIMITS",
     "full",
+    "idle",
     "node_document",
     "paused",
     "queues",
@@ -193,6 +194,21 @@ def recurring(schedules: Row) -> list[dict[str, str]]:
             given = (f"{kind}_schedules", schedules["such_as"], said, remedy)
             found.append(dict(zip(("kind", "subject", "what", "remedy"), given, strict=True)))
     return found
+
+
+def idle(pools: Iterable[Row]) -> list[dict[str, str]]:
+    """Say which pools have items and were never started, as warnings do."""
+    return [
+        {
+            "kind": "idle_pool",
+            "subject": each["name"],
+            "what": f"the pool {each['name']} has {amount(each['remaining'])} items,"
+            " and was never started",
+            "remedy": "start it, from Python: queue.start_pool()",
+        }
+        for each in pools
+        if each["remaining"] and not each["is_started"]
+    ]
 
 
 def _by_name(control: Row) -> str:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from txqueue.situation import paused, queues, recurring, warnings
+from txqueue.situation import idle, paused, queues, recurring, warnings
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
@@ -111,3 +111,15 @@ def test_schedules_that_nobody_looks_after_are_warned_of() -> None:
     assert recurring(well) == []
     found = recurring({**well, "overdue": 2, "refused": 1, "such_as": "nightly"})
     assert kinds(found) == [("overdue_schedules", "nightly"), ("refused_schedules", "nightly")]
+
+
+def test_pools_that_were_filled_and_never_started_are_warned_of() -> None:
+    """Nothing of them would ever be done."""
+    pools = [
+        {"name": "letter", "remaining": 5000, "is_started": False},
+        {"name": "begun", "remaining": 5000, "is_started": True},
+        {"name": "empty", "remaining": 0, "is_started": False},
+    ]
+    found = idle(pools)
+    assert kinds(found) == [("idle_pool", "letter")]
+    assert "5,000 items" in found[0]["what"]

@@ -266,7 +266,7 @@ class WorkQueue:
         raise JobNotFound(f"there is no job {job_id}", "check the number; old history is dropped")
 
     async def wait(self, job_id: int, timeout: float | None = None) -> Any:
-        """Wait until a job has ended.
+        """Wait until a job has ended: an end by a node is told at once, another is found by asking.
 
         Args:
             job_id: The job's number.

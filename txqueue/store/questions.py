@@ -15,7 +15,7 @@ from attrs import frozen
 from txqueue.errors import JobNotFound
 from txqueue.explain import Explanation, explain
 from txqueue.job import read_json
-from txqueue.situation import node_document, queues, recurring, summary
+from txqueue.situation import idle, node_document, queues, recurring, summary
 
 __all__ = [
     "Inquiry",
@@ -94,6 +94,7 @@ def about_all(schema: str) -> Inquiry[dict[str, Any]]:
     [schedules] = yield Question(_SCHEDULES.format(schema=schema))
     document["warnings"] += recurring(schedules)
     pools = yield from about_pools(schema)
+    document["warnings"] += idle(pools)
     return {**document, "tenants": tenants, "pools": pools, "schedules": schedules}
 
 
@@ -124,6 +125,12 @@ def about_pools(schema: str, work_type: str | None = None) -> Inquiry[list[dict[
             (work_type, work_type),
         )
     )
+
+
+def _pool_of(schema: str, work_type: str) -> Inquiry[dict[str, Any] | None]:
+    """How far the pool is that jobs of a type work through; None if they do not."""
+    pools = (yield from about_pools(schema, work_type)) if work_type.endswith(":pool") else []
+    return next(iter(pools), None)
 
 
 def about_pool_failures(schema: str, name: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
@@ -212,9 +219,8 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
         " where job_id = %s order by at desc limit %s",
         (job_id, _ATTEMPTS_TOLD),
     )
-    is_slot = rows[0]["work_type"].endswith(":pool")
-    pools = (yield from about_pools(schema, rows[0]["work_type"])) if is_slot else []
-    told = {"actions": acts, "attempts": attempts[::-1], "pool": next(iter(pools), None)}
+    pool = yield from _pool_of(schema, rows[0]["work_type"])
+    told = {"actions": acts, "attempts": attempts[::-1], "pool": pool}
     return {**rows[0], **read, **told, "at": (yield from _clock())}
 
 
@@ -227,7 +233,8 @@ def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
     rows = yield Question(f"select {schema}.explain_facts(%s)::text as facts", (job_id,))
     if rows[0]["facts"] is None:
         raise _no_job(job_id)
-    return explain(json.loads(rows[0]["facts"]))
+    facts = json.loads(rows[0]["facts"])
+    return explain({**facts, "pool": (yield from _pool_of(schema, facts["job"]["work_type"]))})
 
 
 def about_controls(schema: str) -> Inquiry[list[dict[str, Any]]]:
