@@ -66,6 +66,15 @@ def test_pauses_grow_to_a_bound(door: Door, time: Time) -> None:
     assert 60 / LONGEST < door.knocks < 60 / (LONGEST / 2) + 10
 
 
+def test_the_bound_is_told(time: Time) -> None:
+    """Who would lose by resting long does not."""
+    impatient = Door(Rest(time, longest=0.4))
+    for tenth in range(600):
+        time.now = tenth / 10
+        impatient.knock()
+    assert impatient.knocks > 60 / 0.5
+
+
 def test_once_it_opens_nobody_waits(door: Door, time: Time) -> None:
     """A success ends the rest, and the next failure begins with a short one."""
     for second in range(20):

@@ -59,7 +59,8 @@ class Node(MultiService):
         self._reactor = reactor
         self._settings = settings
         self._draining: Deferred[None] | None = None
-        self._rest = Rest()
+        # Whoever rests too long when the database is back loses his jobs to those who did not.
+        self._rest = Rest(longest=settings.lease / 5)
         self._pool = Pool(
             reactor,
             settings.dsn,

@@ -19,10 +19,14 @@ class Rest:
 
     Args:
         now: The monotonic clock.
+        longest: Seconds that a pause has at most.
     """
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, now: Callable[[], float] = time.monotonic, *, longest: float = LONGEST
+    ) -> None:
         self._now = now
+        self._longest = longest
         self._until = float("-inf")
         self._pause = FIRST
         self._said = ""
@@ -49,4 +53,4 @@ class Rest:
             # Several attempts were under way, and have failed together.
             return
         self._until = self._now() + self._pause * random.uniform(0.5, 1.0)
-        self._pause = min(self._pause * 2, LONGEST)
+        self._pause = min(self._pause * 2, self._longest)
