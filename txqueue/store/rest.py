@@ -19,14 +19,14 @@ class Rest:
 
     Args:
         now: The monotonic clock.
-        longest: Seconds that a pause has at most.
+        longest: Seconds that a pause has at most, two in any case.
     """
 
     def __init__(
         self, now: Callable[[], float] = time.monotonic, *, longest: float = LONGEST
     ) -> None:
         self._now = now
-        self._longest = longest
+        self._longest = min(longest, LONGEST)
         self._until = float("-inf")
         self._pause = FIRST
         self._said = ""
