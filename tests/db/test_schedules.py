@@ -256,7 +256,7 @@ def test_nodes_that_publish_lock_in_the_order_of_all(node: Master, other: Master
     publish = "select txqueue.publish_schedules('{test.kind}', %s)"
     named = [{"name": name, "terms": terms_of(DAILY), "job": JOB} for name in "ba"]
     for each in named:
-        put(node, each["name"])
+        put(node, str(each["name"]))
     other.connection.autocommit = False
     lock = "select schedule_id from txqueue.schedule where name = %s for update nowait"
     other.value(lock, "b")
