@@ -17,6 +17,7 @@ declare
     tested  record;
     target  record;
     present text[];
+    pattern text;
     answers jsonb := '{}';
     reasons jsonb := '{}';
     rows    schedule[];
@@ -33,11 +34,19 @@ begin
           from unnest(rows) where condition_table is not null group by 1, 2
     loop
         begin
-            select space.nspname, class.relname into strict target
+            select space.nspname, class.relname,
+                   (select atttypid::regtype::text from pg_attribute
+                     where attrelid = class.oid and attname = tested.its_column) as type into strict target
               from pg_class as class join pg_namespace as space on space.oid = class.relnamespace
              where class.oid = to_regclass(tested.its_table);
-            execute format('select array_agg(distinct %1$I::text) from %2$I.%3$I where %1$I::text = any ($1)',
-                           tested.its_column, target.nspname, target.relname) into present using tested.given;
+            -- Keys are compared as what they are, or their index could not be used; what is none equals none.
+            pattern := case when target.type in ('smallint', 'integer', 'bigint') then '^-?\d{1,18}$'
+                            when target.type = 'uuid' then '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' end;
+            execute format('select array_agg(distinct %1$I::text) from %2$I.%3$I where %1$I%4$s',
+                           tested.its_column, target.nspname, target.relname,
+                           case when pattern is null then '::text = any ($1)' when target.type = 'uuid' then ' = any ($1::uuid[])'
+                                else ' = any ($1::bigint[])' end)
+               into present using array(select value from unnest(tested.given) as value where pattern is null or value ~ pattern);
             answers := answers || coalesce((
                 select jsonb_object_agg(id, value = any (coalesce(present, '{}')))
                   from unnest(tested.ids, tested.given) as each (id, value)), '{}');

@@ -92,3 +92,33 @@ def test_who_may_not_read_a_table_makes_no_condition_of_it(node: Master) -> None
         node.cursor.execute("reset role")
     assert not row["holds"]
     assert "permission denied" in row["error"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "none"),
+    [
+        ("int", "n", ["x", "", "99999999999999999999", "07"]),
+        ("uuid", "lpad(n::text, 32, '0')::uuid", ["x", "7"]),
+        ("text", "'of ' || n", ["7"]),
+    ],
+)
+def test_a_condition_uses_the_index_of_its_table(
+    node: Master, kind: str, value: str, none: list[str]
+) -> None:
+    """A value that can be none of the column's holds not, and hurts no other."""
+    node.cursor.execute(
+        f"create table public.app (id {kind} primary key);"
+        f"insert into public.app select {value} from generate_series(1, 1000) as n"
+    )
+    present = node.value(f"select ({value})::text from (values (7)) as seven (n)")
+    for each in (present, *none):
+        put(node, each or "empty", condition={"table": "public.app", "column": "id", "value": each})
+    node.connection.autocommit = False
+    reading = (
+        "select pg_stat_get_xact_tuples_returned('public.app'::regclass)"
+        " + pg_stat_get_xact_tuples_returned('public.app_pkey'::regclass)"
+    )
+    before = node.value(reading)
+    found = {each["name"]: (each["holds"], each["error"]) for each in due(node)}
+    assert node.value(reading) - before < 100
+    assert found == {present: (True, None)} | {each or "empty": (False, None) for each in none}
