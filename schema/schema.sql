@@ -2972,6 +2972,8 @@ create or replace function txqueue.follow_children(
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
 set jit = off
 set plan_cache_mode = force_custom_plan
 as $$

@@ -6,6 +6,8 @@ create or replace function @schema@.follow_children(
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
 set jit = off
 set plan_cache_mode = force_custom_plan
 as $$
