@@ -2126,6 +2126,7 @@ declare
     target  record;
     present text[];
     pattern text;
+    quoted_fields text;
     answers jsonb := '{}';
     reasons jsonb := '{}';
     rows    schedule[];
@@ -2150,10 +2151,10 @@ begin
             -- Keys are compared as what they are, or their index could not be used; what is none equals none.
             pattern := case when target.type in ('smallint', 'integer', 'bigint') then '^-?\d{1,18}$'
                             when target.type = 'uuid' then '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' end;
-            execute format('select array_agg(distinct %1$I::text) from %2$I.%3$I where %1$I%4$s',
-                           tested.its_column, target.nspname, target.relname,
-                           case when pattern is null then '::text = any ($1)' when target.type = 'uuid' then ' = any ($1::uuid[])'
-                                else ' = any ($1::bigint[])' end)
+            quoted_fields := format(case when pattern is null then '%I::text = any ($1)' when target.type = 'uuid' then '%I = any ($1::uuid[])'
+                                         else '%I = any ($1::bigint[])' end, tested.its_column);
+            execute format('select array_agg(distinct %I::text) from %I.%I where %s',
+                           tested.its_column, target.nspname, target.relname, quoted_fields)
                into present using array(select value from unnest(tested.given) as value where pattern is null or value ~ pattern);
             answers := answers || coalesce((
                 select jsonb_object_agg(id, value = any (coalesce(present, '{}')))
