@@ -5,16 +5,22 @@
 Runs a fresh embedded server with two schemas. In one of them daily partitions are filled by SQL
 with as many finished jobs as asked; the other has next to no history. A node drains the same queue
 in each, by turns, so that what else the machine does meets both; what counts is the ratio of the
-medians. Then jobs are looked up by number, and retention drops one day.
+medians. Then jobs are looked up by number, and retention drops two days: the oldest as a day is
+that nobody has read for a month, its files no longer in the system's cache, and one that has just
+been read. Meanwhile another session goes on looking jobs up: it tells what others feel of it.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
 
 from attrs import frozen
 from rich.console import Console
@@ -34,6 +40,18 @@ from txqueue.store.reading import Reader, Session
 APP = "txqueue.bench.work"
 WORKERS = 2
 LOOKED_UP = 200
+# So many days ago the last day of history was.
+YOUNGEST = 10
+FILES = """
+    with oldest as (
+        select min(inhrelid::regclass::text)::regclass as leaf from pg_inherits
+         where inhparent = '{0}.job_done'::regclass
+    ), files as (
+        select leaf as file from oldest
+        union all select indexrelid from pg_index join oldest on indrelid = leaf
+    )
+    select current_setting('data_directory') || '/' || pg_relation_filepath(file) from files
+"""
 LEAF = """
     create table {0}.{1} (like {0}.job_done including defaults);
     insert into {0}.{1} (job_id, rank, not_before, enqueued_at, assigned_at, finished_at,
@@ -100,7 +118,7 @@ def filled(session: Session, jobs: int, days: int, advance: Callable[[int], None
     each = jobs // days
     for day in range(days):
         moment = session.value(
-            "select date_trunc('day', now(), 'UTC') - %s * interval '1 day'", (day + 10,)
+            "select date_trunc('day', now(), 'UTC') - %s * interval '1 day'", (day + YOUNGEST,)
         )
         leaf = f"job_done_{moment:%Y%m%d}"
         span = {"first": day * each + 1, "last": (day + 1) * each, "day": moment}
@@ -117,28 +135,58 @@ def filled(session: Session, jobs: int, days: int, advance: Callable[[int], None
 
 def looked_up(session: Session, jobs: int) -> list[float]:
     """Look jobs up by number, as `txqueue job` does; returns what each took, in ms."""
-    reader, took = Reader(session), []
-    chosen = random.Random(839)
-    for _ in range(LOOKED_UP):
-        number = -chosen.randint(1, jobs)
-        began = time.perf_counter()
-        found = reader.find(about_job(session.schema, number))
-        took.append((time.perf_counter() - began) * 1000)
-        if found["job_id"] != number:
-            raise RuntimeError(f"job {number} was not found")
-    return took
+    reader, chosen = Reader(session), random.Random(839)
+    return [look_up(reader, session.schema, -chosen.randint(1, jobs)) for _ in range(LOOKED_UP)]
 
 
-def dropped(session: Session, days: int) -> float:
-    """Have retention drop the oldest day; returns what that took, in ms."""
-    kept = f"update {session.schema}.setting set history_kept = %s * interval '1 day'"
-    session.rows(kept, (days + 7,))
+def look_up(reader: Reader, schema: str, number: int) -> float:
+    """Look one job up; returns what it took, in ms."""
+    began = time.perf_counter()
+    found = reader.find(about_job(schema, number))
+    if found["job_id"] != number:
+        raise RuntimeError(f"job {number} was not found")
+    return (time.perf_counter() - began) * 1000
+
+
+@contextmanager
+def looking_up(ground: Ground, number: int) -> Iterator[list[float]]:
+    """Look one job up again and again meanwhile; gives what each look took, in ms."""
+    stopped, took = Event(), list[float]()
+
+    def go_on() -> None:
+        with ground.session() as session:
+            reader = Reader(session)
+            while not stopped.is_set():
+                took.append(look_up(reader, session.schema, number))
+
+    thread = Thread(target=go_on)
+    thread.start()
+    try:
+        yield took
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def dropped(session: Session, kept: int) -> float:
+    """Have retention keep so many of the days that were made; returns what that took, in ms."""
+    told = f"update {session.schema}.setting set history_kept = %s * interval '1 day'"
+    session.rows(told, (kept + YOUNGEST - 2,))
     began = time.perf_counter()
     did = session.value(f"select {session.schema}.ensure_history()")
     took = (time.perf_counter() - began) * 1000
     if [change[:1] for change in did] != ["-"]:
         raise RuntimeError(f"not one day was dropped: {did}")
     return took
+
+
+def forgotten(session: Session) -> None:
+    """Have the system forget what it keeps in memory of the oldest day's files."""
+    for path in session.rows(FILES.format(session.schema)):
+        for part in Path(path[0]).parent.glob(f"{Path(path[0]).name}*"):
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def summary(name: str, drains: Sequence[Drain]) -> dict[str, object]:
@@ -179,7 +227,9 @@ def measured(ground: Ground, stages: Stages, sizes: Sequence[int]) -> dict[str, 
         stages.begin("looking jobs up, dropping a day")
         size = session.value(SIZE.format(session.schema))
         took = looked_up(asking, jobs)
-        drop = dropped(session, days)
+        forgotten(session)
+        with looking_up(ground, -1) as meanwhile:
+            drop, drop_cached = dropped(session, days - 1), dropped(session, days - 2)
     ratios = {
         f"ratio_{name}": round(_median(beside, name) / _median(without, name), 3)
         for name in ("speed", "server_us", "node_us", "wal_octets")
@@ -195,6 +245,8 @@ def measured(ground: Ground, stages: Stages, sizes: Sequence[int]) -> dict[str, 
         "job_p50_ms": round(statistics.median(took), 2),
         "job_p95_ms": round(sorted(took)[len(took) * 95 // 100], 2),
         "drop_ms": round(drop, 1),
+        "drop_cached_ms": round(drop_cached, 1),
+        "longest_look_meanwhile_ms": round(max(meanwhile), 1),
         **ground.facts(),
     }
 
