@@ -140,6 +140,68 @@ async def test_after_a_statement_without_an_answer_the_next_connection_works(
         connection.close()
 
 
+async def test_what_does_not_fit_into_the_socket_at_once_arrives(database18: str) -> None:
+    """A statement and its answer of many megabytes."""
+    connection = await connected(database18)
+    with closing(connection):
+        text = "x" * 20_000_000
+        assert await connection.query("select %s || 'y'", (text,)) == [(text + "y",)]
+
+
+async def test_a_notification_is_heard_whenever_it_comes(database18: str) -> None:
+    """With the answer of a statement, and while nothing is asked."""
+    heard: list[str] = []
+    connection, other = await connected(database18), await connected(database18)
+    with closing(connection), closing(other):
+        connection.on_notify(heard.append)
+        await connection.query("listen told")
+        await connection.query("notify told, 'with an answer'")
+        await eventually(lambda: heard == ["with an answer"], SOON)
+        await other.query("notify told, 'in silence'")
+        await eventually(lambda: heard == ["with an answer", "in silence"], SOON)
+
+
+async def test_who_is_told_an_answer_may_close_or_ask_again(database18: str) -> None:
+    """He is told from within the reactor's own call."""
+    connection = await connected(database18)
+
+    async def ask_and_close() -> object:
+        with pytest.raises(psycopg2.errors.DivisionByZero):
+            await connection.query("select 1 / 0")
+        await connection.query("select 1")
+        connection.close()
+        return connection.is_dead
+
+    assert await Deferred.fromCoroutine(ask_and_close())
+    after = await connected(database18)
+    with closing(after):
+        assert await after.query("select 2") == [(2,)]
+
+
+async def test_an_idle_connection_that_the_server_ends_is_dead(database18: str) -> None:
+    """It is watched while nobody asks; another gets its file descriptor and works."""
+    connection, other = await connected(database18), await connected(database18)
+    with closing(connection), closing(other):
+        [(pid,)] = await connection.query("select pg_backend_pid()")
+        await other.query("select pg_terminate_backend(%s)", (pid,))
+        await eventually(lambda: connection.is_dead, SOON)
+        after = await connected(database18)
+        with closing(after):
+            assert await after.query("select 2") == [(2,)]
+            with pytest.raises(DatabaseUnavailable):
+                await connection.query("select 1")
+
+
+async def test_a_statement_that_the_server_gives_up_harms_no_connection(database18: str) -> None:
+    """It is no cancellation of ours."""
+    connection = await connected(database18)
+    with closing(connection):
+        await connection.query("set statement_timeout = 10")
+        with pytest.raises(psycopg2.errors.QueryCanceled):
+            await connection.query(LONG)
+        assert await connection.query("select 2") == [(2,)]
+
+
 async def test_a_server_that_takes_no_writes_is_left(database18: str) -> None:
     """It may be a standby by now: the connection is given up, so that the next finds another."""
     connection = await connected(database18)

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
-from txpostgres import txpostgres
 
 from txqueue.errors import DatabaseUnavailable, Refused
+from txqueue.store.driver import Driver
 from txqueue.store.failures import demoted, translated, translation
 from txqueue.store.hosts import Attempt, attempts
 from txqueue.store.rest import Rest
@@ -20,26 +20,6 @@ __all__ = ["Connection"]
 CANCEL = """select pg_cancel_backend(pid) from pg_stat_activity
     where pid = %s and application_name = current_setting('application_name')"""
 CANCEL_PATIENCE = 10.0
-
-
-class _Driver(txpostgres.Connection):  # type: ignore[misc] # has no types
-    """The driver's connection; it dies in silence, for whoever uses it next is told."""
-
-    def continuePolling(self, swallowErrors: bool = False) -> None:  # noqa: ARG002 - the driver's
-        super().continuePolling(swallowErrors=True)
-
-    def doRead(self) -> None:
-        # A failed attempt to connect has no file descriptor left to be watched.
-        with suppress(ValueError, OSError):
-            super().doRead()
-
-    def close(self) -> None:
-        # While a statement runs it is the cursor that the reactor watches. Left there, it would
-        # keep the next connection, which gets the same file descriptor, from being watched.
-        for cursor in set(self._cursors):
-            self.reactor.removeReader(cursor)
-            self.reactor.removeWriter(cursor)
-        super().close()
 
 
 class Connection:
@@ -56,10 +36,12 @@ class Connection:
         self._reactor = reactor
         self._patience = patience
         self._application_name = application_name
-        self._driver = _Driver(reactor)
+        self._driver = Driver(reactor)
         self._is_broken = False
         self._attempt: Attempt | None = None
         self._opened_at = 0.0
+        self._asked_at: float | None = None
+        self._timer: Any = None
 
     @property
     def is_dead(self) -> bool:
@@ -97,7 +79,7 @@ class Connection:
 
     async def _open(self, attempt: Attempt) -> Connection:
         self._attempt = attempt
-        self._driver = _Driver(self._reactor)
+        self._driver = Driver(self._reactor)
         is_late = False
 
         def late() -> None:
@@ -170,9 +152,9 @@ class Connection:
             )
 
     async def _executed(self, sql: str, parameters: Sequence[object]) -> Any:
+        self._be_patient()
         try:
-            cursor = self._driver.cursor()
-            await self._bounded(self._cancellable(cursor.execute(sql, parameters or None)))
+            return await self._driver.send(sql, parameters, self._give_up)
         except Exception as error:
             other = demoted(translation(error), self._driver.pollable())
             if isinstance(other, DatabaseUnavailable | CancelledError):
@@ -180,20 +162,32 @@ class Connection:
             if other is error:
                 raise
             raise other from None
-        return cursor
+        finally:
+            self._asked_at = None
 
-    def _cancellable(self, executing: Deferred[Any]) -> Deferred[Any]:
-        """Have it cancelled in our way: the driver's blocks us until the server has answered."""
-        waiting = Deferred[Any](self._cancel)
-        executing.addBoth(lambda result: None if waiting.called else waiting.callback(result))
-        return waiting
+    def _be_patient(self) -> None:
+        """Note that an answer is waited for; one timer does for many statements."""
+        if self._patience is not None:
+            self._asked_at = self._reactor.seconds()
+            if self._timer is None:
+                self._timer = self._reactor.callLater(self._patience, self._look)
 
-    def _cancel(self, waiting: Deferred[Any]) -> None:
+    def _look(self) -> None:
+        """Close the connection if an answer takes too long: a cancellation might block."""
+        self._timer = None
+        if self._patience is None or self._asked_at is None:
+            return
+        left = self._asked_at + self._patience - self._reactor.seconds()
+        if left > 0:
+            self._timer = self._reactor.callLater(left, self._look)
+        else:
+            self.close()
+
+    def _give_up(self) -> None:
         # After a cancellation nobody knows what the server is doing: do not use it again.
         self._is_broken = True
         driver = self._driver.pollable()
         backend = 0 if driver.closed else driver.get_backend_pid()
-        waiting.errback(CancelledError())
         self.close()
         asking = Deferred.fromCoroutine(self._cancel_backend(backend))
         # Nobody is left who could be told; a server that is away ends the statement itself.
@@ -208,19 +202,6 @@ class Connection:
         finally:
             other.close()
 
-    def _bounded(self, executing: Deferred[Any]) -> Deferred[Any]:
-        """Close the connection when the answer takes too long: a cancellation might block."""
-        if self._patience is None:
-            return executing
-        timer = self._reactor.callLater(self._patience, self.close)
-
-        def answered(result: Any) -> Any:
-            if timer.active():
-                timer.cancel()
-            return result
-
-        return executing.addBoth(answered)
-
     async def is_pooled(self) -> bool:
         """Tell whether something stands in between that says another backend's number for it."""
         rows = await self.query("select pg_backend_pid()")
@@ -232,5 +213,8 @@ class Connection:
 
     def close(self) -> None:
         """Close the connection; harmless when it is closed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._driver.pollable() is not None:
             self._driver.close()
