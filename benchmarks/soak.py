@@ -36,7 +36,7 @@ from txqueue.torture.ground import Ground
 from txqueue.torture.node import TortureNode
 
 LEASE = 10.0
-KINDS = ("noop", "noop", "noop", "slow", "grouped", "effect", "failing", "delayed", "noop", "heavy")
+KINDS = (*["noop"] * 3, "slow", "customer", "effect", "failing", "delayed", "noop", "heavy")
 SAMPLE_EVERY, FAULT_EVERY, READER_TURN = 10.0, 20.0, 600.0
 # What comes before this part of the run warms up.
 WARM = 1 / 6
@@ -53,7 +53,7 @@ HISTORY = """select coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8
     from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
     where n.nspname = %s and c.relkind = 'r' and c.relname ~ '^job_(done|cancelled|failed)'"""
 SERVED = """select pid, application_name from pg_stat_activity
-    where application_name like 'txqueue%%' and application_name not like '%%torture%%'"""
+    where application_name like 'txqueue%%' and application_name !~ '(torture|diary)$'"""
 # Those of the node that is watched live on, so that the server's processes are watched too.
 CUT = """select count(pg_terminate_backend(pid)) from pg_stat_activity
     where application_name like 'txqueue%%' and application_name !~ '(torture|diary| n1)$'"""

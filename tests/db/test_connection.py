@@ -17,6 +17,7 @@ from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.store.connection import Connection
 from txqueue.store.hosts import redirected, socket_of
 from txqueue.store.listener import Listener
+from txqueue.store.prepared import OFTEN
 from txqueue.torture.needs import lacking
 from txqueue.torture.proxy import Address, Proxy
 from txqueue.torture.server import Server, dsn_of, pgbouncer
@@ -202,6 +203,36 @@ async def test_a_statement_that_the_server_gives_up_harms_no_connection(database
         assert await connection.query("select 2") == [(2,)]
 
 
+OFTEN_SENT = "select %s::integer + %s::integer"
+PREPARED = "select name, calls from (select name, generic_plans + custom_plans as calls"
+PREPARED += " from pg_prepared_statements) as known"
+
+
+async def test_what_is_sent_often_is_prepared(database18: str) -> None:
+    """The server parses and plans it once."""
+    connection = await connected(database18)
+    with closing(connection):
+        for number in range(2 * OFTEN):
+            assert await connection.query_often(OFTEN_SENT, (number, 1)) == [(number + 1,)]
+        assert await connection.query(PREPARED) == [("txqueue_0", OFTEN + 1)]
+
+
+async def test_a_transaction_that_has_failed_prepares_nothing(database18: str) -> None:
+    """Afterwards the statement works as before, and is prepared then."""
+    connection = await connected(database18)
+    with closing(connection):
+        for _ in range(OFTEN - 1):
+            await connection.query_often(OFTEN_SENT, (1, 1))
+        await connection.query("begin")
+        with pytest.raises(psycopg2.errors.DivisionByZero):
+            await connection.query("select 1 / 0")
+        with pytest.raises(psycopg2.errors.InFailedSqlTransaction):
+            await connection.query_often(OFTEN_SENT, (1, 1))
+        await connection.query("rollback")
+        assert await connection.query_often(OFTEN_SENT, (1, 1)) == [(2,)]
+        assert await connection.query(PREPARED) == [("txqueue_0", 1)]
+
+
 async def test_a_server_that_takes_no_writes_is_left(database18: str) -> None:
     """It may be a standby by now: the connection is given up, so that the next finds another."""
     connection = await connected(database18)
@@ -252,3 +283,13 @@ async def test_a_listener_behind_sessions_hears(pooled: Server, folder: Path) ->
             session.rows("notify txqueue")
         await eventually(lambda: heard)
         one.close()
+
+
+async def test_nothing_is_prepared_behind_a_pooler(pooled: Server, folder: Path) -> None:
+    """The next transaction may be in a session that has prepared nothing."""
+    with pgbouncer(pooled, folder / "pb", "transaction") as pooler:
+        connection = await connected(dsn_of(pooler))
+        with closing(connection):
+            for number in range(2 * OFTEN):
+                assert await connection.query_often(OFTEN_SENT, (number, 1)) == [(number + 1,)]
+            assert await connection.query(PREPARED) == []

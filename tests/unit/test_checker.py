@@ -78,6 +78,14 @@ RIGHT = {
         [done(1, 7.1), done(2)],
         [fault(**FROZEN, assigned=frozenset({(1, 5), (2, 20)}))],
     ),
+    "frozen as it began, and nobody noted what it held": history(
+        runs=[
+            run(1, 6.0, assignment=10, pid=200, node="n2"),
+            run(1, 9.51, assignment=5, ended=9.52),
+        ],
+        jobs=[done(1, 7.1)],
+        faults=[fault(**FROZEN, assigned=None)],
+    ),
     "an effect": history(
         [enqueue(kind="effect")], [run(how="committed")], [done(finished=1.9)], effects={1: 1}
     ),

@@ -5,7 +5,7 @@ import pytest
 from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.short_road import INCARNATION, NODE, House, put
 from txqueue.errors import ConfigurationError
-from txqueue.node.arrivals import REMEMBERED, Arrivals
+from txqueue.node.arrivals import BLOCK, REMEMBERED, Arrivals
 from txqueue.policy import MOST_CREDIT, NodeLoad, credit_limit, new_credit
 from txqueue.store.engine import Chunk
 
@@ -53,10 +53,12 @@ def test_arrivals() -> None:
     arrivals = Arrivals()
     assert arrivals.accept(1)
     assert not arrivals.accept(1)
-    for number in range(2, REMEMBERED + 1):
-        arrivals.accept(number)
+    assert arrivals.accept(2)
+    for number in range(BLOCK, REMEMBERED * BLOCK, BLOCK // 2):
+        assert arrivals.accept(number)
+        assert not arrivals.accept(number)
     assert not arrivals.accept(1)
-    arrivals.accept(REMEMBERED + 1)
+    assert arrivals.accept(REMEMBERED * BLOCK)
     assert arrivals.accept(1)
 
 

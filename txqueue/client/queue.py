@@ -159,13 +159,13 @@ class WorkQueue:
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue work in a transaction of its own; see `Transaction.enqueue`."""
         if self.membership is None:
-            rows = await self._pool.query(*enqueue_call(self._schema, work, options))
+            rows = await self._pool.query_often(*enqueue_call(self._schema, work, options))
             return int(rows[0][0])
         async with self._trip() as trip:
             # What waits for a connection keeps no credit from what has one.
             assert trip is not None
             return await self._pool.lend(
-                lambda connection: trip.enqueue(connection.query, work, options)
+                lambda connection: trip.enqueue(connection.query_often, work, options)
             )
 
     async def enqueue_many(

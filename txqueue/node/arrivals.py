@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 __all__ = ["Arrivals"]
 
-REMEMBERED = 100_000
+BLOCK = 1024
+"""Numbers of assignments that are kept together, a bit each."""
+REMEMBERED = 1000
+"""Blocks: of the last million assignments of the whole cluster all that came here are known."""
 
 
 class Arrivals:
     """The numbers of the assignments that arrived last."""
 
     def __init__(self) -> None:
-        self._known: set[int] = set()
-        self._in_order: deque[int] = deque()
+        self._blocks: dict[int, int] = {}
 
     def accept(self, assignment: int) -> bool:
         """Note that an assignment arrived; returns whether it did for the first time."""
-        if assignment in self._known:
+        block, place = divmod(assignment, BLOCK)
+        arrived = self._blocks.get(block, 0)
+        if arrived >> place & 1:
             return False
-        self._known.add(assignment)
-        self._in_order.append(assignment)
-        if len(self._in_order) > REMEMBERED:
-            self._known.discard(self._in_order.popleft())
+        self._blocks[block] = arrived | 1 << place
+        if len(self._blocks) > REMEMBERED:
+            del self._blocks[next(iter(self._blocks))]
         return True

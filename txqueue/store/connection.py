@@ -12,6 +12,7 @@ from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.store.driver import Driver
 from txqueue.store.failures import demoted, translated, translation
 from txqueue.store.hosts import Attempt, attempts
+from txqueue.store.prepared import Prepared
 from txqueue.store.rest import Rest
 
 __all__ = ["Connection"]
@@ -42,6 +43,8 @@ class Connection:
         self._opened_at = 0.0
         self._asked_at: float | None = None
         self._timer: Any = None
+        self._prepared = Prepared()
+        self._pooled: bool | None = None
 
     @property
     def is_dead(self) -> bool:
@@ -128,6 +131,26 @@ class Connection:
         """
         cursor = await self._executed(sql, parameters)
         return [] if cursor.description is None else list(cursor.fetchall())
+
+    async def query_often(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run a statement that is sent often, and is the same for whatever its parameters are.
+
+        Raises:
+            DatabaseUnavailable: When the connection is lost.
+            Refused: When the database refuses the input.
+        """
+        execution = self._prepared.execution(sql)
+        if execution is None and self._prepared.is_due(sql) and await self._is_direct():
+            await self._executed(self._prepared.preparation(sql), ())
+            execution = self._prepared.was_prepared(sql)
+        cursor = await self._executed(execution or sql, parameters)
+        return list(cursor.fetchall())
+
+    async def _is_direct(self) -> bool:
+        # A pooler gives the next transaction to a session that has prepared nothing.
+        if self._pooled is None:
+            self._pooled = await self.is_pooled()
+        return not self._pooled
 
     async def query_dicts(
         self, sql: str, parameters: Sequence[object] = ()

@@ -185,7 +185,7 @@ class Engine:
     ) -> Claim:
         """Promote what is due and take ready jobs in rank order; see the stored function."""
         asked_at = time.monotonic()
-        rows = await self.pool.query(
+        rows = await self.pool.query_often(
             "select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, reached,"
             f" last_tenant from {self.schema}.next_job"
             "(%s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s, %s, %s, %s, %s)",
@@ -210,7 +210,7 @@ class Engine:
 
     async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
         """Move jobs that returned nothing to history; True if others may run because of it."""
-        rows = await self.pool.query(
+        rows = await self.pool.query_often(
             "select freed from "
             f"{self.schema}.complete(%s, %s::smallint[], %s::bigint[], %s::text[])",
             (
@@ -224,7 +224,7 @@ class Engine:
 
     async def settle(self, incarnation: int, outcomes: str) -> bool:
         """Write other endings, a JSON array as text; True if others may run because of it."""
-        rows = await self.pool.query(
+        rows = await self.pool.query_often(
             f"select freed from {self.schema}.settle(%s, %s)", (incarnation, outcomes)
         )
         return bool(rows[0][0])

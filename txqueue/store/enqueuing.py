@@ -168,12 +168,12 @@ def call_of(schema: str, job: Mapping[str, Any]) -> tuple[str, list[object]]:
 def assigned_call(
     schema: str, job: Mapping[str, Any], node_id: int, incarnation: int
 ) -> tuple[str, list[object]]:
-    """Return the statement that enqueues one job assigned to a node, and its parameters."""
+    """Return the statement that enqueues one job assigned to a node; the job's parameters last."""
     sql = (
         f"select job_id, assignment, lane, its_weight from {schema}.enqueue_assigned"
-        f"({node_id:d}, {incarnation:d}, {_arguments(job)})"
+        f"(%s, %s, {_arguments(job)})"
     )
-    return sql, _parameters(job)
+    return sql, [node_id, incarnation, *_parameters(job)]
 
 
 def is_plain(job: Mapping[str, Any]) -> bool:

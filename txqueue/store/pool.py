@@ -103,6 +103,14 @@ class Pool:
         finally:
             self._put_back(connection)
 
+    async def query_often(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run one statement that is sent often in a transaction of its own; returns its rows."""
+        connection = await self._take()
+        try:
+            return await connection.query_often(sql, parameters)
+        finally:
+            self._put_back(connection)
+
     async def query_dicts(
         self, sql: str, parameters: Sequence[object] = ()
     ) -> list[dict[str, Any]]:

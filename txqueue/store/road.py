@@ -98,7 +98,7 @@ class Trip:
             stock.weight += weight
             self._wakes = True
         else:
-            given = dict(zip(job, parameters, strict=True))
+            given = dict(zip(job, parameters[2:], strict=True))
             text = chunk_text(job_id, its_weight, given) if stock.is_own and self._is_sure else ""
             self._jobs.append(Put(stock.incarnation, lane, assignment, its_weight, text))
         return int(job_id)

@@ -66,9 +66,9 @@ class Transaction:
             Refused: When the database refuses it; the transaction cannot go on.
         """
         if self._trip is not None:
-            return await self._trip.enqueue(self._connection.query, work, options)
+            return await self._trip.enqueue(self._connection.query_often, work, options)
         sql, parameters = enqueue_call(self._schema, work, options)
-        return int((await self._connection.query(sql, parameters))[0][0])
+        return int((await self._connection.query_often(sql, parameters))[0][0])
 
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
@@ -137,7 +137,9 @@ class Transaction:
         )
 
     async def _enqueue_text(self, text: str) -> list[int]:
-        rows = await self._connection.query(f"select {self._schema}.enqueue_many(%s)", (text,))
+        rows = await self._connection.query_often(
+            f"select {self._schema}.enqueue_many(%s)", (text,)
+        )
         return list(rows[0][0])
 
 

@@ -224,7 +224,8 @@ def _follows(run: Run, job: FinalJob, runs: Sequence[Run]) -> bool:
 def duplicates_have_cause(history: History) -> Iterator[str]:
     """I7: only what the hurt process held at a fault runs twice."""
     for before, again in duplicates(history):
-        if not any(_explains(fault, before, again) for fault in history.faults):
+        is_hurt = any(_explains(fault, before, again) for fault in history.faults)
+        if not is_hurt and not _woke_up_starting(before, history):
             yield (
                 f"job {again.job_id} ({again.intent}) ran again on {again.node}: its run on"
                 f" {before.node} {before.how or 'did not end'}, and no fault had hurt that"

@@ -24,6 +24,9 @@ __all__ = ["KINDS", "Draw", "Note", "Order", "diary", "kind", "noted", "pause"]
 
 SOON: Final = Retry(attempts=1000, first=0.05, factor=1.5, longest=1.0)
 GROUPS: Final = 4
+"""So few that each has always something to do."""
+CUSTOMERS: Final = 9
+"""So many that each has now and then."""
 SCHEMA: Final = os.environ.get("TXQUEUE_SCHEMA", "txqueue")
 
 _diary: Recorder | None = None
@@ -290,6 +293,11 @@ def _heavy(draw: Draw) -> Order:
 @kind("grouped")
 def _grouped(draw: Draw) -> Order:
     return Order(Grouped(draw.intent, f"g{draw.number % GROUPS}", draw.seconds(0.05)))
+
+
+@kind("customer")
+def _customer(draw: Draw) -> Order:
+    return Order(Grouped(draw.intent, f"c{draw.number % CUSTOMERS}", draw.seconds(0.05)))
 
 
 @kind("effect")
