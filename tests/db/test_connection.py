@@ -17,7 +17,7 @@ from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.store.connection import Connection
 from txqueue.store.hosts import redirected, socket_of
 from txqueue.store.listener import Listener
-from txqueue.store.prepared import OFTEN
+from txqueue.store.prepared import OFTEN, name_of
 from txqueue.torture.needs import lacking
 from txqueue.torture.proxy import Address, Proxy
 from txqueue.torture.server import Server, dsn_of, pgbouncer
@@ -214,7 +214,32 @@ async def test_what_is_sent_often_is_prepared(database18: str) -> None:
     with closing(connection):
         for number in range(2 * OFTEN):
             assert await connection.query_often(OFTEN_SENT, (number, 1)) == [(number + 1,)]
-        assert await connection.query(PREPARED) == [("txqueue_0", OFTEN + 1)]
+        assert await connection.query(PREPARED) == [(name_of(OFTEN_SENT), OFTEN + 1)]
+
+
+async def test_what_somebody_has_discarded_is_sent_as_it_is(database18: str) -> None:
+    """Then, and from then on."""
+    connection = await connected(database18)
+    with closing(connection):
+        for _ in range(OFTEN):
+            await connection.query_often(OFTEN_SENT, (1, 1))
+        await connection.query("deallocate all")
+        for _ in range(2 * OFTEN):
+            assert await connection.query_often(OFTEN_SENT, (1, 1)) == [(2,)]
+        assert await connection.query(PREPARED) == []
+
+
+async def test_a_function_may_come_to_return_something_else(database18: str) -> None:
+    """As by a migration while a node runs."""
+    connection = await connected(database18)
+    make = "create function pg_temp.told() returns {} language sql as 'select {}'"
+    with closing(connection):
+        await connection.query(make.format("integer", "1"))
+        for _ in range(OFTEN):
+            assert await connection.query_often("select pg_temp.told()", ()) == [(1,)]
+        await connection.query("drop function pg_temp.told()")
+        await connection.query(make.format("text", "text ''one''"))
+        assert await connection.query_often("select pg_temp.told()", ()) == [("one",)]
 
 
 async def test_a_transaction_that_has_failed_prepares_nothing(database18: str) -> None:
@@ -230,7 +255,7 @@ async def test_a_transaction_that_has_failed_prepares_nothing(database18: str) -
             await connection.query_often(OFTEN_SENT, (1, 1))
         await connection.query("rollback")
         assert await connection.query_often(OFTEN_SENT, (1, 1)) == [(2,)]
-        assert await connection.query(PREPARED) == [("txqueue_0", 1)]
+        assert await connection.query(PREPARED) == [(name_of(OFTEN_SENT), 1)]
 
 
 async def test_a_server_that_takes_no_writes_is_left(database18: str) -> None:

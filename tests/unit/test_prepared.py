@@ -1,6 +1,6 @@
 """Statements that are sent often are prepared."""
 
-from txqueue.store.prepared import OFTEN, Prepared
+from txqueue.store.prepared import OFTEN, Prepared, name_of
 
 CALL = "select txqueue.enqueue(%s::text, %s::jsonb)"
 
@@ -14,16 +14,15 @@ def test_a_statement_is_prepared_once_it_was_sent_often() -> None:
 
 def test_its_parameters_are_numbered() -> None:
     """In the order in which they stand."""
-    prepared = Prepared()
+    prepared, name = Prepared(), name_of(CALL)
     said = prepared.preparation(CALL)
-    assert said == "prepare txqueue_0 as select txqueue.enqueue($1::text, $2::jsonb)"
-    assert prepared.was_prepared(CALL) == "execute txqueue_0 (%s, %s)"
-    assert prepared.execution(CALL) == "execute txqueue_0 (%s, %s)"
+    assert said == f"prepare {name} as select txqueue.enqueue($1::text, $2::jsonb)"
+    assert prepared.was_prepared(CALL) == f"execute {name} (%s, %s)"
+    assert prepared.execution(CALL) == f"execute {name} (%s, %s)"
 
 
-def test_each_statement_has_a_name_of_its_own() -> None:
-    """And one without parameters is executed without parentheses."""
+def test_a_name_means_one_statement() -> None:
+    """Whoever prepared it; and one without parameters is executed without parentheses."""
     prepared = Prepared()
-    prepared.was_prepared(CALL)
-    assert prepared.preparation("select 1") == "prepare txqueue_1 as select 1"
-    assert prepared.was_prepared("select 1") == "execute txqueue_1"
+    assert name_of(CALL) == name_of(CALL) != name_of("select 1")
+    assert prepared.was_prepared("select 1") == f"execute {name_of('select 1')}"

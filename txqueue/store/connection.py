@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+import psycopg2
 from twisted.internet.defer import CancelledError, Deferred
 
 from txqueue.errors import DatabaseUnavailable, Refused
@@ -139,12 +140,22 @@ class Connection:
             DatabaseUnavailable: When the connection is lost.
             Refused: When the database refuses the input.
         """
-        execution = self._prepared.execution(sql)
-        if execution is None and self._prepared.is_due(sql) and await self._is_direct():
-            await self._executed(self._prepared.preparation(sql), ())
-            execution = self._prepared.was_prepared(sql)
-        cursor = await self._executed(execution or sql, parameters)
+        execution = self._prepared.execution(sql) or await self._prepare(sql)
+        try:
+            cursor = await self._executed(execution, parameters)
+        except (psycopg2.errors.InvalidSqlStatementName, psycopg2.errors.FeatureNotSupported):
+            # It was discarded, or returns other columns since a migration, or a pooler hides so
+            # well that we took it for the server.
+            self._prepared, self._pooled = Prepared(), True
+            cursor = await self._executed(sql, parameters)
         return list(cursor.fetchall())
+
+    async def _prepare(self, sql: str) -> str:
+        """Prepare a statement if it is due; returns what is to be sent in its place."""
+        if not self._prepared.is_due(sql) or not await self._is_direct():
+            return sql
+        await self._executed(self._prepared.preparation(sql), ())
+        return self._prepared.was_prepared(sql)
 
     async def _is_direct(self) -> bool:
         # A pooler gives the next transaction to a session that has prepared nothing.

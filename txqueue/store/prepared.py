@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["Prepared"]
+from hashlib import blake2b
+
+__all__ = ["OFTEN", "Prepared", "name_of"]
 
 OFTEN = 5
 """A statement is prepared before it is sent so many times: psycopg 3's ``prepare_threshold``."""
@@ -28,13 +30,15 @@ class Prepared:
         """Return what prepares a statement."""
         first, *others = sql.split("%s")
         numbered = "".join(f"${number}{part}" for number, part in enumerate(others, 1))
-        return f"prepare {self._name()} as {first}{numbered}"
+        return f"prepare {name_of(sql)} as {first}{numbered}"
 
     def was_prepared(self, sql: str) -> str:
         """Note that it was, and return what executes it."""
         marks = ", ".join(["%s"] * sql.count("%s"))
-        self._executions[sql] = f"execute {self._name()}" + (f" ({marks})" if marks else "")
+        self._executions[sql] = f"execute {name_of(sql)}" + (f" ({marks})" if marks else "")
         return self._executions[sql]
 
-    def _name(self) -> str:
-        return f"txqueue_{len(self._executions)}"
+
+def name_of(sql: str) -> str:
+    """Name a statement: in whatever session the name is known, it means this one."""
+    return f"txqueue_{blake2b(sql.encode(), digest_size=8).hexdigest()}"
