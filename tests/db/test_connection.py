@@ -193,6 +193,22 @@ async def test_an_idle_connection_that_the_server_ends_is_dead(database18: str) 
                 await connection.query("select 1")
 
 
+async def test_the_reactor_forgets_a_socket_that_was_closed_under_it(database18: str) -> None:
+    """By libpq, as it goes on with something before the reactor knows: another gets its number."""
+    connection = await connected(database18)
+    with closing(connection):
+        [(pid,)] = await connection.query("select pg_backend_pid()")
+        with closing(psycopg2.connect(database18)) as other, other.cursor() as cursor:
+            cursor.execute("select pg_terminate_backend(%s, 5000)", (pid,))
+        for _ in range(2):
+            connection._driver.continuePolling()
+        assert connection.is_dead
+        connection.close()
+        after = await connected(database18)
+        with closing(after):
+            assert await after.query("select 2") == [(2,)]
+
+
 async def test_a_statement_that_the_server_gives_up_harms_no_connection(database18: str) -> None:
     """It is no cancellation of ours."""
     connection = await connected(database18)

@@ -45,10 +45,12 @@ class Driver(txpostgres.Connection):  # type: ignore[misc] # has no types
             given_up()
             waiting.errback(CancelledError())
 
+        self.reactor.removeReader(self)
         try:
             cursor = self._connection.cursor()
             cursor.execute(sql, parameters or None)
         except Exception:
+            self._watch()
             return fail()
         self._cursor = cursor
         waiting = self._pollingD = Deferred[Any](cancel)
@@ -56,7 +58,11 @@ class Driver(txpostgres.Connection):  # type: ignore[misc] # has no types
         return waiting
 
     def continuePolling(self, swallowErrors: bool = False) -> None:  # noqa: ARG002 - the driver's
-        """Go on with what is under way; whoever waits for its end is told of it."""
+        """Go on with what is under way; whoever waits for its end is told of it.
+
+        Before libpq does anything the socket is let go: should it close it, the reactor could not.
+        """
+        self.reactor.removeReader(self)
         try:
             state = self._connection.poll()
         except Exception as error:
@@ -70,19 +76,21 @@ class Driver(txpostgres.Connection):  # type: ignore[misc] # has no types
             self._tell(self._cursor)
 
     def doRead(self) -> None:
-        """Go on; first the socket is let go, for libpq may have another one afterwards."""
-        self.reactor.removeReader(self)
-        if not self._connection.closed:
-            self.continuePolling()
+        """Go on; what came may be a notification."""
+        self.continuePolling()
 
     def _tell(self, answer: object) -> None:
-        if not self._connection.closed:
-            # An attempt to connect that failed has no socket left to be watched.
-            with suppress(ValueError, OSError):
-                self.reactor.addReader(self)
-            self.checkForNotifies()
+        self._watch()
         waiting, self._pollingD = self._pollingD, None
         self._cursor = None
         if waiting is not None:
             # Last of all: he may close the connection, or send the next statement.
             waiting.callback(answer)
+
+    def _watch(self) -> None:
+        """Hear what comes while nothing is under way."""
+        if not self._connection.closed:
+            # An attempt to connect that failed has no socket left to be watched.
+            with suppress(ValueError, OSError):
+                self.reactor.addReader(self)
+            self.checkForNotifies()
