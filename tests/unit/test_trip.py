@@ -213,6 +213,8 @@ class _Quiet(Connection):
             return [([1, 2],)]
         return await self._street.query(sql, parameters)
 
+    query_often = query
+
 
 async def test_a_transaction_takes_it(street: Street) -> None:
     """One job at a time; many at once take the ordinary road, and the node is woken."""

@@ -1,11 +1,11 @@
-"""What scenarios demand of a run beyond the invariants."""
+"""What scenarios wait for, and demand of a run beyond the invariants."""
 
 from __future__ import annotations
 
 from txqueue.torture.figures import duplicates
 from txqueue.torture.ground import Ground
 
-__all__ = ["ended_jobs", "no_duplicates", "nothing_spent"]
+__all__ = ["ended_jobs", "no_duplicates", "nothing_spent", "running_on", "started_on"]
 
 
 def no_duplicates(ground: Ground) -> None:
@@ -24,3 +24,14 @@ def ended_jobs(ground: Ground) -> int:
     """Return how many jobs are done now."""
     table = f"{ground.schema}.job"
     return int(ground.database.value(f"select count(*) from {table} where state = 'done'"))
+
+
+def started_on(ground: Ground, name: str) -> set[int]:
+    """Return the jobs that have started on a node."""
+    return {run.job_id for run in ground.history().runs if run.node == name}
+
+
+def running_on(ground: Ground, name: str) -> set[int]:
+    """Return the jobs that have started on a node, and not ended as far as anybody noted."""
+    runs = ground.history().runs
+    return {run.job_id for run in runs if run.node == name and run.ended is None}

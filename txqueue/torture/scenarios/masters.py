@@ -6,6 +6,7 @@ import time
 
 from txqueue.processes import is_alive
 from txqueue.torture import sabotage
+from txqueue.torture.demands import running_on, started_on
 from txqueue.torture.figures import restarts
 from txqueue.torture.ground import Ground
 from txqueue.torture.history import lines_of
@@ -24,6 +25,7 @@ __all__ = [
 MARGIN = 2.0
 # So quickly have the workers of a killed master ended.
 ORPHANED = 1.0
+ROOM = 20
 SABOTAGE = "txqueue.torture.sabotage"
 KINDS = ("noop", "slow:0.1", "effect:0.05", "noop")
 
@@ -48,7 +50,8 @@ def _kill_masters(ground: Ground, hosts: list[str]) -> None:
     for number in range(int(ground.scale)):
         ground.flow(40)
         which = number % len(nodes)
-        ground.wait(lambda node=nodes[which]: _running_on(ground, node) > 1, "has work", every=0.3)
+        name = nodes[which].name
+        ground.wait(lambda name=name: len(running_on(ground, name)) > 1, "has work", every=0.3)
         _kill_master(ground, nodes[which])
         ground.rest(ground.lease + MARGIN)
         nodes[which] = _start(ground, which, hosts[which]).wait_up()
@@ -57,7 +60,9 @@ def _kill_masters(ground: Ground, hosts: list[str]) -> None:
 
 
 def _start(ground: Ground, number: int, host: str) -> TortureNode:
-    return ground.start_node(f"n{number + 1}", listen=True, env={"TXQUEUE_HOST": host})
+    # With room for all that is taken over at once: what waits for room is late for another reason.
+    host_name = {"TXQUEUE_HOST": host}
+    return ground.start_node(f"n{number + 1}", capacity=ROOM, listen=True, env=host_name)
 
 
 def _kill_master(ground: Ground, node: TortureNode) -> None:
@@ -109,7 +114,7 @@ def _see_it_die(ground: Ground, node: TortureNode, kind: str) -> None:
         ground.wait(lambda: not node.is_running, "it dies at that moment", 60.0)
         died = time.monotonic()
         node.kill_master()
-        held = _in_its_hands(ground) - _started_on(ground, node)
+        held = _in_its_hands(ground) - started_on(ground, node.name)
         if held:
             fault.evidence = f"{node.name} died with {sorted(held)} in its hands, and not started"
     ground.rest(1.0)
@@ -119,14 +124,6 @@ def _see_it_die(ground: Ground, node: TortureNode, kind: str) -> None:
 def _in_its_hands(ground: Ground) -> set[int]:
     lines = [line for line in lines_of(ground.folder) if line["what"] == sabotage.WHAT]
     return {job_id for line in lines for job_id in line["job_ids"]}
-
-
-def _running_on(ground: Ground, node: TortureNode) -> int:
-    return sum(run.node == node.name and run.ended is None for run in ground.history().runs)
-
-
-def _started_on(ground: Ground, node: TortureNode) -> set[int]:
-    return {run.job_id for run in ground.history().runs if run.node == node.name}
 
 
 def _expect_elsewhere(ground: Ground, node: TortureNode, held: set[int], died: float) -> None:

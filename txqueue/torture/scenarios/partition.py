@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from txqueue.torture.demands import ended_jobs, no_duplicates
+from txqueue.torture.demands import ended_jobs, no_duplicates, running_on
 from txqueue.torture.ground import Ground
 from txqueue.torture.node import TortureNode, free_port, until
 from txqueue.torture.proxy import Address, Direction, Proxy
@@ -118,7 +118,7 @@ def _cut_node(ground: Ground, *, listen: bool) -> tuple[Proxy, TortureNode]:
     ground.start_client(rate=5, kinds=LOAD)
     ground.flow(10)
     with _resting(ground, "n2"):
-        ground.wait(lambda: len(_started(ground, cut)) > 3, "the node that is to be cut has jobs")
+        ground.wait(lambda: len(running_on(ground, cut.name)) > 3, "the node to be cut has jobs")
     return proxy, cut
 
 
@@ -138,10 +138,6 @@ def _resting(ground: Ground, name: str) -> Iterator[None]:
     ground.database.rows(f"select {ground.schema}.drain_node(%s, 'torture')", (name,))
     yield
     ground.database.rows(f"select {ground.schema}.undrain_node(%s, 'torture')", (name,))
-
-
-def _started(ground: Ground, node: TortureNode) -> list[int]:
-    return [run.job_id for run in ground.history().runs if run.node == node.name]
 
 
 def _expect_back(ground: Ground, cut: TortureNode) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from txqueue.torture.demands import started_on
 from txqueue.torture.ground import Ground
 from txqueue.torture.scenario import scenario
 
@@ -23,17 +24,13 @@ def taken_over(ground: Ground) -> None:
 def _take_over(ground: Ground, first: str, second: str) -> None:
     holder = ground.start_node(first).wait_up()
     ground.start_client(rate=40, kinds=("slow:3", "effect:3", f"stumbling:{first}"), count=JOBS)
-    ground.wait(lambda: len(_running_on(ground, first)) == JOBS, "all jobs run")
+    ground.wait(lambda: len(started_on(ground, first)) == JOBS, "all jobs run")
     with ground.fault("stop node", nodes=[holder], frozen=True, still=True) as fault:
         ground.start_node(second).wait_up()
-        ground.wait(lambda: len(_running_on(ground, second)) == JOBS, "all run elsewhere", 60.0)
-        taken = _running_on(ground, second)
-        if taken <= _running_on(ground, first):
+        ground.wait(lambda: len(started_on(ground, second)) == JOBS, "all run elsewhere", 60.0)
+        taken = started_on(ground, second)
+        if taken <= started_on(ground, first):
             fault.evidence = f"{second} ran {len(taken)} jobs of {first}, which stood still"
     ground.figure("taken", len(taken))
     ground.wait(lambda: not ground.database.live_jobs(), "all is done", within=60.0)
     holder.stop()
-
-
-def _running_on(ground: Ground, node: str) -> set[int]:
-    return {run.job_id for run in ground.history().runs if run.node == node}
