@@ -1,5 +1,6 @@
 """History as Parquet: archived before it is dropped, verified, and read again."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -266,17 +267,17 @@ def digest(rows: Iterable[tuple[Any, ...]]) -> str:
     return whole.hexdigest()
 
 
-@pytest.mark.slow
-def test_a_million_jobs_are_archived_and_read_back(
+def test_many_jobs_are_archived_and_read_back(
     node: Master, session: Session, tmp_path: Path
 ) -> None:
-    """Equal, every column of every job."""
-    node.cursor.execute(JOBS, ("done", HOSTILE, HOSTILE, HOSTILE, 1_000_000))
+    """Equal, every column of every job; of as many as TXQUEUE_TEST_ARCHIVED says."""
+    jobs = int(os.environ.get("TXQUEUE_TEST_ARCHIVED", "100000"))
+    node.cursor.execute(JOBS, ("done", HOSTILE, HOSTILE, HOSTILE, jobs))
     past = PastDays(session)
     (day,) = [day for day in past.due() if day.leaf == LEAF]
     pages = past.pages(day, past.columns())
     before = digest(row for page in pages for row in page)
     (_, done) = archive(session, str(tmp_path))
-    assert (done.jobs, done.outcome) == (1_000_000, "dropped")
+    assert (done.jobs, done.outcome) == (jobs, "dropped")
     batches = pq.ParquetFile(done.path).iter_batches()
     assert before == digest(row for batch in batches for row in values(batch))
