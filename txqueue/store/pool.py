@@ -96,20 +96,11 @@ class Pool:
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement in a transaction of its own and return its rows."""
-        # As `connection` does, but for what every enqueue and every claim goes through.
-        connection = await self._take()
-        try:
-            return await connection.query(sql, parameters)
-        finally:
-            self._put_back(connection)
+        return await self.lend(lambda connection: connection.query(sql, parameters))
 
     async def query_often(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
         """Run one statement that is sent often in a transaction of its own; returns its rows."""
-        connection = await self._take()
-        try:
-            return await connection.query_often(sql, parameters)
-        finally:
-            self._put_back(connection)
+        return await self.lend(lambda connection: connection.query_often(sql, parameters))
 
     async def query_dicts(
         self, sql: str, parameters: Sequence[object] = ()
