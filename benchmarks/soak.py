@@ -11,6 +11,7 @@ with 1 on a fault.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import signal
@@ -40,18 +41,21 @@ KINDS = (*["noop"] * 3, "slow", "customer", "effect", "failing", "delayed", "noo
 SAMPLE_EVERY, FAULT_EVERY, READER_TURN = 10.0, 20.0, 600.0
 # What comes before this part of the run warms up.
 WARM = 1 / 6
-# A process that was watched for less than this part of the rest tells no growth per hour.
-LONG = 0.5
+# A process that was watched for less than this part of the rest tells no growth per hour; nor do
+# its first minutes: a connection of PostgreSQL's fills its caches in them, up to 21 MiB.
+LONG = 0.3
+FILLING = 300.0
 MEBIBYTE = 1 << 20
 
-# What is done is kept, and so grows as it should; all else must not.
+# What is done or was tried is kept, and so grows as it should; all else must not.
 SIZE = """select coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8
     from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
     where n.nspname = %s and c.relkind = 'r'
-      and c.relname !~ '^job_(done|cancelled|failed)|^torture'"""
+      and c.relname !~ '^job_(done|cancelled|failed)|^failed_attempt|^torture'"""
 HISTORY = """select coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8
     from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
-    where n.nspname = %s and c.relkind = 'r' and c.relname ~ '^job_(done|cancelled|failed)'"""
+    where n.nspname = %s and c.relkind = 'r'
+      and c.relname ~ '^job_(done|cancelled|failed)|^failed_attempt'"""
 SERVED = """select pid, application_name from pg_stat_activity
     where application_name like 'txqueue%%' and application_name !~ '(torture|diary)$'"""
 # Those of the node that is watched live on, so that the server's processes are watched too.
@@ -70,6 +74,14 @@ class Watch:
     )
     sizes: list[tuple[float, float]] = field(factory=list)
     stopped: Event = field(factory=Event)
+
+    def told(self, began: float) -> dict[str, Any]:
+        """Return all samples, each with its second of the run."""
+        series = {f"{what} {pid}": samples for (what, pid), samples in self.memory.items()}
+        return {
+            what: [[round(at - began), value] for at, value in samples]
+            for what, samples in {**series, "relations": self.sizes}.items()
+        }
 
     def go_on(self) -> None:
         """Sample until stopped."""
@@ -208,6 +220,7 @@ def soak(ground: Ground, seconds: float, rate: float) -> dict[str, Any]:
     watching.join()
     live = ground.database.live_jobs()
     bytes_kept = ground.database.value(HISTORY, (ground.schema,))
+    (ground.folder / "samples.json").write_text(json.dumps(watch.told(began)))
     ground.drain()
     return {
         "faults": faults,
@@ -228,7 +241,8 @@ def grown(watch: Watch, began: float, seconds: float) -> dict[str, Any]:
     warm = began + WARM * seconds
     slopes: dict[str, list[float]] = defaultdict(list)
     for (what, _), samples in watch.memory.items():
-        late = [sample for sample in samples if sample[0] >= warm]
+        filled = max(warm, samples[0][0] + FILLING)
+        late = [sample for sample in samples if sample[0] >= filled]
         if len(late) > 2 and late[-1][0] - late[0][0] >= LONG * seconds * (1 - WARM):
             slopes[what].append(round(growth(late), 3))
     early = max(size for at, size in watch.sizes if at < warm)

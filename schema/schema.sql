@@ -238,6 +238,9 @@ drop function if exists txqueue.check_limit(text, integer, double precision, int
 alter table txqueue.job add column followed smallint;
 comment on column txqueue.job.followed is 'Not null if something else happens when it ends: see follow().';
 
+alter table txqueue.node_info add column ended_at timestamptz;
+comment on column txqueue.node_info.ended_at is 'When it was declared dead, or stopped: a claim of it may commit late.';
+
 -- These return more than they did.
 drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
     txqueue.complete_in_2(integer, bigint, bigint[]), txqueue.complete_in_3(integer, bigint, bigint[]),
@@ -504,10 +507,6 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    if exists (select from control where kind = 'group' and rate is not null) then
-        perform charge_control('group', spent.name, spent.jobs) from (
-            select "group" as name, count(*)::integer as jobs from job_ready_0 where ctid = any (grouped) group by 1) as spent;
-    end if;
     -- Nothing of these groups is left that could wake the parked ones.
     open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
     if open <> '{}' then
@@ -572,10 +571,6 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    if exists (select from control where kind = 'group' and rate is not null) then
-        perform charge_control('group', spent.name, spent.jobs) from (
-            select "group" as name, count(*)::integer as jobs from job_ready_1 where ctid = any (grouped) group by 1) as spent;
-    end if;
     -- Nothing of these groups is left that could wake the parked ones.
     open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
     if open <> '{}' then
@@ -640,10 +635,6 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    if exists (select from control where kind = 'group' and rate is not null) then
-        perform charge_control('group', spent.name, spent.jobs) from (
-            select "group" as name, count(*)::integer as jobs from job_ready_2 where ctid = any (grouped) group by 1) as spent;
-    end if;
     -- Nothing of these groups is left that could wake the parked ones.
     open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
     if open <> '{}' then
@@ -708,10 +699,6 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    if exists (select from control where kind = 'group' and rate is not null) then
-        perform charge_control('group', spent.name, spent.jobs) from (
-            select "group" as name, count(*)::integer as jobs from job_ready_3 where ctid = any (grouped) group by 1) as spent;
-    end if;
     -- Nothing of these groups is left that could wake the parked ones.
     open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
     if open <> '{}' then
@@ -776,10 +763,6 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    if exists (select from control where kind = 'group' and rate is not null) then
-        perform charge_control('group', spent.name, spent.jobs) from (
-            select "group" as name, count(*)::integer as jobs from job_ready_4 where ctid = any (grouped) group by 1) as spent;
-    end if;
     -- Nothing of these groups is left that could wake the parked ones.
     open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
     if open <> '{}' then
@@ -844,10 +827,6 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    if exists (select from control where kind = 'group' and rate is not null) then
-        perform charge_control('group', spent.name, spent.jobs) from (
-            select "group" as name, count(*)::integer as jobs from job_ready_5 where ctid = any (grouped) group by 1) as spent;
-    end if;
     -- Nothing of these groups is left that could wake the parked ones.
     open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
     if open <> '{}' then
@@ -912,10 +891,6 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    if exists (select from control where kind = 'group' and rate is not null) then
-        perform charge_control('group', spent.name, spent.jobs) from (
-            select "group" as name, count(*)::integer as jobs from job_ready_6 where ctid = any (grouped) group by 1) as spent;
-    end if;
     -- Nothing of these groups is left that could wake the parked ones.
     open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
     if open <> '{}' then
@@ -980,10 +955,6 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    if exists (select from control where kind = 'group' and rate is not null) then
-        perform charge_control('group', spent.name, spent.jobs) from (
-            select "group" as name, count(*)::integer as jobs from job_ready_7 where ctid = any (grouped) group by 1) as spent;
-    end if;
     -- Nothing of these groups is left that could wake the parked ones.
     open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
     if open <> '{}' then
@@ -1082,7 +1053,8 @@ end $$;
 
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+-- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- taken. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_0(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1095,6 +1067,7 @@ as $$
 #variable_conflict use_column
 declare
     number bigint := nextval('assignment');
+    groups text[];
 begin
     with gone as (
         delete from job_ready_0 where ctid = any (tids) returning *
@@ -1109,13 +1082,19 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
-      into assignment, jobs, weight, chunk
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+           array_agg("group") filter (where "group" is not null)
+      into assignment, jobs, weight, chunk, groups
       from gone;
+    if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs)
+           from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
+    end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+-- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- taken. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_1(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1128,6 +1107,7 @@ as $$
 #variable_conflict use_column
 declare
     number bigint := nextval('assignment');
+    groups text[];
 begin
     with gone as (
         delete from job_ready_1 where ctid = any (tids) returning *
@@ -1142,13 +1122,19 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
-      into assignment, jobs, weight, chunk
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+           array_agg("group") filter (where "group" is not null)
+      into assignment, jobs, weight, chunk, groups
       from gone;
+    if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs)
+           from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
+    end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+-- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- taken. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_2(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1161,6 +1147,7 @@ as $$
 #variable_conflict use_column
 declare
     number bigint := nextval('assignment');
+    groups text[];
 begin
     with gone as (
         delete from job_ready_2 where ctid = any (tids) returning *
@@ -1175,13 +1162,19 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
-      into assignment, jobs, weight, chunk
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+           array_agg("group") filter (where "group" is not null)
+      into assignment, jobs, weight, chunk, groups
       from gone;
+    if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs)
+           from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
+    end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+-- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- taken. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_3(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1194,6 +1187,7 @@ as $$
 #variable_conflict use_column
 declare
     number bigint := nextval('assignment');
+    groups text[];
 begin
     with gone as (
         delete from job_ready_3 where ctid = any (tids) returning *
@@ -1208,13 +1202,19 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
-      into assignment, jobs, weight, chunk
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+           array_agg("group") filter (where "group" is not null)
+      into assignment, jobs, weight, chunk, groups
       from gone;
+    if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs)
+           from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
+    end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+-- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- taken. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_4(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1227,6 +1227,7 @@ as $$
 #variable_conflict use_column
 declare
     number bigint := nextval('assignment');
+    groups text[];
 begin
     with gone as (
         delete from job_ready_4 where ctid = any (tids) returning *
@@ -1241,13 +1242,19 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
-      into assignment, jobs, weight, chunk
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+           array_agg("group") filter (where "group" is not null)
+      into assignment, jobs, weight, chunk, groups
       from gone;
+    if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs)
+           from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
+    end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+-- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- taken. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_5(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1260,6 +1267,7 @@ as $$
 #variable_conflict use_column
 declare
     number bigint := nextval('assignment');
+    groups text[];
 begin
     with gone as (
         delete from job_ready_5 where ctid = any (tids) returning *
@@ -1274,13 +1282,19 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
-      into assignment, jobs, weight, chunk
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+           array_agg("group") filter (where "group" is not null)
+      into assignment, jobs, weight, chunk, groups
       from gone;
+    if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs)
+           from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
+    end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+-- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- taken. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_6(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1293,6 +1307,7 @@ as $$
 #variable_conflict use_column
 declare
     number bigint := nextval('assignment');
+    groups text[];
 begin
     with gone as (
         delete from job_ready_6 where ctid = any (tids) returning *
@@ -1307,13 +1322,19 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
-      into assignment, jobs, weight, chunk
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+           array_agg("group") filter (where "group" is not null)
+      into assignment, jobs, weight, chunk, groups
       from gone;
+    if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs)
+           from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
+    end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+-- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- taken. One function a lane, so that its plan is kept.
 create or replace function txqueue.assign_7(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1326,6 +1347,7 @@ as $$
 #variable_conflict use_column
 declare
     number bigint := nextval('assignment');
+    groups text[];
 begin
     with gone as (
         delete from job_ready_7 where ctid = any (tids) returning *
@@ -1340,9 +1362,14 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
-      into assignment, jobs, weight, chunk
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+           array_agg("group") filter (where "group" is not null)
+      into assignment, jobs, weight, chunk, groups
       from gone;
+    if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs)
+           from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
+    end if;
 end $$;
 
 -- Has the ends of jobs told on the channel txqueue_ended for some seconds: whoever waits calls it again
@@ -1358,7 +1385,10 @@ $$;
 create or replace function txqueue.backlog(queue text) returns bigint
 language sql stable security definer
 set search_path = txqueue, pg_temp
-as $$ select count(*) from job_ready where job_ready.queue = $1 $$;
+as $$
+    select (select count(*) from job_ready where job_ready.queue = $1 and tenant is null)
+         + (select count(*) from job_ready where job_ready.queue = $1 and tenant is not null)
+$$;
 
 -- Begins to archive a day of history: from now on every change of it is noted. Returns the number of the
 -- attempt, by which it ends; null if there is no such day. Ends the attempts before it.
@@ -1420,7 +1450,7 @@ declare
     rescued  integer := 0;
 begin
     for orphaned in
-        update node_info set state = 'dead'
+        update node_info set state = 'dead', ended_at = clock_timestamp()
          where incarnation = any (incarnations) and state in ('alive', 'draining')
         returning incarnation
     loop
@@ -1497,6 +1527,19 @@ set search_path = txqueue, pg_temp
 as $$
     select charge_bucket(control, jobs) from control where kind = its_kind and key = its_key and rate is not null
 $$;
+
+-- Refuses to go on in a transaction that sees only what was committed when it began: what has been parked
+-- or has moved since would be missed, and wait for ever.
+create or replace function txqueue.check_isolation(what text) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform refuse(format('%s in a transaction that is %s', what, current_setting('transaction_isolation')),
+                       'make it read committed; see default_transaction_isolation of the server, the database and the role');
+    end if;
+end $$;
 
 -- Refuses what cannot be a job; null for what can. Without settings of its own, so that it is inlined.
 create or replace function txqueue.check_job(
@@ -1689,8 +1732,12 @@ begin
     else
         alike := array(
             select first.job_id from (
-                select * from job_ready where queue = holder.queue and tenant is not distinct from holder.tenant
-                 order by rank, job_id limit most) as first
+                -- One of the two is empty; each has an index.
+                (select * from job_ready where queue = holder.queue and tenant is null and holder.tenant is null
+                  order by rank, job_id limit most)
+                union all
+                (select * from job_ready where queue = holder.queue and tenant = holder.tenant
+                  order by rank, job_id limit most)) as first
              where first.work_type = holder.work_type and first."group" is null and first.followed is null limit at_most);
     end if;
     alike := array(
@@ -1741,8 +1788,8 @@ begin
     freed := false;
     for each in 1 .. cardinality(lanes) loop
         remaining := coalesce(cardinality(ids[each]::bigint[]), 0);
-        -- A job that ran long may have been moved to another lane by rotation.
-        foreach lane in array array[lanes[each]] || array_remove('{0,1,2,3,4,5,6,7}'::smallint[], lanes[each]) loop
+        -- A job that ran long may have been moved to another lane by rotation, and on while this looks for it.
+        foreach lane in array array[lanes[each]] || '{0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7}'::smallint[] loop
             exit when remaining = 0;
             -- What is no lane becomes no part of a statement.
             continue when (lane between 0 and 7) is not true;
@@ -2013,12 +2060,14 @@ end $$;
 create or replace function txqueue.complete_one(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb)
 returns boolean
-language sql volatile security definer
+language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
-    select settled <> '{}' from settle(its_incarnation, jsonb_build_array(jsonb_build_object(
-        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result)))
-$$;
+begin
+    perform check_isolation('a job does not end');
+    return (select settled <> '{}' from settle(its_incarnation, jsonb_build_array(jsonb_build_object(
+        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result))));
+end $$;
 
 -- The lane that jobs becoming ready go to, until rotation moves on to the next. Without settings of
 -- its own: they would cost more than what it does.
@@ -2556,10 +2605,12 @@ end $$;
 comment on function txqueue.enqueue_many(jsonb) is 'Enqueue many jobs in the caller''s transaction.';
 
 -- Enqueues jobs of schedules, all at once if none is refused, else each by itself, so that one does not keep the
--- others back. Returns their numbers in order, null for one refused, and why.
-create or replace function txqueue.enqueue_runs(jobs jsonb, out ids bigint[], out errors text[])
+-- others back. Returns their numbers in order, null for one refused, and why; and whether what it needs, such as
+-- its unique key, is held by an open transaction, for which nobody waits longer than an instant.
+create or replace function txqueue.enqueue_runs(jobs jsonb, out ids bigint[], out errors text[], out held boolean[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
+set lock_timeout = '500ms'
 as $$
 declare
     this jsonb;
@@ -2567,24 +2618,28 @@ begin
     begin
         ids := enqueue_many(jobs);
         errors := array_fill(null::text, array[jsonb_array_length(jobs)]);
+        held := array_fill(false, array[jsonb_array_length(jobs)]);
         return;
     exception when others then
-        if left(sqlstate, 2) not in ('TX', '22', '23') then
+        if left(sqlstate, 2) not in ('TX', '22', '23', '55') then
             raise;
         end if;
     end;
     ids := '{}';
     errors := '{}';
+    held := '{}';
     for this in select * from jsonb_array_elements(jobs) loop
         begin
             ids := ids || enqueue_many(jsonb_build_array(this));
             errors := errors || null::text;
+            held := held || false;
         exception when others then
-            if left(sqlstate, 2) not in ('TX', '22', '23') then
+            if left(sqlstate, 2) not in ('TX', '22', '23', '55') then
                 raise;
             end if;
             ids := ids || null::bigint;
-            errors := errors || sqlerrm;
+            held := held || (left(sqlstate, 2) = '55');
+            errors := errors || case when left(sqlstate, 2) = '55' then 'an open transaction holds its unique key' else sqlerrm end;
         end;
     end loop;
 end $$;
@@ -2743,8 +2798,11 @@ begin
         'parents_left', (select count(*) from job_parent where child = this.job_id and ended is null),
         'precedes', (select job_id from unique_job where next_id = this.job_id),
         'ahead', case when this.state = 'ready' then (select count(*) from (
-             select from job_ready as other where other.queue = this.queue and other.tenant is not distinct from this.tenant
-                and (other.rank, other.job_id) < (this.rank, this.job_id) limit most) as others) else 0 end,
+             (select from job_ready as other where other.queue = this.queue and other.tenant is null and this.tenant is null
+                 and (other.rank, other.job_id) < (this.rank, this.job_id) limit most)
+             union all
+             (select from job_ready as other where other.queue = this.queue and other.tenant = this.tenant
+                 and (other.rank, other.job_id) < (this.rank, this.job_id) limit most)) as others) else 0 end,
         'controls', coalesce((select jsonb_agg(to_jsonb(control) - 'control_id' || jsonb_build_object(
                 'opens_in', bucket.opens_in,
                 'running', case kind
@@ -3056,9 +3114,12 @@ begin
       from (select ctid, job_id from unfollowed limit 10000 for update skip locked) as noted;
     if late is null then
         -- Whoever notes one in an open transaction has set it, and does not again at the commit; nor does who looks just now.
-        if not exists (select from pg_locks where relation = 'unfollowed'::regclass and mode in ('RowExclusiveLock', 'RowShareLock')
-                          and pid is distinct from pg_backend_pid()) then
+        if not is_noted() then
             perform setval('has_unfollowed', 0);
+            -- Somebody may have come, and set it, and even have committed, between the look and this.
+            if is_noted() or exists (select from unfollowed) then
+                perform setval('has_unfollowed', 1);
+            end if;
         end if;
         return false;
     end if;
@@ -3161,6 +3222,7 @@ declare
     key   bigint;
     its   record;
     this  job;
+    tids  tid[];
 begin
     for key in select distinct hashtextextended(name, 839) from unnest(names) as name order by 1 loop
         perform pg_advisory_xact_lock(key);
@@ -3177,10 +3239,10 @@ begin
          where room > 0 or (each.paid_in is not null and not exists (
                     select from job_waiting where waiting_for = 'rate' and "group" = slots.name))
     loop
-        for this in delete from job_waiting where ctid = any (array(
-                select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
-                 order by rank, job_id limit greatest(its.room, 1))) returning *
-        loop
+        -- Locked first, by a statement of its own: whoever marks a parked job moves its row.
+        tids := array(select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
+                       order by rank, job_id limit greatest(its.room, 1) for update);
+        for this in delete from job_waiting where ctid = any (tids) returning * loop
             if its.room > 0 then
                 this.state := 'ready';
                 this.waiting_for := null;
@@ -3224,7 +3286,11 @@ begin
         return;
     end if;
     for this in select * from control where backlog is not null loop
-        select count(*) into waiting from (select from job_ready where queue = this.key limit this.backlog) as counted;
+        -- Each index is of the one kind or the other.
+        select count(*) into waiting from (
+            (select from job_ready where queue = this.key and tenant is null limit this.backlog)
+            union all
+            (select from job_ready where queue = this.key and tenant is not null limit this.backlog)) as counted;
         update control set is_full = not is_full
          where kind = 'queue' and key = this.key
            and is_full <> (waiting >= case when is_full then this.backlog - this.backlog / 10 else this.backlog end);
@@ -3411,8 +3477,9 @@ begin
     cancels := cancels_for(its_incarnation);
 end $$;
 
--- Which of some jobs have, or are to have, a unique key that an open transaction holds. The keys of the others are locked,
--- after the schedules whose jobs they are: in the order in which follow() takes them.
+-- Which of some jobs have, or are to have, a unique key that an open transaction holds, or are a schedule's that one
+-- holds. The keys of the others are locked, after the schedules whose jobs they are: in the order in which follow()
+-- takes them.
 create or replace function txqueue.held_keys(ids bigint[]) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3421,15 +3488,19 @@ set jit = off
 set plan_cache_mode = force_custom_plan
 as $$
 declare
+    open bigint[];
     free jsonb;
 begin
-    perform from schedule where kind = 'cooldown' and last_job = any (ids) order by schedule_id for update;
+    open := array(select last_job from schedule where kind = 'cooldown' and last_job = any (ids)
+                   order by schedule_id for update skip locked);
     free := (select coalesce(jsonb_object_agg(job_id, key), '{}') from (
         select job_id, key from unique_job where job_id = any (ids) or next_id = any (ids) for update skip locked) as mine);
     return array(
         select id from unique_job as other, lateral (values (other.job_id), (other.next_id)) as each (id)
          where (other.job_id = any (ids) or other.next_id = any (ids)) and id = any (ids)
-           and not free ? other.job_id::text);
+           and not free ? other.job_id::text
+        union
+        select last_job from schedule where kind = 'cooldown' and last_job = any (ids) and last_job <> all (open));
 end $$;
 
 -- The days of history that may be archived and dropped: those before a day, and no younger than yesterday's;
@@ -3495,6 +3566,16 @@ as $$
     select exists (select from job where job_id = its_job_id and state in ('waiting', 'ready', 'assigned'))
 $$;
 
+-- Whether another open transaction has noted jobs that are to be looked at again, or looks at them.
+create or replace function txqueue.is_noted() returns boolean
+language sql volatile
+set search_path = txqueue, pg_temp
+as $$
+    select exists (select from pg_locks
+                    where relation = 'unfollowed'::regclass and mode in ('RowExclusiveLock', 'RowShareLock')
+                      and pid is distinct from pg_backend_pid())
+$$;
+
 -- Whether a request is for a job that its node does not hold any more, and it is the node that asks that is to
 -- look after it: its own, or anybody if its own no longer lives.
 create or replace function txqueue.is_stale(this request, its_incarnation integer) returns boolean
@@ -3544,7 +3625,7 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 begin
-    update node_info set state = its_state
+    update node_info set state = its_state, ended_at = case when its_state = 'stopped' then clock_timestamp() end
      where incarnation = its_incarnation and state in ('alive', 'draining');
     if not exists (select from node_info where state = 'alive') then
         perform setval('asleep', 0);
@@ -4089,13 +4170,15 @@ begin
     return mended;
 end $$;
 
--- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more
--- than a few, and skips what a claim or a completion holds. Returns how many it moved.
+-- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more than a
+-- few. It locks the lane against all writers, for which it waits no longer than an instant: whoever
+-- looked for a moving job in its old place would else wait for it, and find it gone. Returns how many.
 create or replace function txqueue.move_stragglers(kind text, from_lane smallint, to_lane smallint, few integer)
 returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
+set lock_timeout = '50ms'
 as $$
 declare
     leaf  text := format('job_%s_%s', kind, from_lane);
@@ -4107,14 +4190,15 @@ begin
     if live > few then
         return 0;
     end if;
-    for this in execute format(
-        'delete from %1$I where ctid = any (array(select ctid from %1$I for update skip locked)) returning *', leaf)
-    loop
+    execute format('lock table %I in exclusive mode', leaf);
+    for this in execute format('delete from %I returning *', leaf) loop
         this.lane := to_lane;
         insert into job values (this.*);
         moved := moved + 1;
     end loop;
     return moved;
+exception when lock_not_available then
+    return 0;
 end $$;
 
 -- Seconds until the next waiting job is due: at most 0 when one is due now, null when none waits or only for ever.
@@ -4204,6 +4288,8 @@ declare
     taken      integer;
     its_jobs   integer;
 begin
+    -- First of all: whoever changes a limit must see what was taken before, and waits for it with nothing locked.
+    perform pg_advisory_xact_lock_shared(hashtextextended('txqueue control', 839));
     alone := false;
     seen_at := clock_timestamp();
     if (select last_value = 1 from has_unfollowed) then
@@ -4218,7 +4304,6 @@ begin
         room := 0;
     end if;
     if room > 0 and exists (select from control) then
-        perform pg_advisory_xact_lock_shared(hashtextextended('txqueue control', 839));
         is_held := true;
         select held.open, held.allowed, held.allowed, held.kept, held.counted, held.opens_in
           into queues, given, allowed, kept, counted, opens_in
@@ -5118,6 +5203,12 @@ begin
         select * into other from job
          where job_id = coalesce(held.next_id, held.job_id) and state in ('waiting', 'ready', 'assigned');
         if not found then
+            if current_setting('transaction_isolation') <> 'read committed' then
+                -- It may as well have moved to where this transaction cannot see it.
+                raise exception using errcode = 'serialization_failure',
+                    message = format('this transaction is too old to see what became of job %s', coalesce(held.next_id, held.job_id)),
+                    hint = 'try it again, or enqueue in a read committed one';
+            end if;
             -- It has ended, and whoever ended it could not wait for the key.
             update unique_job set job_id = case when held.next_id is null then this.job_id else held.job_id end, next_id = null
              where work_type = this.work_type and key = its_key;
@@ -5259,6 +5350,7 @@ declare
     former integer;
     names  text[] := array(select each ->> 'work_type' from jsonb_array_elements(its_work_types) as each);
 begin
+    perform check_isolation('a node does not work');
     perform pg_advisory_xact_lock(hashtextextended('node ' || its_name, 839));
     select info.incarnation into former from node_info as info where info.name = its_name;
     incarnation := nextval('incarnation');
@@ -5271,7 +5363,7 @@ begin
         incarnation = excluded.incarnation, started_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
         lease = excluded.lease, state = 'alive', load = 0, capacity = excluded.capacity,
         queues = excluded.queues, work_types = excluded.work_types, version = excluded.version,
-        address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null,
+        address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null, ended_at = null,
         former = info.incarnation
     returning info.node_id into node_id;
     if former is not null then
@@ -5423,13 +5515,13 @@ begin
             select from node_info as node
              where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
         union
-        -- A claim that was under way may have committed after its node was declared dead, or began anew.
+        -- A claim that was under way may have committed after its node was declared dead, stopped, or began anew.
         select node.former from node_info as node
          where node.started_at > clock_timestamp() - node.lease - interval '1 minute'
            and exists (select from job_assigned as job where job.incarnation = node.former)
         union
         select node.incarnation from node_info as node
-         where node.state = 'dead' and node.heartbeat_at > clock_timestamp() - node.lease - interval '1 minute'
+         where node.state in ('dead', 'stopped') and node.ended_at > clock_timestamp() - node.lease - interval '1 minute'
            and exists (select from job_assigned as job where job.incarnation = node.incarnation)
     loop
         rescued := rescued + release(orphaned, '{}', false, true);
@@ -5591,6 +5683,8 @@ declare
     users    text[];
     is_empty boolean;
     is_short boolean;
+    -- A lane whose jobs were moved stays locked to the end: then no other is waited for.
+    has_moved boolean := false;
     this     record;
 begin
     did := '{}';
@@ -5617,10 +5711,16 @@ begin
                 perform setval('rotated', now_ms);
             else
                 holders := holders || users;
+                exit when has_moved;
             end if;
         elsif this.lane <> current and (is_short or this.bytes >= 4 * least_bytes) then
-            if move_stragglers(this.kind, this.lane, current, 500) > 0 then
+            users := lane_holders(this.leaf);
+            if not users && held and move_stragglers(this.kind, this.lane, current, 500) > 0 then
                 did := did || ('moved on ' || this.leaf);
+                has_moved := true;
+            else
+                holders := holders || users;
+                exit when has_moved;
             end if;
         end if;
     end loop;
@@ -5644,7 +5744,7 @@ begin
     ran := (enqueue_many(jsonb_build_array(this.job || jsonb_build_object(
         'options', coalesce(this.job -> 'options', '{}') || jsonb_build_object('schedule', its_name, 'due', at)))))[1];
     if this.kind = 'cooldown' then
-        update job set followed = coalesce(followed, 1) where state in ('waiting', 'ready') and job_id = ran;
+        update job set followed = 1 where state in ('waiting', 'ready') and followed is null and job_id = ran;
     end if;
     update schedule set last_due = at, last_job = ran, recent = (ran || recent)[:20],
                         dues = (at || dues)[:20], next_due = case when kind <> 'cooldown' then next_due end
@@ -6130,7 +6230,7 @@ $$;
 -- with schedule_id, due (null if it was not computed yet), next ('infinity' for never again, null for the end of the
 -- job to say), moments (those that get a job), and where they apply error, and ends if it is to be paused.
 -- Only a schedule whose next_due is still the due given is touched: whatever masters race or die, a moment
--- gets one job. Returns how many jobs.
+-- gets one job. One whose job needs what an open transaction holds stays due. Returns how many jobs.
 create or replace function txqueue.tick(ticks jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6142,6 +6242,7 @@ declare
     runs    jsonb;
     ids     bigint[];
     errors  text[];
+    held    boolean[];
 begin
     with given as (
         select * from jsonb_to_recordset(ticks) as each (
@@ -6163,12 +6264,12 @@ begin
                       'options', coalesce(job -> 'options', '{}') || jsonb_build_object('schedule', name, 'due', moment))) as run
              from unnest(moments) as moment) as runs on true;
     if runs <> '[]' then
-        select * into ids, errors
+        select * into ids, errors, held
           from enqueue_runs((select jsonb_agg(run -> 'job' order by place)
                                from jsonb_array_elements(runs) with ordinality as each (run, place)));
         -- The end of a cool-down's job is to be heard of.
-        update job set followed = coalesce(followed, 1)
-         where state in ('waiting', 'ready') and job_id = any (array(
+        update job set followed = 1
+         where state in ('waiting', 'ready') and followed is null and job_id = any (array(
             select ids[place] from jsonb_array_elements(runs) with ordinality as each (run, place)
              where run ->> 'kind' = 'cooldown'));
     end if;
@@ -6177,6 +6278,8 @@ begin
             schedule_id bigint, next timestamptz, error text, ends boolean)
     ), ran as (
         select (run ->> 'schedule_id')::bigint as schedule_id, max(errors[place]) as error,
+               -- One of several moments is not tried again: the others have their jobs.
+               bool_or(held[place]) and count(*) = 1 as is_held,
                array_agg(ids[place] order by place desc) filter (where ids[place] is not null) as jobs,
                array_agg((run ->> 'due')::timestamptz order by place desc) filter (where ids[place] is not null) as moments
           from jsonb_array_elements(runs) with ordinality as each (run, place) group by 1
@@ -6192,11 +6295,12 @@ begin
            recent = (coalesce(ran.jobs, '{}') || this.recent)[:20],
            dues = (coalesce(ran.moments, '{}') || this.dues)[:20]
       from given left join ran on ran.schedule_id = given.schedule_id
-     where this.schedule_id = given.schedule_id;
+     where this.schedule_id = given.schedule_id and ran.is_held is not true;
     return coalesce(cardinality(array_remove(ids, null)), 0);
 end $$;
 
--- Truncates one lane if it is empty under a lock for which it waits no longer than an instant.
+-- Truncates one lane if it is empty under a lock for which it waits no longer than an instant. Never in
+-- a transaction that cannot see what was committed since it began.
 create or replace function txqueue.truncate_if_empty(leaf text) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -6206,6 +6310,9 @@ as $$
 declare
     is_empty boolean;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return false;
+    end if;
     execute format('lock table %I in access exclusive mode', leaf);
     execute format('select not exists (select from %I)', leaf) into is_empty;
     if is_empty then

@@ -12,7 +12,7 @@ from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
 from txqueue.outcome import Discard, Fail, Snooze
 from txqueue.retry import Retry
 
-__all__ = ["EXPIRED", "LEASE_OUT", "Verdict", "judge", "judge_cancelled"]
+__all__ = ["EXPIRED", "LEASE_OUT", "Verdict", "described", "judge", "judge_cancelled"]
 
 # AMP and people both want short ones; the end of a traceback says most.
 LONGEST_ERROR = 8000

@@ -56,10 +56,6 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    if exists (select from control where kind = 'group' and rate is not null) then
-        perform charge_control('group', spent.name, spent.jobs) from (
-            select "group" as name, count(*)::integer as jobs from job_ready_@lane@ where ctid = any (grouped) group by 1) as spent;
-    end if;
     -- Nothing of these groups is left that could wake the parked ones.
     open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
     if open <> '{}' then

@@ -1,6 +1,7 @@
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. One function a lane, so that its plan is kept.
+-- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- taken. One function a lane, so that its plan is kept.
 create or replace function @schema@.assign_@lane@(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -13,6 +14,7 @@ as $$
 #variable_conflict use_column
 declare
     number bigint := nextval('assignment');
+    groups text[];
 begin
     with gone as (
         delete from job_ready_@lane@ where ctid = any (tids) returning *
@@ -27,7 +29,12 @@ begin
     )
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']'
-      into assignment, jobs, weight, chunk
+               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+           array_agg("group") filter (where "group" is not null)
+      into assignment, jobs, weight, chunk, groups
       from gone;
+    if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
+        perform charge_control('group', spent.name, spent.jobs)
+           from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
+    end if;
 end $$;

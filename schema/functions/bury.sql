@@ -8,7 +8,7 @@ declare
     rescued  integer := 0;
 begin
     for orphaned in
-        update node_info set state = 'dead'
+        update node_info set state = 'dead', ended_at = clock_timestamp()
          where incarnation = any (incarnations) and state in ('alive', 'draining')
         returning incarnation
     loop

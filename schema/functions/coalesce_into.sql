@@ -36,8 +36,12 @@ begin
     else
         alike := array(
             select first.job_id from (
-                select * from job_ready where queue = holder.queue and tenant is not distinct from holder.tenant
-                 order by rank, job_id limit most) as first
+                -- One of the two is empty; each has an index.
+                (select * from job_ready where queue = holder.queue and tenant is null and holder.tenant is null
+                  order by rank, job_id limit most)
+                union all
+                (select * from job_ready where queue = holder.queue and tenant = holder.tenant
+                  order by rank, job_id limit most)) as first
              where first.work_type = holder.work_type and first."group" is null and first.followed is null limit at_most);
     end if;
     alike := array(

@@ -21,8 +21,8 @@ begin
     freed := false;
     for each in 1 .. cardinality(lanes) loop
         remaining := coalesce(cardinality(ids[each]::bigint[]), 0);
-        -- A job that ran long may have been moved to another lane by rotation.
-        foreach lane in array array[lanes[each]] || array_remove('{0,1,2,3,4,5,6,7}'::smallint[], lanes[each]) loop
+        -- A job that ran long may have been moved to another lane by rotation, and on while this looks for it.
+        foreach lane in array array[lanes[each]] || '{0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7}'::smallint[] loop
             exit when remaining = 0;
             -- What is no lane becomes no part of a statement.
             continue when (lane between 0 and 7) is not true;

@@ -3,9 +3,11 @@
 create or replace function @schema@.complete_one(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb)
 returns boolean
-language sql volatile security definer
+language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 as $$
-    select settled <> '{}' from settle(its_incarnation, jsonb_build_array(jsonb_build_object(
-        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result)))
-$$;
+begin
+    perform check_isolation('a job does not end');
+    return (select settled <> '{}' from settle(its_incarnation, jsonb_build_array(jsonb_build_object(
+        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result))));
+end $$;

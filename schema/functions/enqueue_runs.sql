@@ -1,8 +1,10 @@
 -- Enqueues jobs of schedules, all at once if none is refused, else each by itself, so that one does not keep the
--- others back. Returns their numbers in order, null for one refused, and why.
-create or replace function @schema@.enqueue_runs(jobs jsonb, out ids bigint[], out errors text[])
+-- others back. Returns their numbers in order, null for one refused, and why; and whether what it needs, such as
+-- its unique key, is held by an open transaction, for which nobody waits longer than an instant.
+create or replace function @schema@.enqueue_runs(jobs jsonb, out ids bigint[], out errors text[], out held boolean[])
 language plpgsql volatile
 set search_path = @schema@, pg_temp
+set lock_timeout = '500ms'
 as $$
 declare
     this jsonb;
@@ -10,24 +12,28 @@ begin
     begin
         ids := enqueue_many(jobs);
         errors := array_fill(null::text, array[jsonb_array_length(jobs)]);
+        held := array_fill(false, array[jsonb_array_length(jobs)]);
         return;
     exception when others then
-        if left(sqlstate, 2) not in ('TX', '22', '23') then
+        if left(sqlstate, 2) not in ('TX', '22', '23', '55') then
             raise;
         end if;
     end;
     ids := '{}';
     errors := '{}';
+    held := '{}';
     for this in select * from jsonb_array_elements(jobs) loop
         begin
             ids := ids || enqueue_many(jsonb_build_array(this));
             errors := errors || null::text;
+            held := held || false;
         exception when others then
-            if left(sqlstate, 2) not in ('TX', '22', '23') then
+            if left(sqlstate, 2) not in ('TX', '22', '23', '55') then
                 raise;
             end if;
             ids := ids || null::bigint;
-            errors := errors || sqlerrm;
+            held := held || (left(sqlstate, 2) = '55');
+            errors := errors || case when left(sqlstate, 2) = '55' then 'an open transaction holds its unique key' else sqlerrm end;
         end;
     end loop;
 end $$;

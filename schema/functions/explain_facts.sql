@@ -39,8 +39,11 @@ begin
         'parents_left', (select count(*) from job_parent where child = this.job_id and ended is null),
         'precedes', (select job_id from unique_job where next_id = this.job_id),
         'ahead', case when this.state = 'ready' then (select count(*) from (
-             select from job_ready as other where other.queue = this.queue and other.tenant is not distinct from this.tenant
-                and (other.rank, other.job_id) < (this.rank, this.job_id) limit most) as others) else 0 end,
+             (select from job_ready as other where other.queue = this.queue and other.tenant is null and this.tenant is null
+                 and (other.rank, other.job_id) < (this.rank, this.job_id) limit most)
+             union all
+             (select from job_ready as other where other.queue = this.queue and other.tenant = this.tenant
+                 and (other.rank, other.job_id) < (this.rank, this.job_id) limit most)) as others) else 0 end,
         'controls', coalesce((select jsonb_agg(to_jsonb(control) - 'control_id' || jsonb_build_object(
                 'opens_in', bucket.opens_in,
                 'running', case kind

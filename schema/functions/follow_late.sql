@@ -22,9 +22,12 @@ begin
       from (select ctid, job_id from unfollowed limit 10000 for update skip locked) as noted;
     if late is null then
         -- Whoever notes one in an open transaction has set it, and does not again at the commit; nor does who looks just now.
-        if not exists (select from pg_locks where relation = 'unfollowed'::regclass and mode in ('RowExclusiveLock', 'RowShareLock')
-                          and pid is distinct from pg_backend_pid()) then
+        if not is_noted() then
             perform setval('has_unfollowed', 0);
+            -- Somebody may have come, and set it, and even have committed, between the look and this.
+            if is_noted() or exists (select from unfollowed) then
+                perform setval('has_unfollowed', 1);
+            end if;
         end if;
         return false;
     end if;

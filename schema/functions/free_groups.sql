@@ -15,6 +15,7 @@ declare
     key   bigint;
     its   record;
     this  job;
+    tids  tid[];
 begin
     for key in select distinct hashtextextended(name, 839) from unnest(names) as name order by 1 loop
         perform pg_advisory_xact_lock(key);
@@ -31,10 +32,10 @@ begin
          where room > 0 or (each.paid_in is not null and not exists (
                     select from job_waiting where waiting_for = 'rate' and "group" = slots.name))
     loop
-        for this in delete from job_waiting where ctid = any (array(
-                select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
-                 order by rank, job_id limit greatest(its.room, 1))) returning *
-        loop
+        -- Locked first, by a statement of its own: whoever marks a parked job moves its row.
+        tids := array(select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
+                       order by rank, job_id limit greatest(its.room, 1) for update);
+        for this in delete from job_waiting where ctid = any (tids) returning * loop
             if its.room > 0 then
                 this.state := 'ready';
                 this.waiting_for := null;

@@ -16,7 +16,11 @@ begin
         return;
     end if;
     for this in select * from control where backlog is not null loop
-        select count(*) into waiting from (select from job_ready where queue = this.key limit this.backlog) as counted;
+        -- Each index is of the one kind or the other.
+        select count(*) into waiting from (
+            (select from job_ready where queue = this.key and tenant is null limit this.backlog)
+            union all
+            (select from job_ready where queue = this.key and tenant is not null limit this.backlog)) as counted;
         update control set is_full = not is_full
          where kind = 'queue' and key = this.key
            and is_full <> (waiting >= case when is_full then this.backlog - this.backlog / 10 else this.backlog end);

@@ -5,7 +5,7 @@ language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 as $$
 begin
-    update node_info set state = its_state
+    update node_info set state = its_state, ended_at = case when its_state = 'stopped' then clock_timestamp() end
      where incarnation = its_incarnation and state in ('alive', 'draining');
     if not exists (select from node_info where state = 'alive') then
         perform setval('asleep', 0);

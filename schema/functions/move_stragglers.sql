@@ -1,10 +1,12 @@
--- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more
--- than a few, and skips what a claim or a completion holds. Returns how many it moved.
+-- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more than a
+-- few. It locks the lane against all writers, for which it waits no longer than an instant: whoever
+-- looked for a moving job in its old place would else wait for it, and find it gone. Returns how many.
 create or replace function @schema@.move_stragglers(kind text, from_lane smallint, to_lane smallint, few integer)
 returns integer
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
+set lock_timeout = '50ms'
 as $$
 declare
     leaf  text := format('job_%s_%s', kind, from_lane);
@@ -16,12 +18,13 @@ begin
     if live > few then
         return 0;
     end if;
-    for this in execute format(
-        'delete from %1$I where ctid = any (array(select ctid from %1$I for update skip locked)) returning *', leaf)
-    loop
+    execute format('lock table %I in exclusive mode', leaf);
+    for this in execute format('delete from %I returning *', leaf) loop
         this.lane := to_lane;
         insert into job values (this.*);
         moved := moved + 1;
     end loop;
     return moved;
+exception when lock_not_available then
+    return 0;
 end $$;

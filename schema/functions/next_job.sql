@@ -73,6 +73,8 @@ declare
     taken      integer;
     its_jobs   integer;
 begin
+    -- First of all: whoever changes a limit must see what was taken before, and waits for it with nothing locked.
+    perform pg_advisory_xact_lock_shared(hashtextextended('@schema@ control', 839));
     alone := false;
     seen_at := clock_timestamp();
     if (select last_value = 1 from has_unfollowed) then
@@ -87,7 +89,6 @@ begin
         room := 0;
     end if;
     if room > 0 and exists (select from control) then
-        perform pg_advisory_xact_lock_shared(hashtextextended('@schema@ control', 839));
         is_held := true;
         select held.open, held.allowed, held.allowed, held.kept, held.counted, held.opens_in
           into queues, given, allowed, kept, counted, opens_in

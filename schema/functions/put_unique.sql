@@ -42,6 +42,12 @@ begin
         select * into other from job
          where job_id = coalesce(held.next_id, held.job_id) and state in ('waiting', 'ready', 'assigned');
         if not found then
+            if current_setting('transaction_isolation') <> 'read committed' then
+                -- It may as well have moved to where this transaction cannot see it.
+                raise exception using errcode = 'serialization_failure',
+                    message = format('this transaction is too old to see what became of job %s', coalesce(held.next_id, held.job_id)),
+                    hint = 'try it again, or enqueue in a read committed one';
+            end if;
             -- It has ended, and whoever ended it could not wait for the key.
             update unique_job set job_id = case when held.next_id is null then this.job_id else held.job_id end, next_id = null
              where work_type = this.work_type and key = its_key;

@@ -13,6 +13,7 @@ declare
     former integer;
     names  text[] := array(select each ->> 'work_type' from jsonb_array_elements(its_work_types) as each);
 begin
+    perform check_isolation('a node does not work');
     perform pg_advisory_xact_lock(hashtextextended('node ' || its_name, 839));
     select info.incarnation into former from node_info as info where info.name = its_name;
     incarnation := nextval('incarnation');
@@ -25,7 +26,7 @@ begin
         incarnation = excluded.incarnation, started_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
         lease = excluded.lease, state = 'alive', load = 0, capacity = excluded.capacity,
         queues = excluded.queues, work_types = excluded.work_types, version = excluded.version,
-        address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null,
+        address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null, ended_at = null,
         former = info.incarnation
     returning info.node_id into node_id;
     if former is not null then

@@ -24,13 +24,13 @@ begin
             select from node_info as node
              where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
         union
-        -- A claim that was under way may have committed after its node was declared dead, or began anew.
+        -- A claim that was under way may have committed after its node was declared dead, stopped, or began anew.
         select node.former from node_info as node
          where node.started_at > clock_timestamp() - node.lease - interval '1 minute'
            and exists (select from job_assigned as job where job.incarnation = node.former)
         union
         select node.incarnation from node_info as node
-         where node.state = 'dead' and node.heartbeat_at > clock_timestamp() - node.lease - interval '1 minute'
+         where node.state in ('dead', 'stopped') and node.ended_at > clock_timestamp() - node.lease - interval '1 minute'
            and exists (select from job_assigned as job where job.incarnation = node.incarnation)
     loop
         rescued := rescued + release(orphaned, '{}', false, true);

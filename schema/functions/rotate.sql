@@ -22,6 +22,8 @@ declare
     users    text[];
     is_empty boolean;
     is_short boolean;
+    -- A lane whose jobs were moved stays locked to the end: then no other is waited for.
+    has_moved boolean := false;
     this     record;
 begin
     did := '{}';
@@ -48,10 +50,16 @@ begin
                 perform setval('rotated', now_ms);
             else
                 holders := holders || users;
+                exit when has_moved;
             end if;
         elsif this.lane <> current and (is_short or this.bytes >= 4 * least_bytes) then
-            if move_stragglers(this.kind, this.lane, current, 500) > 0 then
+            users := lane_holders(this.leaf);
+            if not users && held and move_stragglers(this.kind, this.lane, current, 500) > 0 then
                 did := did || ('moved on ' || this.leaf);
+                has_moved := true;
+            else
+                holders := holders || users;
+                exit when has_moved;
             end if;
         end if;
     end loop;

@@ -16,7 +16,7 @@ begin
     ran := (enqueue_many(jsonb_build_array(this.job || jsonb_build_object(
         'options', coalesce(this.job -> 'options', '{}') || jsonb_build_object('schedule', its_name, 'due', at)))))[1];
     if this.kind = 'cooldown' then
-        update job set followed = coalesce(followed, 1) where state in ('waiting', 'ready') and job_id = ran;
+        update job set followed = 1 where state in ('waiting', 'ready') and followed is null and job_id = ran;
     end if;
     update schedule set last_due = at, last_job = ran, recent = (ran || recent)[:20],
                         dues = (at || dues)[:20], next_due = case when kind <> 'cooldown' then next_due end

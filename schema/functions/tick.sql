@@ -2,7 +2,7 @@
 -- with schedule_id, due (null if it was not computed yet), next ('infinity' for never again, null for the end of the
 -- job to say), moments (those that get a job), and where they apply error, and ends if it is to be paused.
 -- Only a schedule whose next_due is still the due given is touched: whatever masters race or die, a moment
--- gets one job. Returns how many jobs.
+-- gets one job. One whose job needs what an open transaction holds stays due. Returns how many jobs.
 create or replace function @schema@.tick(ticks jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -14,6 +14,7 @@ declare
     runs    jsonb;
     ids     bigint[];
     errors  text[];
+    held    boolean[];
 begin
     with given as (
         select * from jsonb_to_recordset(ticks) as each (
@@ -35,12 +36,12 @@ begin
                       'options', coalesce(job -> 'options', '{}') || jsonb_build_object('schedule', name, 'due', moment))) as run
              from unnest(moments) as moment) as runs on true;
     if runs <> '[]' then
-        select * into ids, errors
+        select * into ids, errors, held
           from enqueue_runs((select jsonb_agg(run -> 'job' order by place)
                                from jsonb_array_elements(runs) with ordinality as each (run, place)));
         -- The end of a cool-down's job is to be heard of.
-        update job set followed = coalesce(followed, 1)
-         where state in ('waiting', 'ready') and job_id = any (array(
+        update job set followed = 1
+         where state in ('waiting', 'ready') and followed is null and job_id = any (array(
             select ids[place] from jsonb_array_elements(runs) with ordinality as each (run, place)
              where run ->> 'kind' = 'cooldown'));
     end if;
@@ -49,6 +50,8 @@ begin
             schedule_id bigint, next timestamptz, error text, ends boolean)
     ), ran as (
         select (run ->> 'schedule_id')::bigint as schedule_id, max(errors[place]) as error,
+               -- One of several moments is not tried again: the others have their jobs.
+               bool_or(held[place]) and count(*) = 1 as is_held,
                array_agg(ids[place] order by place desc) filter (where ids[place] is not null) as jobs,
                array_agg((run ->> 'due')::timestamptz order by place desc) filter (where ids[place] is not null) as moments
           from jsonb_array_elements(runs) with ordinality as each (run, place) group by 1
@@ -64,6 +67,6 @@ begin
            recent = (coalesce(ran.jobs, '{}') || this.recent)[:20],
            dues = (coalesce(ran.moments, '{}') || this.dues)[:20]
       from given left join ran on ran.schedule_id = given.schedule_id
-     where this.schedule_id = given.schedule_id;
+     where this.schedule_id = given.schedule_id and ran.is_held is not true;
     return coalesce(cardinality(array_remove(ids, null)), 0);
 end $$;

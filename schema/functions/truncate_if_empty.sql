@@ -1,4 +1,5 @@
--- Truncates one lane if it is empty under a lock for which it waits no longer than an instant.
+-- Truncates one lane if it is empty under a lock for which it waits no longer than an instant. Never in
+-- a transaction that cannot see what was committed since it began.
 create or replace function @schema@.truncate_if_empty(leaf text) returns boolean
 language plpgsql volatile
 set search_path = @schema@, pg_temp
@@ -8,6 +9,9 @@ as $$
 declare
     is_empty boolean;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return false;
+    end if;
     execute format('lock table %I in access exclusive mode', leaf);
     execute format('select not exists (select from %I)', leaf) into is_empty;
     if is_empty then

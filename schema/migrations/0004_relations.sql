@@ -3,6 +3,9 @@
 alter table @schema@.job add column followed smallint;
 comment on column @schema@.job.followed is 'Not null if something else happens when it ends: see follow().';
 
+alter table @schema@.node_info add column ended_at timestamptz;
+comment on column @schema@.node_info.ended_at is 'When it was declared dead, or stopped: a claim of it may commit late.';
+
 -- These return more than they did.
 drop function if exists @schema@.complete_in_0(integer, bigint, bigint[]), @schema@.complete_in_1(integer, bigint, bigint[]),
     @schema@.complete_in_2(integer, bigint, bigint[]), @schema@.complete_in_3(integer, bigint, bigint[]),

@@ -17,6 +17,7 @@ from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.store.connection import Connection
 from txqueue.store.hosts import redirected, socket_of
 from txqueue.store.listener import Listener
+from txqueue.store.pool import Pool
 from txqueue.store.prepared import OFTEN, name_of
 from txqueue.torture.needs import lacking
 from txqueue.torture.proxy import Address, Proxy
@@ -272,6 +273,61 @@ async def test_a_transaction_that_has_failed_prepares_nothing(database18: str) -
         await connection.query("rollback")
         assert await connection.query_often(OFTEN_SENT, (1, 1)) == [(2,)]
         assert await connection.query(PREPARED) == [(name_of(OFTEN_SENT), 1)]
+
+
+async def test_what_is_discarded_inside_a_transaction_ends_it(database18: str) -> None:
+    """The server has aborted it: whoever tries it again meets nothing of the kind."""
+    connection = await connected(database18)
+    with closing(connection):
+        for _ in range(OFTEN):
+            await connection.query_often(OFTEN_SENT, (1, 1))
+        await connection.query("deallocate all")
+        await connection.query("begin")
+        with pytest.raises(DatabaseUnavailable, match="had prepared"):
+            await connection.query_often(OFTEN_SENT, (1, 1))
+        await connection.query("rollback")
+        await connection.query("begin")
+        assert await connection.query_often(OFTEN_SENT, (1, 1)) == [(2,)]
+        await connection.commit()
+
+
+async def test_a_name_that_the_session_knows_is_no_obstacle(database18: str) -> None:
+    """Another client prepared it, behind a pooler that hides well."""
+    connection = await connected(database18)
+    with closing(connection):
+        await connection.query(f"prepare {name_of(OFTEN_SENT)} as select 1")
+        for _ in range(2 * OFTEN):
+            assert await connection.query_often(OFTEN_SENT, (1, 1)) == [(2,)]
+
+
+async def test_a_transaction_that_is_left_open_is_not_lent_on(database18: str) -> None:
+    """Somebody did not wait for a statement of his: what others do is committed all the same."""
+    pool = Pool(running_reactor(), database18, 1, NAME)
+
+    async def hasty() -> None:
+        async with pool.transaction() as transaction:
+            late = Deferred.fromCoroutine(transaction.query("select pg_sleep(0.1)"))
+            late.addErrback(lambda _: None)
+
+    try:
+        with pytest.raises(psycopg2.ProgrammingError):
+            await hasty()
+        await pool.query("create temp table kept ()")
+        assert await pool.query("select now() = statement_timestamp()") == [(True,)]
+    finally:
+        pool.close()
+
+
+async def test_a_hosts_name_is_looked_up(database18: str) -> None:
+    """The connection is made to the addresses that are found."""
+    real = socket_of(database18)
+    assert real is not None
+    given = psycopg2.extensions.parse_dsn(database18)
+    with Proxy(Address(real), speaks_postgres=False) as proxy:
+        given |= {"host": "localhost", "port": str(proxy.port)}
+        connection = await connected(psycopg2.extensions.make_dsn(**given))
+        with closing(connection):
+            assert await connection.query("select 1") == [(1,)]
 
 
 async def test_a_server_that_takes_no_writes_is_left(database18: str) -> None:

@@ -144,3 +144,17 @@ def test_a_node_of_another_host_proves_nothing(
     assert other.value(NEIGHBOURS, other.incarnation, ours) == []
     assert other.value(BURY, other.incarnation, [node.incarnation]) == 0
     assert holds(node, job_id)
+
+
+def test_what_a_stopped_node_takes_at_the_last_moment_is_given_back(
+    node: Master, other: Master
+) -> None:
+    """Its claim was under way, and is committed after it has said that it stops."""
+    (job_id,) = node.enqueue({})
+    other.connection.autocommit = False
+    assert other.claimed_ids() == [job_id]
+    node.value("select txqueue.leave(%s, 'stopped')", other.incarnation)
+    other.connection.commit()
+    assert holds(other, job_id)
+    node.beats()
+    assert node.claimed_ids() == [job_id]

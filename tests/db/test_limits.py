@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -218,3 +219,25 @@ def test_a_limit_counts_jobs_and_not_their_weight(kind: str, what: str, node: Ma
     for _ in range(4):
         taken += node.take(100).ids
     assert taken == ids[:2]
+
+
+def test_a_group_pays_only_for_what_is_taken(node: Master) -> None:
+    """A job that is too heavy for now leaves the token of its group where it is."""
+    limit(node, "group", "g", rate=0.001, burst=1)
+    (heavy,) = node.enqueue({"group": "g", "weight": 5})
+    assert node.claimed_ids(3) == []
+    assert node.claimed_ids(10) == [heavy]
+
+
+def test_a_limit_counts_what_is_being_taken(node: Master, other: Master) -> None:
+    """Whoever sets it waits for the claims that began before."""
+    node.enqueue(*[{} for _ in range(4)])
+    other.connection.autocommit = False
+    assert len(other.claimed_ids(2)) == 2
+    with ThreadPoolExecutor(1) as thread:
+        setting = thread.submit(limit, node, "queue", "default", concurrency=2)
+        with pytest.raises(TimeoutError):
+            setting.result(0.2)
+        other.connection.commit()
+        setting.result(30)
+    assert node.claimed_ids() == []

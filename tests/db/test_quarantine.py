@@ -102,7 +102,8 @@ def test_a_claim_that_commits_after_its_node_was_found_dead(node: Master, other:
     node.connection.autocommit = False
     assert node.take().ids == [job_id]
     other.cursor.execute(
-        "update txqueue.node_info set state = 'dead' where incarnation = %s", (node.incarnation,)
+        "update txqueue.node_info set state = 'dead', ended_at = now() where incarnation = %s",
+        (node.incarnation,),
     )
     node.connection.commit()
     other.value("select owned from txqueue.heartbeat(%s, 0)", other.incarnation)

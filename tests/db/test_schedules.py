@@ -270,3 +270,33 @@ def test_nodes_that_publish_lock_in_the_order_of_all(node: Master, other: Master
         other.value(lock, "a")
         other.connection.commit()
         assert published.result(30) == 2
+
+
+def test_who_holds_a_key_keeps_only_its_own_schedule_back(node: Master, other: Master) -> None:
+    """The others run meanwhile, and it does once the key is free."""
+    put(node, "held", unique="k", unique_mode="replace")
+    rows = made_due(node, "free")
+    assert {row["name"] for row in rows} == {"free", "held"}
+    other.connection.autocommit = False
+    other.value(
+        "select txqueue.enqueue('test.kind', '{}', \"unique\" => 'k', unique_mode => 'replace')"
+    )
+    assert tick(node, rows) == 1
+    assert [row["name"] for row in due(node)] == ["held"]
+    other.connection.rollback()
+    assert tick(node, due(node)) == 1
+    assert due(node) == []
+
+
+def test_an_end_does_not_wait_for_who_holds_its_schedule(node: Master, other: Master) -> None:
+    """What is to be followed up is left for the next look."""
+    put(node, when=Cooldown(30))
+    tick(node, due(node))
+    passes(node, 10_000)
+    tick(node, due(node))
+    last = schedule(node)["last_job"]
+    look = f"select txqueue.held_keys(array[{last}]::bigint[])"
+    assert node.value(look) == []
+    other.connection.autocommit = False
+    other.value("select 1 from txqueue.schedule for update")
+    assert node.value(look) == [last]

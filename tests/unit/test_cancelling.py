@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
-from tests.unit.performing import Desk, Handled
+from tests.unit.performing import INCARNATION, Desk, Handled
 from txqueue import Discard, Retry, RunningJob, Runtime, Snooze
 from txqueue.verdict import judge_cancelled
 
@@ -178,3 +178,29 @@ def test_why_it_was_cancelled(error: BaseException | None, said: str) -> None:
     """Who did it, and what its handler says of it, if anything."""
     verdict = judge_cancelled(error, "ann")
     assert (verdict.outcome, verdict.error) == ("cancelled", said)
+
+
+def test_a_handler_that_refuses_to_be_cancelled_harms_nobody() -> None:
+    """Its own Deferred raises, as those of txpostgres do: it ends when it ends, the others now."""
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("in progress")
+
+    desk = Desk()
+    refusing: Deferred[None] = Deferred(refuse)
+
+    def perform(_: object, job: RunningJob) -> object:
+        return refusing if job.id == 1 else desk.wait(job)
+
+    with desk.handler(perform):
+        desk.hand(5, Handled.entry(1, options={"grouped": 1}), Handled.entry(2))
+        desk.turn()
+        desk.performer.cancel(5, 1, "ann")
+        assert desk.performer.end_groups()
+        assert not desk.performer.end_groups(before=INCARNATION)
+        desk.performer.cancel(5, 2, "ann")
+        desk.turn()
+        assert [each["job_id"] for each in desk.settled] == [2]
+        refusing.callback(None)
+        desk.turn()
+    assert desk.finished[0][2] == [1]

@@ -15,11 +15,15 @@ class Worker:
         self.clock = Clock()
         monkeypatch.setattr(time, "monotonic", self.clock.seconds)
         self.told = self.left = 0
+        self.ended_before: list[int] = []
         self.obeys = obeys
         self.watch = LeaseWatch(self.clock, self._end, self._leave)
 
-    def _end(self) -> bool:
-        self.told += 1
+    def _end(self, before: int | None) -> bool:
+        if before is None:
+            self.told += 1
+        else:
+            self.ended_before.append(before)
         return not self.obeys
 
     def _leave(self) -> None:
@@ -71,4 +75,32 @@ def test_a_timer_that_fires_early_waits_on(monkeypatch: pytest.MonkeyPatch) -> N
     worker.clock.advance(10)
     assert worker.told == 0
     worker.clock.advance(2)
+    assert worker.told == 1
+
+
+def test_the_lease_of_a_new_run_is_none_for_jobs_of_the_former(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others have them by now: they are told to end, and what does not end takes the process."""
+    worker = Worker(monkeypatch, obeys=False)
+    worker.watch.renew(10.0, 1)
+    assert worker.ended_before == [1]
+    worker.obeys = True
+    worker.clock.advance(12)
+    worker.obeys = False
+    worker.watch.renew(22.0, 2)
+    worker.watch.renew(24.0, 2)
+    assert worker.ended_before[-1] == 2
+    worker.clock.advance(GRACE)
+    assert worker.left == 1
+
+
+def test_a_new_run_keeps_a_process_whose_former_jobs_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the lease is watched as before."""
+    worker = Worker(monkeypatch, obeys=True)
+    worker.watch.renew(10.0, 1)
+    worker.watch.renew(20.0, 2)
+    worker.clock.advance(19)
+    assert (worker.told, worker.left) == (0, 0)
+    worker.clock.advance(1)
     assert worker.told == 1

@@ -18,6 +18,7 @@ class Wire:
 
     asked: list[str] = field(factory=list)
     is_dead: bool = False
+    is_idle: bool = True
     age: float = 0.0
     is_closed: bool = False
     refuses: str | None = None
@@ -220,3 +221,13 @@ async def test_a_closed_pool_says_so(pool: Pool, server: Server) -> None:
     with pytest.raises(DatabaseUnavailable, match="the connection pool is closed"):
         await pool.query("a")
     assert server.opened == []
+
+
+async def test_what_somebody_left_open_is_not_shared(pool: Pool, server: Server) -> None:
+    """A statement or a transaction under way would swallow what the next one does."""
+    await pool.query("a")
+    server.opened[0].is_idle = False
+    await pool.query("b")
+    assert server.opened[0].is_closed
+    await pool.query("c")
+    assert [wire.asked for wire in server.opened] == [["a", "b"], ["c"]]

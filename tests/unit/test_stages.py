@@ -302,3 +302,38 @@ def test_options_about_others_are_checked(option: dict[str, Any], remedy: str) -
     with pytest.raises(InvalidWork) as caught:
         job_object(Stage(0), option)
     assert remedy in caught.value.remedy
+
+
+@define
+class Broken(WorkItem):
+    """What comes then, of which something cannot be said."""
+
+    work_type = "stages.broken"
+    why: str
+
+    @property
+    def group(self) -> Any:
+        """Not text, or an error."""
+        if self.why == "error":
+            raise LookupError(self.why)
+        return object()
+
+
+@pytest.mark.parametrize("why", ["error", "object"])
+def test_a_stage_that_cannot_be_said_fails_its_job_and_no_other(why: str) -> None:
+    """What ends after it is reported as ever."""
+    desk = Desk()
+
+    def perform(_: object, job: RunningJob) -> object:
+        return Next(Broken(why)) if job.id == 1 else Snooze(1.0)
+
+    with desk.handler(perform):
+        desk.hand(5, Handled.entry(1), Handled.entry(2))
+        desk.turn()
+        desk.hand(6, Handled.entry(3))
+        desk.turn()
+    assert [(each["job_id"], each["outcome"]) for each in desk.settled] == [
+        (1, "failed"),
+        (2, "snooze"),
+        (3, "snooze"),
+    ]

@@ -1,6 +1,7 @@
 """Work taken back from worker processes that answer at once, late, or never."""
 
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from twisted.internet.defer import Deferred, succeed
@@ -11,6 +12,7 @@ from txqueue.balance import Unstarted
 from txqueue.node.worker import Reports, Worker
 from txqueue.node.workers import SOON, WorkerPool
 from txqueue.policy import Load
+from txqueue.wire.commands import GiveBack
 
 
 class Hand:
@@ -112,3 +114,27 @@ def test_without_workers_there_is_nothing(bench: Bench) -> None:
     bench.pool._workers.clear()
     bench.take_back(None)
     assert bench.said == [Unstarted()]
+
+
+class Pipe:
+    """The pipe of a worker process that has started nothing of what it holds."""
+
+    def say(self, command: object, **_: object) -> Deferred[dict[str, object]]:
+        """Answer at once."""
+        assert command is GiveBack
+        return succeed({"unstarted": '{"5": [1]}', "weight": 1})
+
+
+def test_a_worker_that_gave_back_a_dangerous_job_is_open_to_others(bench: Bench) -> None:
+    """It was kept free of them for that job alone, and will say nothing more of it."""
+    reports = bench.pool.reports = Mock()
+    worker = Worker.__new__(Worker)
+    worker._owner, worker._pipe = bench.pool, cast("Any", Pipe())
+    worker.key, worker.held, worker.outstanding = 3, {5: 1}, 1
+    worker.is_ready, worker.is_late = True, False
+    bench.pool._workers = {3: worker}
+    bench.pool._alone = worker
+    assert not bench.pool.takes_suspects
+    bench.pool.give_back()
+    reports.give_back.assert_called_once_with(5, died=False, ids=[1])
+    assert bench.pool.takes_suspects

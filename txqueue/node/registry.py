@@ -141,6 +141,8 @@ class Registry(Periodic):
             self._replaced()
             return
         self.log.error("the lease was out and others have taken the jobs: registering anew")
+        # Should the answer get lost, the newer incarnation found under the name is our own.
+        self._identity = None
         await self.register()
 
     async def _bury(self, beat: Beat) -> None:

@@ -51,7 +51,7 @@ class Owner(Protocol):
     reports: Reports
 
     def reported(self, worker: Worker) -> None:
-        """It has done some of what it holds."""
+        """It has done, or given up, some of what it holds."""
 
     def worker_lost(self, worker: Worker) -> None:
         """Its pipe closed."""
@@ -164,6 +164,7 @@ class Worker:
         unstarted = {int(key): ids for key, ids in json.loads(answer["unstarted"]).items()}
         for assignment, ids in unstarted.items():
             self._let_go(assignment, len(ids))
+        self._owner.reported(self)
         return Unstarted(
             [(key, each) for key in unstarted for each in unstarted[key]], answer["weight"]
         )

@@ -152,7 +152,7 @@ class WorkerPool(Service):
                 chosen.perform(chunk)
 
     def reported(self, worker: Worker) -> None:
-        """A worker has done some of what it holds."""
+        """A worker has done, or given up, some of what it holds."""
         if worker is self._alone:
             self._place_suspect()
         self._room_made()

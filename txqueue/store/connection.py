@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 from twisted.internet.defer import CancelledError, Deferred
 
 from txqueue.errors import DatabaseUnavailable, Refused
@@ -14,6 +15,7 @@ from txqueue.store.driver import Driver
 from txqueue.store.failures import demoted, translated, translation
 from txqueue.store.hosts import Attempt, attempts
 from txqueue.store.prepared import Prepared
+from txqueue.store.resolving import resolved
 from txqueue.store.rest import Rest
 
 __all__ = ["Connection"]
@@ -22,6 +24,11 @@ __all__ = ["Connection"]
 CANCEL = """select pg_cancel_backend(pid) from pg_stat_activity
     where pid = %s and application_name = current_setting('application_name')"""
 CANCEL_PATIENCE = 10.0
+UNPREPARED = (
+    psycopg2.errors.InvalidSqlStatementName,
+    psycopg2.errors.FeatureNotSupported,
+    psycopg2.errors.DuplicatePreparedStatement,
+)
 
 
 class Connection:
@@ -54,6 +61,12 @@ class Connection:
         return self._is_broken or driver is None or bool(driver.closed)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether neither a statement nor a transaction is under way."""
+        status = self._driver.pollable().get_transaction_status()
+        return bool(status == TRANSACTION_STATUS_IDLE)
+
+    @property
     def age(self) -> float:
         """The seconds since it was opened."""
         return float(self._reactor.seconds() - self._opened_at)
@@ -83,6 +96,7 @@ class Connection:
 
     async def _open(self, attempt: Attempt) -> Connection:
         self._attempt = attempt
+        attempt = await resolved(self._reactor, attempt)
         self._driver = Driver(self._reactor)
         is_late = False
 
@@ -140,13 +154,18 @@ class Connection:
             DatabaseUnavailable: When the connection is lost.
             Refused: When the database refuses the input.
         """
-        execution = self._prepared.execution(sql) or await self._prepare(sql)
         try:
+            execution = self._prepared.execution(sql) or await self._prepare(sql)
             cursor = await self._executed(execution, parameters)
-        except (psycopg2.errors.InvalidSqlStatementName, psycopg2.errors.FeatureNotSupported):
+        except UNPREPARED:
             # It was discarded, or returns other columns since a migration, or a pooler hides so
             # well that we took it for the server.
             self._prepared, self._pooled = Prepared(), True
+            if not self.is_idle:
+                raise DatabaseUnavailable(
+                    "the server did not know what this connection had prepared",
+                    "try the transaction again: it will not happen twice",
+                ) from None
             cursor = await self._executed(sql, parameters)
         return list(cursor.fetchall())
 

@@ -307,10 +307,15 @@ class Engine:
             What was done, and the transactions that kept this call from doing more.
         """
         rows = await self.pool.query(
-            f"select did, holders, {self.schema}.gauge() from {self.schema}.rotate(%s::text[])",
+            f"select did, holders, exists (select from {self.schema}.control"
+            f" where backlog is not null) from {self.schema}.rotate(%s::text[])",
             (list(held),),
         )
-        return rows[0][0], rows[0][1]
+        did, holders, has_backlogs = rows[0]
+        if has_backlogs:
+            # Not in the statement that holds lanes locked.
+            await self._call("gauge")
+        return did, holders
 
     async def ensure_history(self) -> list[str]:
         """Make history's partitions ahead and drop old ones; returns what was done."""

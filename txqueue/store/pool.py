@@ -137,7 +137,8 @@ class Pool:
         return Connection(self._reactor, self._application_name, self._patience)
 
     def _put_back(self, connection: Connection) -> None:
-        if self._is_closed or connection.is_dead:
+        # Whoever left a statement or a transaction open must not share it with the next.
+        if self._is_closed or connection.is_dead or not connection.is_idle:
             connection.close()
         else:
             self._idle.append(connection)

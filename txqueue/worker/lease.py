@@ -22,38 +22,61 @@ class LeaseWatch:
 
     Args:
         clock: Times the lease.
-        end: Called to have jobs of groups end; says whether some are left.
+        end: Called to have jobs of groups end, all or only those of runs of the node before an
+            incarnation; says whether some are left.
         leave: Ends the process.
     """
 
-    def __init__(self, clock: Clock, end: Callable[[], bool], leave: Callable[[], None]) -> None:
+    def __init__(
+        self, clock: Clock, end: Callable[[int | None], bool], leave: Callable[[], None]
+    ) -> None:
         self._clock = clock
         self._end = end
         self._leave = leave
         self._until = math.inf
         self._timer: Timer | None = None
+        self._former: Timer | None = None
+        self._incarnation = 0
 
-    def renew(self, until: float) -> None:
-        """Take a lease until a moment of the monotonic clock."""
+    def renew(self, until: float, incarnation: int = 0) -> None:
+        """Take a lease until a moment of the monotonic clock.
+
+        That of a new run of the node says nothing for jobs of the run before: others have them.
+        """
+        if incarnation > self._incarnation:
+            self._incarnation = incarnation
+            self._end_former()
         self._until = until
         self._wait(max(0.0, until - time.monotonic()), self._look)
 
     def stop(self) -> None:
         """Watch no more."""
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
+        for timer in (self._timer, self._former):
+            if timer is not None and timer.active():
+                timer.cancel()
+
+    def _end_former(self) -> None:
+        if self._former is not None and self._former.active():
+            return
+        if self._end(self._incarnation):
+            self._former = self._clock.callLater(GRACE, self._look_at_former)
+
+    def _look_at_former(self) -> None:
+        if self._end(self._incarnation):
+            self._leave()
 
     def _look(self) -> None:
         left = self._until - time.monotonic()
         if left > 0:
             self._wait(left, self._look)
-        elif self._end():
+        elif self._end(None):
             self._wait(GRACE, self._look_again)
 
     def _look_again(self) -> None:
-        if self._end():
+        if self._end(None):
             self._leave()
 
     def _wait(self, seconds: float, then: Callable[[], None]) -> None:
-        self.stop()
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
         self._timer = self._clock.callLater(seconds, then)

@@ -17,8 +17,8 @@ from txqueue.errors import Hung, InvalidWork
 from txqueue.job import Token
 from txqueue.outcome import Discard, Fail, Next, Snooze
 from txqueue.retry import Retry
-from txqueue.verdict import EXPIRED, LEASE_OUT, Verdict, judge, judge_cancelled
-from txqueue.work import Runtime, find_work_type
+from txqueue.verdict import EXPIRED, LEASE_OUT, Verdict, described, judge, judge_cancelled
+from txqueue.work import find_work_type
 from txqueue.worker.backlog import Backlog
 from txqueue.worker.chunk import read_chunk
 from txqueue.worker.running import Batch, OpenTransaction, Run, RunningJob
@@ -89,9 +89,7 @@ class Performer:
         self._burst = 1
         self._lease_until = float("inf")
         self._incarnation = 0
-        watch = Watch(
-            self._reactor.seconds, self._running.values, self._report.start, self._interrupt
-        )
+        watch = Watch(self._reactor.seconds, self._running.values, self._report.start)
         self._beat = LoopingCall(watch.look)
         self._beat.clock = reactor
 
@@ -105,7 +103,7 @@ class Performer:
         if self._beat.running:
             self._beat.stop()
         for running in list(self._running.values()):
-            running.ending.cancel()
+            running.cancel()
 
     def perform(self, token: Token, lane: int, text: str, asked_at: float = float("-inf")) -> None:
         """Take a chunk: ``[[job_id, work_type, attempt, weight, payload, options], ...]``."""
@@ -149,20 +147,26 @@ class Performer:
         for job, running in list(self._running.items()):
             if job.id == job_id and job.token.assignment == assignment and not job.is_cancelled:
                 job.cancelled_by = who
-                self._interrupt(running)
+                running.interrupt()
 
-    def end_groups(self) -> bool:
-        """Have jobs of groups end that run, because the lease is out; says whether some do not."""
-        for running in list(self._running.values()):
-            if is_grouped(running.options):
-                running.job.is_ended = True
-                self._interrupt(running)
-        return any(is_grouped(running.options) for running in self._running.values())
+    def end_groups(self, before: int | None = None) -> bool:
+        """Have jobs of groups end that run, because the lease is out; says whether some do not.
 
-    def _interrupt(self, running: Run) -> None:
-        # A thread cannot be; its function can look.
-        if running.kind.cls.runtime is not Runtime.THREAD:
-            running.ending.cancel()
+        Args:
+            before: Only those of runs of the node before this incarnation; None for all.
+        """
+        for running in self._grouped(before):
+            running.job.is_ended = True
+            running.interrupt()
+        return bool(self._grouped(before))
+
+    def _grouped(self, before: int | None) -> list[Run]:
+        return [
+            running
+            for running in self._running.values()
+            if is_grouped(running.options)
+            and (before is None or running.job.token.incarnation < before)
+        ]
 
     def _drop(self, batch: Batch, entry: list[Any], who: str) -> None:
         job = RunningJob(entry[0], entry[2], entry[3], batch, self._open_transaction)
@@ -318,10 +322,14 @@ class Performer:
         self._judged(job, retry, error)
 
     def _judged(self, job: RunningJob, retry: Retry, error: BaseException) -> None:
-        if isinstance(error, Next):
-            verdict = moved_on(error, job)
-        else:
-            verdict = judge(error, retry, job.attempt - 1, random.random())
+        try:
+            if isinstance(error, Next):
+                verdict = moved_on(error, job)
+            else:
+                verdict = judge(error, retry, job.attempt - 1, random.random())
+        except Exception as broken:
+            # What the application computes can fail here too: a property, an exception's own text.
+            verdict = Verdict("failed", error=described(broken))
         self._settle(job, verdict.as_json(job.id, job.token.assignment))
 
     def _settle(self, job: RunningJob, outcome: dict[str, Any]) -> None:
@@ -335,5 +343,6 @@ class Performer:
             self._report.finish(batch)
             batch.clear()
         if self._outcomes:
-            self._report.settle(self._settled_weight, self._counts, self._outcomes)
+            told = self._settled_weight, self._counts, self._outcomes
             self._outcomes, self._counts, self._settled_weight = [], Counter(), 0
+            self._report.settle(*told)

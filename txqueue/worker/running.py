@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from attrs import Factory, define, frozen
 from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
 
 from txqueue.errors import InvalidWork
 from txqueue.job import Token
 from txqueue.payload import encode_result
 from txqueue.store.enqueuing import EnqueueOptions, job_object
-from txqueue.work import WorkItem
+from txqueue.work import Runtime, WorkItem
 from txqueue.worker.runtimes import Kind
 from txqueue.worker.stages import coalesced
 
@@ -267,3 +268,18 @@ class Run:
     heard_at: float = Factory(lambda run: run.began, takes_self=True)
     is_reported: bool = False
     is_hung: bool = False
+
+    log = Logger()
+
+    def interrupt(self) -> None:
+        """Have the handler end, unless it is a thread, which cannot be: its function can look."""
+        if self.kind.cls.runtime is not Runtime.THREAD:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Wait no longer for the handler, which is told if it can be."""
+        try:
+            self.ending.cancel()
+        except Exception as error:
+            # A handler's own Deferred may refuse, as those of txpostgres do: it ends when it ends.
+            self.log.warn("a handler refuses to be cancelled: {error}", error=type(error).__name__)

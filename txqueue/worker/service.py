@@ -138,7 +138,7 @@ class WorkerProcess:
     def _lease(self, until: float, incarnation: int) -> dict[str, Any]:
         self._configured.renew(until, incarnation)
         assert self._lease_watch is not None
-        self._lease_watch.renew(until)
+        self._lease_watch.renew(until, incarnation)
         return {}
 
     def _give_back(self, most: int | None = None) -> dict[str, Any]:

@@ -75,6 +75,9 @@ def moved_on(said: Next, job: RunningJob) -> Verdict:
         # Otherwise nobody would notice that they are lost.
         return Verdict("failed", error="it goes on, so nothing can come then: say one of them")
     try:
-        return Verdict("next", stage=job_object(said.work, said.options))
-    except (InvalidWork, KeyUnavailable) as error:
+        stage = job_object(said.work, said.options)
+        # Nobody else looks before it is said to the master.
+        json.dumps(stage, allow_nan=False)
+    except (InvalidWork, KeyUnavailable, TypeError, ValueError) as error:
         return Verdict("failed", error=f"its next stage is not valid: {error}")
+    return Verdict("next", stage=stage)

@@ -27,7 +27,6 @@ class Watch:
         clock: Returns the time.
         running: Returns what runs.
         report: Told of runs that are long, or have made progress.
-        interrupt: Ends one that hangs.
     """
 
     def __init__(
@@ -35,12 +34,10 @@ class Watch:
         clock: Callable[[], float],
         running: Callable[[], Iterable[Run]],
         report: Callable[[list[Told]], None],
-        interrupt: Callable[[Run], None],
     ) -> None:
         self._clock = clock
         self._running = running
         self._report = report
-        self._interrupt = interrupt
 
     def look(self) -> None:
         """Look once."""
@@ -54,7 +51,7 @@ class Watch:
                 run.heard_at = now
             elif is_hung(now - run.heard_at, run.kind.cls.heartbeat) and not run.is_hung:
                 run.is_hung = True
-                self._interrupt(run)
+                run.interrupt()
 
     def _told(self, run: Run, now: float) -> Told:
         run.is_reported = True

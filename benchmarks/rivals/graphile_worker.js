@@ -1,0 +1,98 @@
+// The part of graphile-worker in `python -m benchmarks.rivals`. Finds its server by PGHOST and the like.
+//
+//   node graphile_worker.js migrate | one SECONDS | bulk JOBS | work | send JOBS MILLISECONDS
+//
+// Prints one line of JSON at the end; `work` prints "ready" first, and ends at SIGTERM.
+const { Logger, makeWorkerUtils, run } = require("graphile-worker");
+const { Client } = require("pg");
+
+const { PGHOST, PGPORT, PGUSER, PGDATABASE } = process.env;
+const connectionString = `postgres://${PGUSER}@localhost:${PGPORT}/${PGDATABASE}?host=${PGHOST}`;
+// Its fastest documented settings: a local queue, and batches without a delay.
+const worker = {
+  connectionString,
+  maxPoolSize: 10,
+  concurrentJobs: 24,
+  pollInterval: 1000,
+  localQueue: { size: 500 },
+  completeJobBatchDelay: 0,
+  failJobBatchDelay: 0,
+  getQueueNameBatchDelay: 0,
+};
+// For single jobs it is faster without its local queue.
+const single = { connectionString, maxPoolSize: 10, concurrentJobs: 24 };
+const logger = new Logger(() => () => {});
+const seconds = () => Number(process.hrtime.bigint()) / 1e9;
+
+async function withTools(use) {
+  const tools = await makeWorkerUtils({ preset: { worker }, logger });
+  try {
+    await tools.migrate();
+    console.log(JSON.stringify(await use(tools)));
+  } finally {
+    await tools.release();
+  }
+}
+
+const verbs = {
+  migrate: () => withTools(async () => ({})),
+  one: (limit) =>
+    withTools(async (tools) => {
+      const began = seconds();
+      let count = 0;
+      while (seconds() - began < Number(limit)) await tools.addJob("noop", { number: ++count });
+      return { per_second: count / (seconds() - began) };
+    }),
+  bulk: (jobs) =>
+    withTools(async (tools) => {
+      const began = seconds();
+      for (let first = 0; first < Number(jobs); first += 1000) {
+        const specs = Array.from({ length: 1000 }, (_, place) => ({
+          identifier: "noop",
+          payload: { number: first + place },
+        }));
+        await tools.addJobs(specs);
+      }
+      return { per_second: Number(jobs) / (seconds() - began) };
+    }),
+  work: async (kind) => {
+    let count = 0, first = null, last = null;
+    const took = [];
+    const taskList = {
+      noop: async () => {
+        last = seconds();
+        first ??= last;
+        count += 1;
+      },
+      timed: async (payload) => {
+        took.push((seconds() - payload.sent) * 1000);
+      },
+    };
+    const preset = { worker: kind === "single" ? single : worker };
+    const runner = await run({ preset, logger, taskList, noHandleSignals: true });
+    process.on("SIGTERM", async () => {
+      await runner.stop();
+      console.log(JSON.stringify({ count, first, last, took }));
+      process.exit(0);
+    });
+    console.log("ready");
+    await runner.promise;
+  },
+  send: async (jobs, every) => {
+    const client = new Client({ connectionString });
+    await client.connect();
+    for (let sent = 0; sent < Number(jobs); sent += 1) {
+      const payload = JSON.stringify({ sent: seconds() });
+      await client.query("select graphile_worker.add_job('timed', $1::json)", [payload]);
+      await new Promise((resolve) => setTimeout(resolve, Number(every)));
+    }
+    await client.end();
+    console.log("{}");
+  },
+};
+
+const [verb, ...given] = process.argv.slice(2);
+verbs[verb](...given).catch((error) => {
+  console.error(error);
+  process.exit(1);
+});

@@ -1,0 +1,91 @@
+"""Jobs that rotation moves to another lane just as somebody says what becomes of them."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.db.masters import Master, master
+from tests.db.stored import Taken
+
+MOVE = "select txqueue.move_stragglers(%s, %s::smallint, 5::smallint, 10)"
+BLOCKED = """select count(*) from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'"""
+LIMIT = 30.0
+
+
+@pytest.fixture
+def mover(dsn: str) -> Iterator[Master]:
+    """A session that moves jobs, and has not committed it until the test does."""
+    with master(dsn, "mover") as session:
+        session.connection.autocommit = False
+        yield session
+
+
+def parked(node: Master) -> None:
+    """Wait until somebody waits for a lock."""
+    node.value(
+        f"do $$ begin for turn in 1 .. 3000 loop exit when ({BLOCKED}) > 0;"
+        " perform pg_sleep(0.01); perform pg_stat_clear_snapshot(); end loop; end $$; select 1"
+    )
+    assert node.value(BLOCKED) == 1
+
+
+def part(node: Master, chunk: Taken) -> bool:
+    """Ask as a job of a pool asks whether it still is this assignment's."""
+    return bool(
+        node.value(
+            "select held from txqueue.next_part(%s, %s, %s, 'none')",
+            *(node.incarnation, chunk.assignment, chunk.ids[0]),
+        )
+    )
+
+
+ENDS: dict[str, Callable[[Master, Taken], object]] = {
+    "completed": lambda node, chunk: node.complete(chunk) == 1,
+    "settled": lambda node, chunk: node.settle(chunk, "retry", delay=60.0) == chunk.ids,
+    "given back": lambda node, chunk: node.release(chunk.assignment) == 1,
+    "of a pool": part,
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_whoever_comes_as_it_moves_finds_it_in_its_new_place(
+    end: Callable[[Master, Taken], bool], node: Master, other: Master, mover: Master
+) -> None:
+    """Nothing that was said of it is lost: nobody would say it again."""
+    node.enqueue({})
+    (chunk,) = node.claim()
+    assert mover.value(MOVE, "assigned", chunk.lane) == 1
+    with ThreadPoolExecutor(1) as thread:
+        ending = thread.submit(end, node, chunk)
+        parked(other)
+        mover.connection.commit()
+        assert ending.result(LIMIT)
+
+
+def test_a_lane_that_somebody_writes_to_is_not_waited_for(node: Master, mover: Master) -> None:
+    """Its jobs are moved another time."""
+    node.enqueue({})
+    (chunk,) = node.claim()
+    node.connection.autocommit = False
+    node.complete(chunk)
+    assert mover.value(MOVE, "assigned", chunk.lane) == 0
+    node.connection.rollback()
+    assert mover.value(MOVE, "assigned", chunk.lane) == 1
+
+
+def test_a_parked_job_that_somebody_marks_is_freed(
+    node: Master, other: Master, mover: Master
+) -> None:
+    """Its row has another place by then; nobody else would free it."""
+    first, second = node.enqueue({"group": "g"}, {"group": "g"})
+    (chunk,) = node.claim()
+    assert (chunk.ids, node.waiting("group")) == ([first], [second])
+    mover.cursor.execute("update txqueue.job set followed = 1 where job_id = %s", (second,))
+    with ThreadPoolExecutor(1) as thread:
+        ending = thread.submit(node.complete, chunk)
+        parked(other)
+        mover.connection.commit()
+        assert ending.result(LIMIT) == 1
+    assert node.claimed_ids() == [second]
