@@ -19,7 +19,7 @@ from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.node.host import host_identity
 from txqueue.node.service import Node, NodeSettings
 from txqueue.settings import Settings
-from txqueue.store.migrations import check_version
+from txqueue.store.migrations import check_database
 from txqueue.store.schema import checked_name
 from txqueue.store.sealing import check_key
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
@@ -103,7 +103,7 @@ class Options(usage.Options):
             if any(cls.encrypted for cls in known_work_types()):
                 check_key()
             for node in self.nodes:
-                check_version(node.dsn, node.schema)
+                check_database(node.dsn, node.schema)
         except TxqueueError as error:
             # A usage error would be preceded by a hundred lines of twistd's own options.
             sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")

@@ -4,9 +4,12 @@ from contextlib import closing
 
 import psycopg2
 import pytest
+from psycopg2.extensions import make_dsn
 
 from tests.db.masters import Master
 from tests.db.stored import Stored
+from txqueue.errors import ConfigurationError
+from txqueue.store.migrations import check_database
 
 OLD = "begin isolation level repeatable read"
 
@@ -21,6 +24,14 @@ def test_a_node_does_not_work_in_them(dsn: str) -> None:
         with pytest.raises(psycopg2.Error, match="repeatable read") as caught:
             session.register("old")
     assert "default_transaction_isolation" in str(caught.value.diag.message_hint)
+
+
+def test_a_node_does_not_start_where_they_are_the_rule(dsn: str) -> None:
+    """One line says what to set."""
+    old = make_dsn(dsn, options=r"-c default_transaction_isolation=repeatable\ read")
+    with pytest.raises(ConfigurationError, match="are repeatable read by default"):
+        check_database(old)
+    check_database(dsn)
 
 
 def test_a_job_does_not_end_in_one(node: Master) -> None:

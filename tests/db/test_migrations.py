@@ -10,7 +10,7 @@ from tests.db.masters import Master
 from tests.db.snapshot import SNAPSHOT, snapshot_text
 from txqueue import WorkQueue
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, SchemaMismatch
-from txqueue.store.migrations import check_version, migrate, schema_sql
+from txqueue.store.migrations import check_database, migrate, schema_sql
 from txqueue.store.version import latest_version
 
 CATALOG = """
@@ -98,7 +98,7 @@ def test_the_snapshot_makes_what_migrations_make(database: str, migrated_databas
     """The script that `txqueue migrate --sql` prints gives the same schema."""
     run(database, snapshot_text())
     assert catalog(migrated_database) == catalog(database)
-    check_version(database)
+    check_database(database)
 
 
 def test_a_function_of_an_older_version_is_dropped(migrated_database: str) -> None:
@@ -138,7 +138,7 @@ async def test_a_client_refuses_another_version(
         await WorkQueue.connect(migrated_database)
     assert remedy == caught.value.remedy
     with pytest.raises(SchemaMismatch, match=what):
-        check_version(migrated_database)
+        check_database(migrated_database)
 
 
 def test_a_database_that_does_not_answer_is_told(tmp_path: object) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.db.stored import Stored, stored
 from txqueue.errors import SchemaMismatch
-from txqueue.store.migrations import check_version, migrate
+from txqueue.store.migrations import check_database, migrate
 
 
 def test_many_migrators_leave_one_schema(database: str) -> None:
@@ -16,7 +16,7 @@ def test_many_migrators_leave_one_schema(database: str) -> None:
     with ThreadPoolExecutor(6) as threads:
         reports = list(threads.map(lambda _: migrate(database), range(6)))
     assert 1 == sum(bool(report.applied) for report in reports)
-    check_version(database)
+    check_database(database)
 
 
 def test_two_schemas_live_side_by_side(migrated_database: str) -> None:
@@ -42,7 +42,7 @@ def test_a_schema_of_another_version_is_refused(
         )
         connection.commit()
     with pytest.raises(SchemaMismatch, match=said):
-        check_version(migrated_database)
+        check_database(migrated_database)
 
 
 def test_functions_are_closed_and_pinned(migrated_database: str) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 import psycopg2
 from attrs import frozen
 
+from txqueue.errors import ConfigurationError
 from txqueue.store.failures import translated
 from txqueue.store.schema import Migration, checked_name, functions, migrations
 from txqueue.store.version import check, latest_version
 
-__all__ = ["MigrationReport", "check_version", "migrate", "schema_sql"]
+__all__ = ["MigrationReport", "check_database", "migrate", "schema_sql"]
 
 _LOCK = "select pg_advisory_lock(hashtextextended('txqueue migrate', 839))"
 _LEDGER = """
@@ -64,16 +65,24 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
     )
 
 
-def check_version(dsn: str, schema: str = "txqueue") -> None:
-    """Make sure that the database answers and that its schema is the one this code needs.
+def check_database(dsn: str, schema: str = "txqueue") -> None:
+    """Make sure that the database answers and that a node can work in it.
 
     Raises:
+        ConfigurationError: When transactions are not ``read committed`` by default.
         DatabaseUnavailable: When the server does not answer.
         SchemaMismatch: When the schema is missing, older or newer.
     """
     with translated(), _session(dsn) as cursor:
         version = _version(cursor, checked_name(schema))
+        cursor.execute("show default_transaction_isolation")
+        level = cursor.fetchone()[0]
     check(version, schema)
+    if level != "read committed":
+        raise ConfigurationError(
+            f"transactions are {level} by default: a node would not see what others have done",
+            "alter role ... set default_transaction_isolation = 'read committed'",
+        )
 
 
 def schema_sql(schema: str = "txqueue") -> str:
