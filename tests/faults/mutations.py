@@ -74,7 +74,7 @@ MUTATIONS: Final = {
         "calm",
         "I7",
         "schema/functions/rescue.sql",
-        "where node.state = 'dead' and node.heartbeat_at",
+        "where node.state in ('dead', 'stopped') and node.ended_at",
         "where node.heartbeat_at",
     ),
     "nobody is asked before its jobs are taken": _of(
@@ -95,7 +95,7 @@ MUTATIONS: Final = {
         "group_past_lease",
         "I5",
         "txqueue/worker/lease.py",
-        "elif self._end():",
+        "elif self._end(None):",
         "elif False:",
     ),
     "a group admits everybody": _of(
