@@ -42,9 +42,12 @@ SAMPLE_EVERY, FAULT_EVERY, READER_TURN = 10.0, 20.0, 600.0
 # What comes before this part of the run warms up.
 WARM = 1 / 6
 # A process that was watched for less than this part of the rest tells no growth per hour; nor do
-# its first minutes: a connection of PostgreSQL's fills its caches in them, up to 21 MiB.
+# its first minutes: a connection of PostgreSQL's fills its caches in them, up to 22 MiB.
 LONG = 0.3
 FILLING = 300.0
+# These live as long as their node. Connections are replaced every half hour, and so those of a kind
+# are looked at together: does one that begins later take more?
+LASTING = ("master", "worker")
 MEBIBYTE = 1 << 20
 
 # What is done or was tried is kept, and so grows as it should; all else must not.
@@ -240,11 +243,19 @@ def grown(watch: Watch, began: float, seconds: float) -> dict[str, Any]:
     """Say what grew from the end of the warming up on."""
     warm = began + WARM * seconds
     slopes: dict[str, list[float]] = defaultdict(list)
+    served: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for (what, _), samples in watch.memory.items():
         filled = max(warm, samples[0][0] + FILLING)
         late = [sample for sample in samples if sample[0] >= filled]
-        if len(late) > 2 and late[-1][0] - late[0][0] >= LONG * seconds * (1 - WARM):
+        if (
+            what in LASTING
+            and len(late) > 2
+            and late[-1][0] - late[0][0] >= LONG * seconds * (1 - WARM)
+        ):
             slopes[what].append(round(growth(late), 3))
+        elif what not in LASTING:
+            served[what] += late
+    slopes |= {what: [round(growth(late), 3)] for what, late in served.items() if len(late) > 2}
     early = max(size for at, size in watch.sizes if at < warm)
     later = max(size for at, size in watch.sizes if at >= warm)
     return {

@@ -1054,7 +1054,8 @@ end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept.
+-- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
+-- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_0(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1069,23 +1070,20 @@ declare
     number bigint := nextval('assignment');
     groups text[];
 begin
-    with gone as (
-        delete from job_ready_0 where ctid = any (tids) returning *
-    ), put as (
-        insert into job_assigned_0 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
-            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error, followed)
-        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
-            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error, followed
-          from gone
-    )
+    insert into job_assigned_0 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+        assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+        queue, "group", tenant, counted, options, payload, error, followed)
+    select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+        number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+        queue, "group", tenant, is_counted, options, payload, error, followed
+      from job_ready_0 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
                || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
-      from gone;
+      from job_ready_0 where ctid = any (tids);
+    delete from job_ready_0 where ctid = any (tids);
     if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
         perform charge_control('group', spent.name, spent.jobs)
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
@@ -1094,7 +1092,8 @@ end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept.
+-- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
+-- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_1(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1109,23 +1108,20 @@ declare
     number bigint := nextval('assignment');
     groups text[];
 begin
-    with gone as (
-        delete from job_ready_1 where ctid = any (tids) returning *
-    ), put as (
-        insert into job_assigned_1 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
-            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error, followed)
-        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
-            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error, followed
-          from gone
-    )
+    insert into job_assigned_1 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+        assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+        queue, "group", tenant, counted, options, payload, error, followed)
+    select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+        number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+        queue, "group", tenant, is_counted, options, payload, error, followed
+      from job_ready_1 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
                || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
-      from gone;
+      from job_ready_1 where ctid = any (tids);
+    delete from job_ready_1 where ctid = any (tids);
     if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
         perform charge_control('group', spent.name, spent.jobs)
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
@@ -1134,7 +1130,8 @@ end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept.
+-- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
+-- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_2(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1149,23 +1146,20 @@ declare
     number bigint := nextval('assignment');
     groups text[];
 begin
-    with gone as (
-        delete from job_ready_2 where ctid = any (tids) returning *
-    ), put as (
-        insert into job_assigned_2 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
-            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error, followed)
-        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
-            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error, followed
-          from gone
-    )
+    insert into job_assigned_2 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+        assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+        queue, "group", tenant, counted, options, payload, error, followed)
+    select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+        number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+        queue, "group", tenant, is_counted, options, payload, error, followed
+      from job_ready_2 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
                || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
-      from gone;
+      from job_ready_2 where ctid = any (tids);
+    delete from job_ready_2 where ctid = any (tids);
     if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
         perform charge_control('group', spent.name, spent.jobs)
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
@@ -1174,7 +1168,8 @@ end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept.
+-- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
+-- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_3(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1189,23 +1184,20 @@ declare
     number bigint := nextval('assignment');
     groups text[];
 begin
-    with gone as (
-        delete from job_ready_3 where ctid = any (tids) returning *
-    ), put as (
-        insert into job_assigned_3 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
-            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error, followed)
-        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
-            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error, followed
-          from gone
-    )
+    insert into job_assigned_3 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+        assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+        queue, "group", tenant, counted, options, payload, error, followed)
+    select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+        number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+        queue, "group", tenant, is_counted, options, payload, error, followed
+      from job_ready_3 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
                || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
-      from gone;
+      from job_ready_3 where ctid = any (tids);
+    delete from job_ready_3 where ctid = any (tids);
     if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
         perform charge_control('group', spent.name, spent.jobs)
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
@@ -1214,7 +1206,8 @@ end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept.
+-- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
+-- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_4(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1229,23 +1222,20 @@ declare
     number bigint := nextval('assignment');
     groups text[];
 begin
-    with gone as (
-        delete from job_ready_4 where ctid = any (tids) returning *
-    ), put as (
-        insert into job_assigned_4 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
-            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error, followed)
-        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
-            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error, followed
-          from gone
-    )
+    insert into job_assigned_4 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+        assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+        queue, "group", tenant, counted, options, payload, error, followed)
+    select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+        number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+        queue, "group", tenant, is_counted, options, payload, error, followed
+      from job_ready_4 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
                || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
-      from gone;
+      from job_ready_4 where ctid = any (tids);
+    delete from job_ready_4 where ctid = any (tids);
     if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
         perform charge_control('group', spent.name, spent.jobs)
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
@@ -1254,7 +1244,8 @@ end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept.
+-- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
+-- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_5(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1269,23 +1260,20 @@ declare
     number bigint := nextval('assignment');
     groups text[];
 begin
-    with gone as (
-        delete from job_ready_5 where ctid = any (tids) returning *
-    ), put as (
-        insert into job_assigned_5 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
-            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error, followed)
-        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
-            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error, followed
-          from gone
-    )
+    insert into job_assigned_5 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+        assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+        queue, "group", tenant, counted, options, payload, error, followed)
+    select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+        number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+        queue, "group", tenant, is_counted, options, payload, error, followed
+      from job_ready_5 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
                || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
-      from gone;
+      from job_ready_5 where ctid = any (tids);
+    delete from job_ready_5 where ctid = any (tids);
     if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
         perform charge_control('group', spent.name, spent.jobs)
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
@@ -1294,7 +1282,8 @@ end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept.
+-- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
+-- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_6(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1309,23 +1298,20 @@ declare
     number bigint := nextval('assignment');
     groups text[];
 begin
-    with gone as (
-        delete from job_ready_6 where ctid = any (tids) returning *
-    ), put as (
-        insert into job_assigned_6 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
-            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error, followed)
-        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
-            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error, followed
-          from gone
-    )
+    insert into job_assigned_6 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+        assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+        queue, "group", tenant, counted, options, payload, error, followed)
+    select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+        number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+        queue, "group", tenant, is_counted, options, payload, error, followed
+      from job_ready_6 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
                || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
-      from gone;
+      from job_ready_6 where ctid = any (tids);
+    delete from job_ready_6 where ctid = any (tids);
     if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
         perform charge_control('group', spent.name, spent.jobs)
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
@@ -1334,7 +1320,8 @@ end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
 -- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept.
+-- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
+-- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_7(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1349,23 +1336,20 @@ declare
     number bigint := nextval('assignment');
     groups text[];
 begin
-    with gone as (
-        delete from job_ready_7 where ctid = any (tids) returning *
-    ), put as (
-        insert into job_assigned_7 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
-            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
-            queue, "group", tenant, counted, options, payload, error, followed)
-        select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
-            number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
-            queue, "group", tenant, is_counted, options, payload, error, followed
-          from gone
-    )
+    insert into job_assigned_7 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+        assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
+        queue, "group", tenant, counted, options, payload, error, followed)
+    select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
+        number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
+        queue, "group", tenant, is_counted, options, payload, error, followed
+      from job_ready_7 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
                || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
-      from gone;
+      from job_ready_7 where ctid = any (tids);
+    delete from job_ready_7 where ctid = any (tids);
     if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
         perform charge_control('group', spent.name, spent.jobs)
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
@@ -1385,6 +1369,7 @@ $$;
 create or replace function txqueue.backlog(queue text) returns bigint
 language sql stable security definer
 set search_path = txqueue, pg_temp
+set enable_seqscan = off
 as $$
     select (select count(*) from job_ready where job_ready.queue = $1 and tenant is null)
          + (select count(*) from job_ready where job_ready.queue = $1 and tenant is not null)
@@ -1415,6 +1400,26 @@ begin
         returning former.attempt into attempt;
     return attempt;
 end $$;
+
+-- Which rule what cannot be a job breaks; null for what can. Without settings of its own, so that it is inlined:
+-- all that is enqueued goes through it, and what it would say of a fault stands in refuse_job().
+create or replace function txqueue.broken_rule(
+    work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
+    "group" text, tenant text, not_before timestamptz, not_after timestamptz) returns text
+language sql volatile
+as $$
+    select case
+        when work_type is null or length(work_type) not between 1 and 200 then 'work_type'
+        when payload is null or jsonb_typeof(payload) <> 'object' then 'payload'
+        when pg_column_size(payload) > payload_limit then 'size'
+        when priority not between 0 and 9 then 'priority'
+        when weight < 1 then 'weight'
+        when length(queue) not between 1 and 200 then 'queue'
+        when length("group") not between 1 and 1000 then 'group'
+        when length(tenant) not between 1 and 200 then 'tenant'
+        when not_after <= not_before then 'not_after'
+    end
+$$;
 
 -- What a bucket of tokens holds: how many jobs may be taken now (null where there is no bucket), and if
 -- none, in how many seconds one may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket keeps the
@@ -1548,28 +1553,9 @@ create or replace function txqueue.check_job(
 language sql volatile
 as $$
     select case
-        when work_type is null or length(work_type) not between 1 and 200
-            then txqueue.refuse('a work type must have 1 to 200 characters', 'pass the name of a work type')
-        when payload is null or jsonb_typeof(payload) <> 'object'
-            then txqueue.refuse(format('the payload of %s is not a JSON object', work_type),
-                                 'pass an object with the fields of the work item')
-        when pg_column_size(payload) > payload_limit
-            then txqueue.refuse(format('the payload of %s has %s bytes, more than the limit of %s', work_type,
-                                        pg_column_size(payload), payload_limit),
-                                 'store large data elsewhere and enqueue its key, or raise payload_limit in setting')
-        when priority not between 0 and 9
-            then txqueue.refuse(format('priority %s is not within 0 to 9', priority), 'use 2 for low, 4 for normal, 7 for high')
-        when weight < 1
-            then txqueue.refuse(format('weight %s is below 1', weight), 'use 1 for an ordinary job')
-        when length(queue) not between 1 and 200
-            then txqueue.refuse('a queue name must have 1 to 200 characters', 'pass a shorter name')
-        when length("group") not between 1 and 1000
-            then txqueue.refuse('a group must have 1 to 1000 characters', 'pass a shorter key, or null for no group')
-        when length(tenant) not between 1 and 200
-            then txqueue.refuse('a tenant must have 1 to 200 characters', 'pass a shorter key, or null for no tenant')
-        when not_after <= not_before
-            then txqueue.refuse(format('not_after %s is not later than not_before %s', not_after, not_before),
-                                 'give a not_after that lies after not_before, or none')
+        when txqueue.broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after)
+             is not null
+            then txqueue.refuse_job(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after)
     end
 $$;
 
@@ -2069,11 +2055,12 @@ begin
         'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result))));
 end $$;
 
--- The lane that jobs becoming ready go to, until rotation moves on to the next. Without settings of
--- its own: they would cost more than what it does.
+-- The lane that jobs becoming ready go to, until rotation moves on to the next. Read without a scan, which would
+-- cost as much as a statement; a sequence nobody has set yet says null. Without settings of its own, so that it is
+-- inlined.
 create or replace function txqueue.current_lane() returns smallint
 language sql volatile
-as $$ select last_value from txqueue.lane $$;
+as $$ select coalesce(pg_sequence_last_value('txqueue.lane'), 0)::smallint $$;
 
 -- Which keys of an application's table come next into parts: null if another session is about to say.
 create or replace function txqueue.cut_from(its_name text, out is_cut boolean, out cut_to text)
@@ -2408,44 +2395,43 @@ as $$
 declare
     facts     record;
     waits_for text;
+    its_state job_state;
     refused   text;
     job_id    bigint := nextval('job_id');
+    lane      smallint := current_lane();
 begin
-    select settings.payload_limit, settings.aging, lanes.last_value as lane, known.work_type, known.priority,
-           known.weight, known.policy, coalesce(enqueue.queue, known.queue, 'default') as queue,
-           (select key from control where kind = 'queue' and is_full
-               and key = coalesce(enqueue.queue, known.queue, 'default')) as full_queue
+    select settings.payload_limit, settings.aging, known.work_type, known.priority, known.weight, known.policy, known.queue
       into strict facts
-      from setting as settings cross join lane as lanes
-      left join work_type as known on known.work_type = enqueue.work_type;
+      from setting as settings left join work_type as known on known.work_type = enqueue.work_type;
     not_before := coalesce(not_before, now());
-    queue := facts.queue;
+    queue := coalesce(queue, facts.queue, 'default');
     priority := coalesce(priority, facts.priority, 4);
     weight := coalesce(weight, facts.weight, 1);
     waits_for := case when facts.work_type is null then 'type' when not_before > now() then 'time' end;
+    its_state := case when waits_for is null then 'ready' else 'waiting' end;
     refused := check_job(work_type, payload, facts.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after);
-    refused := check_sealed(facts.policy, work_type, payload);
-    if facts.full_queue is not null then
-        perform refuse_full(queue);
+    if facts.policy ? 'encrypted' then
+        refused := check_sealed(facts.policy, work_type, payload);
+    end if;
+    if exists (select from control as held where held.kind = 'queue' and held.is_full and held.key = enqueue.queue) then
+        refused := refuse_full(queue);
     end if;
     if "unique" is not null or unique_mode is not null or after is not null or after_any_end is not null then
         job_id := put_related(jsonb_populate_record(null::job, jsonb_build_object(
             'job_id', job_id, 'rank', rank_of(not_before, not_after, priority, facts.aging), 'not_before', not_before,
             'not_after', not_after, 'enqueued_at', now(), 'weight', weight, 'priority', priority, 'attempt', 0, 'deaths', 0,
-            'lane', facts.lane, 'state', case when waits_for is null then 'ready' else 'waiting' end,
-            'waiting_for', waits_for, 'work_type', work_type, 'queue', queue, 'group', "group", 'tenant', tenant,
-            'options', options, 'payload', payload)), "unique", unique_mode, after, after_any_end);
+            'lane', lane, 'state', its_state, 'waiting_for', waits_for, 'work_type', work_type, 'queue', queue, 'group', "group",
+            'tenant', tenant, 'options', options, 'payload', payload)), "unique", unique_mode, after, after_any_end);
     else
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                          waiting_for, work_type, queue, "group", tenant, options, payload)
         values (job_id, rank_of(not_before, not_after, priority, facts.aging), not_before, not_after, now(), weight,
-                priority, facts.lane, case when waits_for is null then 'ready'::job_state else 'waiting' end,
-                waits_for, work_type, queue, "group", tenant, options, payload);
+                priority, lane, its_state, waits_for, work_type, queue, "group", tenant, options, payload);
     end if;
     if tenant is not null then
         perform note_tenants();
     end if;
-    if not_before < now() + interval '3 seconds' then
+    if is_asleep() and not_before < now() + interval '3 seconds' then
         perform wake();
     end if;
     return job_id;
@@ -2475,28 +2461,30 @@ declare
 begin
     if "group" is null and tenant is null and not_after is null and (not_before is null or not_before <= now()) then
         select settings.payload_limit, settings.aging, known.policy, known.priority, known.weight,
-               coalesce(enqueue_assigned.queue, known.queue) as queue, current.last_value as lane
+               coalesce(enqueue_assigned.queue, known.queue) as queue
           into facts
-          from setting as settings, work_type as known, node_info as node, lane as current
-         where known.work_type = enqueue_assigned.work_type
-           and node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
-           and node.heartbeat_at > clock_timestamp() - node.lease
-           and coalesce(enqueue_assigned.queue, known.queue) = any (node.queues)
-           and known.work_type = any (node.work_types)
-           and not exists (select from control as held
-                            where held.kind = 'queue' and held.key = coalesce(enqueue_assigned.queue, known.queue)
-                              and (held.is_paused or held.concurrency is not null or held.rate is not null
-                                   or held.reserve > 0 or held.is_full));
+          from setting as settings, work_type as known
+         where known.work_type = enqueue_assigned.work_type;
+        perform from node_info as node
+          where node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
+            and node.heartbeat_at > clock_timestamp() - node.lease
+            and facts.queue = any (node.queues) and enqueue_assigned.work_type = any (node.work_types)
+            and not exists (select from control as held
+                             where held.kind = 'queue' and held.key = facts.queue
+                               and (held.is_paused or held.concurrency is not null or held.rate is not null
+                                    or held.reserve > 0 or held.is_full));
         if found then
             job_id := nextval('job_id');
             assignment := nextval('assignment');
-            lane := facts.lane;
+            lane := current_lane();
             its_weight := coalesce(weight, facts.weight);
             not_before := coalesce(not_before, now());
             priority := coalesce(priority, facts.priority);
             refused := check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
                                  null::text, not_before, not_after);
-            refused := check_sealed(facts.policy, work_type, payload);
+            if facts.policy ? 'encrypted' then
+                refused := check_sealed(facts.policy, work_type, payload);
+            end if;
             insert into job_assigned (job_id, rank, not_before, not_after, enqueued_at, assigned_at, assignment,
                                       node_id, incarnation, weight, priority, lane, state, work_type, queue, handed,
                                       options, payload)
@@ -3538,6 +3526,12 @@ create or replace function txqueue.identity() returns uuid
 language sql stable security definer
 set search_path = txqueue, pg_temp
 as $$ select identity from setting $$;
+
+-- Whether some master sleeps until it is woken. Read without a scan, which would cost as much as a statement.
+-- Without settings of its own, so that it is inlined.
+create or replace function txqueue.is_asleep() returns boolean
+language sql volatile
+as $$ select coalesce(pg_sequence_last_value('txqueue.asleep'), 0) = 1 $$;
 
 -- Whether somebody waits for jobs to end just now. Without settings of its own: they would cost more than
 -- what it does.
@@ -5325,6 +5319,31 @@ begin
         hint = 'enqueue it again later, or raise the limit: txqueue limit queue NAME --backlog N';
 end $$;
 
+-- Raises the error of what cannot be a job.
+create or replace function txqueue.refuse_job(
+    work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
+    "group" text, tenant text, not_before timestamptz, not_after timestamptz) returns text
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    return case broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after)
+        when 'work_type' then refuse('a work type must have 1 to 200 characters', 'pass the name of a work type')
+        when 'payload' then refuse(format('the payload of %s is not a JSON object', work_type),
+                                   'pass an object with the fields of the work item')
+        when 'size' then refuse(format('the payload of %s has %s bytes, more than the limit of %s', work_type,
+                                       pg_column_size(payload), payload_limit),
+                                'store large data elsewhere and enqueue its key, or raise payload_limit in setting')
+        when 'priority' then refuse(format('priority %s is not within 0 to 9', priority), 'use 2 for low, 4 for normal, 7 for high')
+        when 'weight' then refuse(format('weight %s is below 1', weight), 'use 1 for an ordinary job')
+        when 'queue' then refuse('a queue name must have 1 to 200 characters', 'pass a shorter name')
+        when 'group' then refuse('a group must have 1 to 1000 characters', 'pass a shorter key, or null for no group')
+        when 'tenant' then refuse('a tenant must have 1 to 200 characters', 'pass a shorter key, or null for no tenant')
+        when 'not_after' then refuse(format('not_after %s is not later than not_before %s', not_after, not_before),
+                                     'give a not_after that lies after not_before, or none')
+    end;
+end $$;
+
 -- Refuses items for a pool that holds as many as it may.
 create or replace function txqueue.refuse_pool(its_name text, bound bigint) returns void
 language plpgsql volatile
@@ -6366,7 +6385,7 @@ end $$;
 -- more than what it does.
 create or replace function txqueue.wake() returns void
 language sql volatile
-as $$ select pg_notify('txqueue', '') from txqueue.asleep where last_value = 1 $$;
+as $$ select pg_notify('txqueue', '') where txqueue.is_asleep() $$;
 
 -- A job with how those ended that it waited for, among what its worker is told.
 create or replace function txqueue.with_ends(this job) returns job

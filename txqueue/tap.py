@@ -15,6 +15,7 @@ from twisted.application.service import MultiService
 from twisted.python import usage
 
 from txqueue.clock import keep_steady
+from txqueue.collector import exempt_what_is_there
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.node.host import host_identity
 from txqueue.node.service import Node, NodeSettings
@@ -115,6 +116,7 @@ def makeService(options: Options) -> MultiService:
     assert options.nodes
     nodes = [Node(reactor, settings) for settings in options.nodes]
     reactor.callWhenRunning(_stop_at_once_on_second_signal, reactor, nodes)
+    reactor.callWhenRunning(exempt_what_is_there)
     if len(nodes) == 1:
         return nodes[0]
     together = MultiService()

@@ -13,44 +13,43 @@ as $$
 declare
     facts     record;
     waits_for text;
+    its_state job_state;
     refused   text;
     job_id    bigint := nextval('job_id');
+    lane      smallint := current_lane();
 begin
-    select settings.payload_limit, settings.aging, lanes.last_value as lane, known.work_type, known.priority,
-           known.weight, known.policy, coalesce(enqueue.queue, known.queue, 'default') as queue,
-           (select key from control where kind = 'queue' and is_full
-               and key = coalesce(enqueue.queue, known.queue, 'default')) as full_queue
+    select settings.payload_limit, settings.aging, known.work_type, known.priority, known.weight, known.policy, known.queue
       into strict facts
-      from setting as settings cross join lane as lanes
-      left join work_type as known on known.work_type = enqueue.work_type;
+      from setting as settings left join work_type as known on known.work_type = enqueue.work_type;
     not_before := coalesce(not_before, now());
-    queue := facts.queue;
+    queue := coalesce(queue, facts.queue, 'default');
     priority := coalesce(priority, facts.priority, 4);
     weight := coalesce(weight, facts.weight, 1);
     waits_for := case when facts.work_type is null then 'type' when not_before > now() then 'time' end;
+    its_state := case when waits_for is null then 'ready' else 'waiting' end;
     refused := check_job(work_type, payload, facts.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after);
-    refused := check_sealed(facts.policy, work_type, payload);
-    if facts.full_queue is not null then
-        perform refuse_full(queue);
+    if facts.policy ? 'encrypted' then
+        refused := check_sealed(facts.policy, work_type, payload);
+    end if;
+    if exists (select from control as held where held.kind = 'queue' and held.is_full and held.key = enqueue.queue) then
+        refused := refuse_full(queue);
     end if;
     if "unique" is not null or unique_mode is not null or after is not null or after_any_end is not null then
         job_id := put_related(jsonb_populate_record(null::job, jsonb_build_object(
             'job_id', job_id, 'rank', rank_of(not_before, not_after, priority, facts.aging), 'not_before', not_before,
             'not_after', not_after, 'enqueued_at', now(), 'weight', weight, 'priority', priority, 'attempt', 0, 'deaths', 0,
-            'lane', facts.lane, 'state', case when waits_for is null then 'ready' else 'waiting' end,
-            'waiting_for', waits_for, 'work_type', work_type, 'queue', queue, 'group', "group", 'tenant', tenant,
-            'options', options, 'payload', payload)), "unique", unique_mode, after, after_any_end);
+            'lane', lane, 'state', its_state, 'waiting_for', waits_for, 'work_type', work_type, 'queue', queue, 'group', "group",
+            'tenant', tenant, 'options', options, 'payload', payload)), "unique", unique_mode, after, after_any_end);
     else
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                          waiting_for, work_type, queue, "group", tenant, options, payload)
         values (job_id, rank_of(not_before, not_after, priority, facts.aging), not_before, not_after, now(), weight,
-                priority, facts.lane, case when waits_for is null then 'ready'::job_state else 'waiting' end,
-                waits_for, work_type, queue, "group", tenant, options, payload);
+                priority, lane, its_state, waits_for, work_type, queue, "group", tenant, options, payload);
     end if;
     if tenant is not null then
         perform note_tenants();
     end if;
-    if not_before < now() + interval '3 seconds' then
+    if is_asleep() and not_before < now() + interval '3 seconds' then
         perform wake();
     end if;
     return job_id;

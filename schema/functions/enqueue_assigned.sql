@@ -20,28 +20,30 @@ declare
 begin
     if "group" is null and tenant is null and not_after is null and (not_before is null or not_before <= now()) then
         select settings.payload_limit, settings.aging, known.policy, known.priority, known.weight,
-               coalesce(enqueue_assigned.queue, known.queue) as queue, current.last_value as lane
+               coalesce(enqueue_assigned.queue, known.queue) as queue
           into facts
-          from setting as settings, work_type as known, node_info as node, lane as current
-         where known.work_type = enqueue_assigned.work_type
-           and node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
-           and node.heartbeat_at > clock_timestamp() - node.lease
-           and coalesce(enqueue_assigned.queue, known.queue) = any (node.queues)
-           and known.work_type = any (node.work_types)
-           and not exists (select from control as held
-                            where held.kind = 'queue' and held.key = coalesce(enqueue_assigned.queue, known.queue)
-                              and (held.is_paused or held.concurrency is not null or held.rate is not null
-                                   or held.reserve > 0 or held.is_full));
+          from setting as settings, work_type as known
+         where known.work_type = enqueue_assigned.work_type;
+        perform from node_info as node
+          where node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
+            and node.heartbeat_at > clock_timestamp() - node.lease
+            and facts.queue = any (node.queues) and enqueue_assigned.work_type = any (node.work_types)
+            and not exists (select from control as held
+                             where held.kind = 'queue' and held.key = facts.queue
+                               and (held.is_paused or held.concurrency is not null or held.rate is not null
+                                    or held.reserve > 0 or held.is_full));
         if found then
             job_id := nextval('job_id');
             assignment := nextval('assignment');
-            lane := facts.lane;
+            lane := current_lane();
             its_weight := coalesce(weight, facts.weight);
             not_before := coalesce(not_before, now());
             priority := coalesce(priority, facts.priority);
             refused := check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
                                  null::text, not_before, not_after);
-            refused := check_sealed(facts.policy, work_type, payload);
+            if facts.policy ? 'encrypted' then
+                refused := check_sealed(facts.policy, work_type, payload);
+            end if;
             insert into job_assigned (job_id, rank, not_before, not_after, enqueued_at, assigned_at, assignment,
                                       node_id, incarnation, weight, priority, lane, state, work_type, queue, handed,
                                       options, payload)

@@ -3,4 +3,4 @@
 -- more than what it does.
 create or replace function @schema@.wake() returns void
 language sql volatile
-as $$ select pg_notify('@schema@', '') from @schema@.asleep where last_value = 1 $$;
+as $$ select pg_notify('@schema@', '') where @schema@.is_asleep() $$;

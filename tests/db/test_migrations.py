@@ -181,9 +181,11 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         " and not 'search_path=txqueue, pg_temp' = any (coalesce(proconfig, '{}')) order by 1"
     )
     assert loose == [
+        "broken_rule",
         "check_job",
         "check_sealed",
         "current_lane",
+        "is_asleep",
         "is_awaited",
         "lease_margin",
         "note_tenants",

@@ -19,6 +19,7 @@ VALUES: Final = frozenset(
     {
         "txqueue.balance",
         "txqueue.clock",
+        "txqueue.collector",
         "txqueue.errors",
         "txqueue.explain",
         "txqueue.job",

@@ -66,6 +66,7 @@ class Peers(Periodic):
         super().__init__(reactor)
         self._reactor = reactor
         self._name = name
+        self._version = version("txqueue")
         self._endpoint = endpoint
         self._load = load
         self._taken = taken
@@ -260,7 +261,7 @@ class Peers(Periodic):
         return {
             "name": self._name,
             "incarnation": self._incarnation,
-            "version": version("txqueue"),
+            "version": self._version,
         }
 
     def _link(self, peer: Peer, pipe: PeerPipe) -> None:

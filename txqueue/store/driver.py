@@ -80,12 +80,13 @@ class Driver(txpostgres.Connection):  # type: ignore[misc] # has no types
         self.continuePolling()
 
     def _tell(self, answer: object) -> None:
-        self._watch()
         waiting, self._pollingD = self._pollingD, None
         self._cursor = None
         if waiting is not None:
-            # Last of all: he may close the connection, or send the next statement.
+            # He may close the connection, or send the next statement, which watches by itself.
             waiting.callback(answer)
+        if self._pollingD is None:
+            self._watch()
 
     def _watch(self) -> None:
         """Hear what comes while nothing is under way."""

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 from typing import Any, TypedDict
 
@@ -162,18 +163,14 @@ def enqueue_call(
 
 def call_of(schema: str, job: Mapping[str, Any]) -> tuple[str, list[object]]:
     """Return the statement that enqueues one job as `job_object` made it, and its parameters."""
-    return f"select {schema}.enqueue({_arguments(job)})", _parameters(job)
+    return _call(schema, tuple(job)), _parameters(job)
 
 
 def assigned_call(
     schema: str, job: Mapping[str, Any], node_id: int, incarnation: int
 ) -> tuple[str, list[object]]:
     """Return the statement that enqueues one job assigned to a node; the job's parameters last."""
-    sql = (
-        f"select job_id, assignment, lane, its_weight from {schema}.enqueue_assigned"
-        f"(%s, %s, {_arguments(job)})"
-    )
-    return sql, [node_id, incarnation, *_parameters(job)]
+    return _assigned_call(schema, tuple(job)), [node_id, incarnation, *_parameters(job)]
 
 
 def is_plain(job: Mapping[str, Any]) -> bool:
@@ -193,8 +190,22 @@ def chunk_text(job_id: int, weight: int, given: Mapping[str, object]) -> str:
     return f'[[{job_id},"{given["work_type"]}",0,{weight},{payload},{options}]]'
 
 
-def _arguments(job: Mapping[str, Any]) -> str:
-    return ", ".join([f'"{name}" => %s::{_SQL_TYPES[name]}' for name in job])
+# An application enqueues with a few sets of options, again and again.
+@lru_cache
+def _call(schema: str, names: tuple[str, ...]) -> str:
+    return f"select {schema}.enqueue({_arguments(names)})"
+
+
+@lru_cache
+def _assigned_call(schema: str, names: tuple[str, ...]) -> str:
+    return (
+        f"select job_id, assignment, lane, its_weight from {schema}.enqueue_assigned"
+        f"(%s, %s, {_arguments(names)})"
+    )
+
+
+def _arguments(names: tuple[str, ...]) -> str:
+    return ", ".join([f'"{name}" => %s::{_SQL_TYPES[name]}' for name in names])
 
 
 def _parameters(job: Mapping[str, Any]) -> list[object]:

@@ -16,6 +16,7 @@ from typing import Any
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
+from txqueue.collector import exempt_what_is_there
 from txqueue.errors import TokenLost
 from txqueue.job import Token
 from txqueue.store.pool import Pool
@@ -127,6 +128,7 @@ class WorkerProcess:
         )
         self._performer.start()
         self._lease_watch = LeaseWatch(self._reactor, self._performer.end_groups, self._leave)
+        exempt_what_is_there()
         return {}
 
     def _perform(

@@ -1,0 +1,19 @@
+-- Which rule what cannot be a job breaks; null for what can. Without settings of its own, so that it is inlined:
+-- all that is enqueued goes through it, and what it would say of a fault stands in refuse_job().
+create or replace function @schema@.broken_rule(
+    work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
+    "group" text, tenant text, not_before timestamptz, not_after timestamptz) returns text
+language sql volatile
+as $$
+    select case
+        when work_type is null or length(work_type) not between 1 and 200 then 'work_type'
+        when payload is null or jsonb_typeof(payload) <> 'object' then 'payload'
+        when pg_column_size(payload) > payload_limit then 'size'
+        when priority not between 0 and 9 then 'priority'
+        when weight < 1 then 'weight'
+        when length(queue) not between 1 and 200 then 'queue'
+        when length("group") not between 1 and 1000 then 'group'
+        when length(tenant) not between 1 and 200 then 'tenant'
+        when not_after <= not_before then 'not_after'
+    end
+$$;
