@@ -10,7 +10,7 @@ from attrs import frozen
 from txqueue.torture.figures import duplicates
 from txqueue.torture.history import Fault, FinalJob, History, Run
 
-__all__ = ["INVARIANTS", "Violation", "check"]
+__all__ = ["INVARIANTS", "Violation", "check", "woke_up_starting"]
 
 DRAINED_WITHIN = 60.0
 # A worker looks at the expiry and then begins; a start later than this was not looked at.
@@ -111,7 +111,7 @@ def nothing_expired(history: History) -> Iterator[str]:
         if enqueue is None or not enqueue.expires or enqueue.not_after is None:
             continue
         late = (run.began_at or 0.0) - enqueue.not_after
-        if late > EXPIRY_MARGIN and not _woke_up_starting(run, history):
+        if late > EXPIRY_MARGIN and not woke_up_starting(run, history):
             yield f"job {run.job_id} ({run.intent}) started {late:.3f} s after its expiry"
 
 
@@ -208,7 +208,7 @@ def nothing_after_completion(history: History) -> Iterator[str]:
     for job_id, runs in history.runs_by_job().items():
         job = history.jobs.get(job_id)
         for run in runs:
-            if job and _follows(run, job, runs) and not _woke_up_starting(run, history):
+            if job and _follows(run, job, runs) and not woke_up_starting(run, history):
                 yield f"job {job_id} ({run.intent}) started on {run.node} after it was completed"
 
 
@@ -225,7 +225,7 @@ def duplicates_have_cause(history: History) -> Iterator[str]:
     """I7: only what the hurt process held at a fault runs twice."""
     for before, again in duplicates(history):
         is_hurt = any(_explains(fault, before, again) for fault in history.faults)
-        if not is_hurt and not _woke_up_starting(before, history):
+        if not is_hurt and not woke_up_starting(before, history):
             yield (
                 f"job {again.job_id} ({again.intent}) ran again on {again.node}: its run on"
                 f" {before.node} {before.how or 'did not end'}, and no fault had hurt that"
@@ -253,12 +253,12 @@ def one_owner(history: History) -> Iterator[str]:
                     f" in {first.node} {first.pid} and {run.node} {run.pid}"
                 )
             stale = newest is not None and run.assignment < newest.assignment
-            if stale and not _woke_up_starting(run, history):
+            if stale and not woke_up_starting(run, history):
                 yield f"job {job_id} started on {run.node} under a token that was out"
             newest = run if newest is None or not stale else newest
 
 
-def _woke_up_starting(run: Run, history: History) -> bool:
+def woke_up_starting(run: Run, history: History) -> bool:
     """Whether this is the one start that a stopped process may have been in the middle of."""
     for fault in history.faults:
         if fault.frozen and run.pid in fault.pids:
