@@ -15,7 +15,7 @@ from twisted.application.service import MultiService
 from twisted.python import usage
 
 from txqueue.clock import keep_steady
-from txqueue.collector import exempt_what_is_there
+from txqueue.collector import exempt_what_is_there, look_often
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.node.host import host_identity
 from txqueue.node.service import Node, NodeSettings
@@ -116,13 +116,18 @@ def makeService(options: Options) -> MultiService:
     assert options.nodes
     nodes = [Node(reactor, settings) for settings in options.nodes]
     reactor.callWhenRunning(_stop_at_once_on_second_signal, reactor, nodes)
-    reactor.callWhenRunning(exempt_what_is_there)
+    reactor.callWhenRunning(_keep_memory_flat)
     if len(nodes) == 1:
         return nodes[0]
     together = MultiService()
     for node in nodes:
         node.setServiceParent(together)
     return together
+
+
+def _keep_memory_flat() -> None:
+    exempt_what_is_there()
+    look_often()
 
 
 def _reactor() -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from txqueue.collector import exempt_what_is_there
+from txqueue.collector import exempt_what_is_there, look_often
 
 
 class Cycle:
@@ -18,8 +18,10 @@ class Cycle:
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
+    thresholds = gc.get_threshold()
     yield
     gc.unfreeze()
+    gc.set_threshold(*thresholds)
 
 
 def test_what_is_there_is_looked_at_no_more() -> None:
@@ -45,3 +47,15 @@ def test_garbage_that_comes_later_is_found() -> None:
     garbage = weakref.ref(Cycle())
     gc.collect()
     assert garbage() is None
+
+
+def test_garbage_that_grew_old_is_found_soon() -> None:
+    """Once a few thousand objects have come: what outlived two collections, for one."""
+    exempt_what_is_there()
+    look_often()
+    old = Cycle()
+    gc.collect(1)
+    garbage = weakref.ref(old)
+    del old
+    kept = [[number] for number in range(10_000)]
+    assert garbage() is None, len(kept)
