@@ -121,6 +121,12 @@ def growth(samples: list[tuple[float, float]]) -> float:
     return 3600 * sum((x - mean_x) * (y - mean_y) for x, y in samples) / spread
 
 
+def is_long(samples: list[tuple[float, float]], seconds: float) -> bool:
+    """Whether samples are of long enough to tell of an hour."""
+    moments = [at for at, _ in samples]
+    return bool(moments) and max(moments) - min(moments) >= LONG * seconds * (1 - WARM)
+
+
 @contextmanager
 def reading(ground: Ground) -> Iterator[None]:
     """Keep a snapshot open, a new one every ten minutes."""
@@ -247,15 +253,13 @@ def grown(watch: Watch, began: float, seconds: float) -> dict[str, Any]:
     for (what, _), samples in watch.memory.items():
         filled = max(warm, samples[0][0] + FILLING)
         late = [sample for sample in samples if sample[0] >= filled]
-        if (
-            what in LASTING
-            and len(late) > 2
-            and late[-1][0] - late[0][0] >= LONG * seconds * (1 - WARM)
-        ):
-            slopes[what].append(round(growth(late), 3))
-        elif what not in LASTING:
+        if what not in LASTING:
             served[what] += late
-    slopes |= {what: [round(growth(late), 3)] for what, late in served.items() if len(late) > 2}
+        elif is_long(late, seconds):
+            slopes[what].append(round(growth(late), 3))
+    slopes |= {
+        what: [round(growth(late), 3)] for what, late in served.items() if is_long(late, seconds)
+    }
     early = max(size for at, size in watch.sizes if at < warm)
     later = max(size for at, size in watch.sizes if at >= warm)
     return {

@@ -20,7 +20,7 @@ def exempt_what_is_there() -> None:
 
 
 def look_often() -> None:
-    """Have all be looked at that is not exempt once 2,800 objects have come, not 70,000.
+    """Have all be looked at that is not exempt once 5,000 objects have come, not 80,000.
 
     For who makes few that outlive a turn of the reactor, all of them small: those that became
     garbage in circles lay about for hours. A process of an application's may have large ones.

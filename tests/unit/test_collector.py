@@ -20,8 +20,11 @@ class Cycle:
 def _as_before() -> Iterator[None]:
     thresholds = gc.get_threshold()
     yield
+    # As tests/fixtures/leftovers.py left it.
     gc.unfreeze()
     gc.set_threshold(*thresholds)
+    gc.collect()
+    gc.freeze()
 
 
 def test_what_is_there_is_looked_at_no_more() -> None:

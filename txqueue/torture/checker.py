@@ -17,6 +17,8 @@ DRAINED_WITHIN = 60.0
 EXPIRY_MARGIN = 0.5
 # A process that is stopped just as it begins a job begins it when it goes on, whatever has changed.
 WAKING = 0.25
+# That it goes on is noted after it was told to, and who stood still began nothing before.
+NOTING = 0.05
 COMPLETING = frozenset({"returned", "committed"})
 FINAL = ("done", "failed", "cancelled")
 MOST_SHOWN = 20
@@ -265,7 +267,7 @@ def woke_up_starting(run: Run, history: History) -> bool:
             woken = [
                 it
                 for it in history.runs
-                if it.pid == run.pid and fault.ended <= it.began <= fault.ended + WAKING
+                if it.pid == run.pid and -NOTING <= it.began - fault.ended <= WAKING
             ]
             if run in woken[:1]:
                 return True

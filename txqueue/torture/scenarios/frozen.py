@@ -59,7 +59,7 @@ def _freeze_once(ground: Ground, node: TortureNode, pids: list[int], kind: str) 
         if still:
             fault.evidence = f"{still} stood still for {LEASES} leases, and {node.name} was dead"
     ground.wait(lambda: _works(ground, node, incarnation), f"{node.name} works again", every=0.3)
-    _expect_no_zombie(ground, incarnation, began + ground.lease + MARGIN)
+    _expect_no_zombie(ground, incarnation, began + ground.lease + MARGIN, still)
 
 
 def _info(ground: Ground, node: TortureNode) -> tuple[int, str]:
@@ -73,14 +73,14 @@ def _works(ground: Ground, node: TortureNode, former: int) -> bool:
     return any(run.node == node.name and run.incarnation > former for run in runs)
 
 
-def _expect_no_zombie(ground: Ground, incarnation: int, since: float) -> None:
+def _expect_no_zombie(ground: Ground, incarnation: int, since: float, stopped: list[int]) -> None:
     history = ground.history()
     late = [
         run
         for run in history.runs
         if run.incarnation == incarnation
         and run.began > since
-        and not woke_up_starting(run, history)
+        and not (run.pid in stopped and woke_up_starting(run, history))
     ]
     ground.figure("started_by_zombie", len(late))
     ground.expect(not late, f"it starts nothing that it held before, but {late[:3]}")
