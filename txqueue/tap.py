@@ -12,11 +12,12 @@ from types import FrameType
 from typing import Any
 
 from twisted.application.service import MultiService
+from twisted.internet.task import LoopingCall
 from twisted.python import usage
 
 from txqueue.clock import keep_steady
-from txqueue.collector import exempt_what_is_there, look_often
 from txqueue.errors import ConfigurationError, TxqueueError
+from txqueue.memory import exempt_what_is_there, give_back, look_often
 from txqueue.node.host import host_identity
 from txqueue.node.service import Node, NodeSettings
 from txqueue.settings import Settings
@@ -30,6 +31,8 @@ from txqueue.work import known_work_types
 __all__ = ["Options", "makeService"]
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
+# Seconds from one time that a master gives back free memory to the next.
+GIVE_BACK = 60.0
 
 
 class Options(usage.Options):
@@ -116,7 +119,7 @@ def makeService(options: Options) -> MultiService:
     assert options.nodes
     nodes = [Node(reactor, settings) for settings in options.nodes]
     reactor.callWhenRunning(_stop_at_once_on_second_signal, reactor, nodes)
-    reactor.callWhenRunning(_keep_memory_flat)
+    reactor.callWhenRunning(_keep_memory_flat, reactor)
     if len(nodes) == 1:
         return nodes[0]
     together = MultiService()
@@ -125,9 +128,12 @@ def makeService(options: Options) -> MultiService:
     return together
 
 
-def _keep_memory_flat() -> None:
+def _keep_memory_flat(reactor: Any) -> None:
     exempt_what_is_there()
     look_often()
+    giving = LoopingCall(give_back)
+    giving.clock = reactor
+    giving.start(GIVE_BACK, now=False)
 
 
 def _reactor() -> Any:

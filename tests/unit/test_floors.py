@@ -19,10 +19,10 @@ VALUES: Final = frozenset(
     {
         "txqueue.balance",
         "txqueue.clock",
-        "txqueue.collector",
         "txqueue.errors",
         "txqueue.explain",
         "txqueue.job",
+        "txqueue.memory",
         "txqueue.outcome",
         "txqueue.page",
         "txqueue.payload",

@@ -16,9 +16,9 @@ from typing import Any
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
-from txqueue.collector import exempt_what_is_there
 from txqueue.errors import TokenLost
 from txqueue.job import Token
+from txqueue.memory import exempt_what_is_there
 from txqueue.store.pool import Pool
 from txqueue.store.pools import Parts
 from txqueue.store.transaction import Transaction

@@ -1,12 +1,14 @@
-"""Collections leave alone what a process has loaded, and find garbage of before and after."""
+"""What lasts is not looked at again, garbage is found soon, and free memory is given back."""
 
 import gc
+import re
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from txqueue.collector import exempt_what_is_there, look_often
+from txqueue.memory import exempt_what_is_there, give_back, look_often
 
 
 class Cycle:
@@ -62,3 +64,23 @@ def test_garbage_that_grew_old_is_found_soon() -> None:
     del old
     kept = [[number] for number in range(10_000)]
     assert garbage() is None, len(kept)
+
+
+def test_what_is_free_between_what_stays_is_given_back() -> None:
+    """Large blocks that were freed, with small ones in between, take no memory any more."""
+    large, small = [], []
+    for _ in range(400):
+        large.append(bytearray(b"x" * 60_000))
+        small.append(bytearray(b"x" * 2_000))
+    before = own_memory()
+    large.clear()
+    give_back()
+    assert own_memory() < before - 12_000, len(small)
+
+
+def own_memory() -> int:
+    """Return the KiB that this process has of its own."""
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"RssAnon:\s+(\d+) kB", status)
+    assert found is not None
+    return int(found[1])

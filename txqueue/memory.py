@@ -1,10 +1,11 @@
-"""Python's garbage collector, in processes of ours that run for months."""
+"""What processes of ours, which run for months, keep of their memory and what they give back."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 
-__all__ = ["exempt_what_is_there", "look_often"]
+__all__ = ["exempt_what_is_there", "give_back", "look_often"]
 
 
 def exempt_what_is_there() -> None:
@@ -26,3 +27,14 @@ def look_often() -> None:
     garbage in circles lay about for hours. A process of an application's may have large ones.
     """
     gc.set_threshold(700, 1, 1)
+
+
+def give_back() -> None:
+    """Have the C library return what is free within its heap: it does so at the end of it only.
+
+    The texts of claims come and go, and what is small and stays lies in between. Other C libraries
+    than glibc have no such call: there nothing happens.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
