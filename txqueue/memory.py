@@ -7,6 +7,8 @@ import gc
 
 __all__ = ["exempt_what_is_there", "give_back", "look_often"]
 
+_TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
 
 def exempt_what_is_there() -> None:
     """Have collections look no more at what a process has loaded: it is needed until the end.
@@ -35,6 +37,5 @@ def give_back() -> None:
     The texts of claims come and go, and what is small and stays lies in between. Other C libraries
     than glibc have no such call: there nothing happens.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    if _TRIM is not None:
+        _TRIM(0)

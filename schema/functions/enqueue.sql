@@ -49,6 +49,7 @@ begin
     if tenant is not null then
         perform note_tenants();
     end if;
+    -- Asked here as well: to perform a function costs more than what most enqueues need of it.
     if is_asleep() and not_before < now() + interval '3 seconds' then
         perform wake();
     end if;

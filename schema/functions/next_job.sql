@@ -229,7 +229,7 @@ begin
     end if;
     if steps >= 64 + 4 * cardinality(tenants) then
         due_in := 0;
-    elsif free_weight > 0 and found_any = (select last_value = 1 from asleep) then
+    elsif free_weight > 0 and found_any = is_asleep() then
         perform setval('asleep', case when found_any then 0 else 1 end);
     end if;
     lane := null; assignment := null; jobs := 0; weight := 0; chunk := null;
