@@ -267,7 +267,7 @@ def grown(watch: Watch, began: float, seconds: float) -> dict[str, Any]:
         "mib": {
             f"{what} {pid}": [round(samples[0][1], 1), round(samples[-1][1], 1)]
             for (what, pid), samples in watch.memory.items()
-            if what in slopes
+            if what in LASTING
         },
         "relations_first_mib": round(early / MEBIBYTE, 2),
         "relations_later_mib": round(later / MEBIBYTE, 2),

@@ -3739,16 +3739,16 @@ begin
     return groups;
 end $$;
 
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
--- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
--- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
--- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
--- planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
+-- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
+-- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
+-- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
+-- itself, the planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_0(
-    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[])
+    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -3768,7 +3768,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -3777,7 +3777,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -3786,20 +3786,21 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     end if;
+    select rank, job_id into last_rank, last_job from job_ready_0 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
--- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
--- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
--- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
--- planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
+-- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
+-- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
+-- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
+-- itself, the planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_1(
-    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[])
+    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -3819,7 +3820,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_1
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -3828,7 +3829,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_1
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -3837,20 +3838,21 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_1
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     end if;
+    select rank, job_id into last_rank, last_job from job_ready_1 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
--- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
--- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
--- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
--- planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
+-- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
+-- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
+-- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
+-- itself, the planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_2(
-    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[])
+    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -3870,7 +3872,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_2
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -3879,7 +3881,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_2
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -3888,20 +3890,21 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_2
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     end if;
+    select rank, job_id into last_rank, last_job from job_ready_2 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
--- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
--- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
--- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
--- planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
+-- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
+-- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
+-- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
+-- itself, the planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_3(
-    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[])
+    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -3921,7 +3924,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_3
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -3930,7 +3933,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_3
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -3939,20 +3942,21 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_3
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     end if;
+    select rank, job_id into last_rank, last_job from job_ready_3 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
--- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
--- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
--- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
--- planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
+-- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
+-- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
+-- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
+-- itself, the planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_4(
-    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[])
+    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -3972,7 +3976,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_4
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -3981,7 +3985,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_4
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -3990,20 +3994,21 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_4
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     end if;
+    select rank, job_id into last_rank, last_job from job_ready_4 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
--- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
--- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
--- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
--- planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
+-- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
+-- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
+-- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
+-- itself, the planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_5(
-    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[])
+    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -4023,7 +4028,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_5
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -4032,7 +4037,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_5
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -4041,20 +4046,21 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_5
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     end if;
+    select rank, job_id into last_rank, last_job from job_ready_5 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
--- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
--- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
--- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
--- planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
+-- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
+-- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
+-- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
+-- itself, the planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_6(
-    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[])
+    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -4074,7 +4080,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_6
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -4083,7 +4089,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_6
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -4092,20 +4098,21 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_6
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     end if;
+    select rank, job_id into last_rank, last_job from job_ready_6 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
--- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
--- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
--- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
--- planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
+-- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
+-- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
+-- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
+-- itself, the planner chose one that ran six times slower.
 create or replace function txqueue.lock_ready_7(
-    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[])
+    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -4125,7 +4132,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_7
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -4134,7 +4141,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_7
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -4143,9 +4150,10 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_7
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     end if;
+    select rank, job_id into last_rank, last_job from job_ready_7 where ctid = tids[cardinality(tids)];
 end $$;
 
 -- Has cool-downs begin whose job is gone without anybody having heard of its end: somebody has deleted it, or it was
@@ -4177,12 +4185,10 @@ set lock_timeout = '50ms'
 as $$
 declare
     leaf  text := format('job_%s_%s', kind, from_lane);
-    live  integer;
     moved integer := 0;
     this  job;
 begin
-    execute format('select count(*) from (select from %I limit %s) as rows', leaf, few + 1) into live;
-    if live > few then
+    if rows_in(leaf, few + 1) > few then
         return 0;
     end if;
     execute format('lock table %I in exclusive mode', leaf);
@@ -4212,10 +4218,11 @@ $$;
 -- to free_weight, as chunks of at most chunk_jobs, at least one for each worker where there are that
 -- many. Returns one row a chunk; the last row has no
 -- assignment and says in due_in how many seconds to wait for the next job that waits for time, in
--- seen_at the moment up to which due jobs were promoted, and in reached the rank before which nothing
--- was left. A caller that claims again at once passes that as from_rank, so that the dead rows before
--- it are not read again; what has come in before it since is found by the next claim without it.
--- It is null when all that was ready is taken, and text because not every client can read every moment.
+-- seen_at the moment up to which due jobs were promoted, and in reached and reached_job the rank and number
+-- before which nothing was left. A caller that claims again at once passes them as from_rank and from_job, so
+-- that the dead rows before them are not read again; what has come in there since is found by the next claim
+-- without them. The rank is null when all that was ready is taken, and text because not every client can read
+-- every moment.
 -- last_tenant is to be passed as after_tenant the next time: more tenants have jobs than get a turn.
 --
 -- Lanes are taken one after the other, the one with the smallest rank first and up to the next
@@ -4232,9 +4239,9 @@ create or replace function txqueue.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
     since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity',
-    after_tenant text default '')
+    after_tenant text default '', from_job bigint default 0)
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
-               due_in double precision, seen_at timestamptz, reached text, last_tenant text)
+               due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -4326,19 +4333,20 @@ begin
         while room > 0 and part > 0 and steps < 64 + 4 * cardinality(tenants) and not is_last loop
             steps := steps + 1;
             if its_tenant is null and not only_high then
-                select each.lane, first.queue, first.rank, lead(first.rank) over following as until_rank,
+                select each.lane, first.queue, first.rank, first.job_id, lead(first.rank) over following as until_rank,
                        lead(first.job_id) over following as until_job
                   into head
                   from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
                        lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
                                  where ready.lane = each.lane and ready.queue = wanted.queue and ready.tenant is null
-                                   and ready.work_type = any (work_types) and ready.rank >= from_rank
+                                   and ready.work_type = any (work_types) and (ready.rank, ready.job_id) >= (from_rank, from_job)
                                  order by ready.rank, ready.job_id limit 1) as first
                  where each.lane <> all (passed)
                 window following as (order by first.rank, first.job_id)
                  order by first.rank, first.job_id limit 1;
                 exit when not found;
                 reached := head.rank;
+                reached_job := head.job_id;
             else
                 select * into head from special_head(queues, work_types, passed, its_tenant);
                 exit when head.lane is null;
@@ -4357,14 +4365,16 @@ begin
                 end if;
                 is_counted := case when counted[place] or its_tenant is not null then 1 end;
             end if;
-            execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9)', head.lane) into claimed
-              using head.queue, work_types, head.rank, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high;
+            execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', head.lane) into claimed
+              using head.queue, work_types, head.rank, head.job_id, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high;
             -- Nothing else was ready, and it is all taken: there is no need to look again.
             is_last := head.until_rank is null and claimed.jobs < most and claimed.grouped = 0 and its_tenant is null and not is_held;
             if claimed.jobs < least(step, most) and not is_last then
-                execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9)', head.lane) into claimed
-                  using head.queue, work_types, head.rank, null::timestamptz, null::bigint, least(step, most)::integer, deaths,
-                        its_tenant, only_high;
+                if head.until_rank is not null then
+                    execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', head.lane) into claimed
+                      using head.queue, work_types, head.rank, head.job_id, null::timestamptz, null::bigint,
+                            least(step, most)::integer, deaths, its_tenant, only_high;
+                end if;
                 if claimed.jobs < least(step, most) then
                     passed := passed || head.lane;
                 end if;
@@ -4411,6 +4421,14 @@ begin
                 found_any := true;
                 return next;
             end loop;
+            if claimed.jobs > 0 and taken = claimed.jobs and its_tenant is null and not only_high then
+                -- Nothing is left before the last of them, nor before where another lane goes on.
+                select each.rank, each.job_id into from_rank, from_job
+                  from (values (claimed.last_rank, claimed.last_job), (head.until_rank, head.until_job)) as each (rank, job_id)
+                 where each.rank is not null order by each.rank, each.job_id limit 1;
+                reached := from_rank;
+                reached_job := from_job;
+            end if;
             if is_held then
                 allowed[place] := allowed[place] - taken;
                 its_jobs := its_jobs + taken;
@@ -4807,6 +4825,7 @@ begin
         ids := array(select job_id from job_assigned as job
                       where job.incarnation = its_incarnation and job.assignment = any (assignments));
     end if;
+    parts := greatest(1, least(parts, cardinality(ids)));
     numbers := array(select nextval('assignment') from generate_series(1, 8 * parts));
     return query
     with passed as (
@@ -5701,7 +5720,9 @@ declare
     now_ms   bigint := extract(epoch from clock_timestamp()) * 1000;
     current  smallint;
     users    text[];
-    is_empty boolean;
+    rows     integer;
+    -- A lane with more rows keeps them.
+    few      constant integer := 500;
     is_short boolean;
     -- A lane whose jobs were moved stays locked to the end: then no other is waited for.
     has_moved boolean := false;
@@ -5723,8 +5744,8 @@ begin
          order by bytes desc
     loop
         exit when cardinality(did) >= at_most;
-        execute format('select not exists (select from %I)', this.leaf) into is_empty;
-        if is_empty then
+        rows := rows_in(this.leaf, few + 1);
+        if rows = 0 then
             users := lane_holders(this.leaf);
             if not users && held and truncate_if_empty(this.leaf) then
                 did := did || ('truncated ' || this.leaf);
@@ -5733,9 +5754,9 @@ begin
                 holders := holders || users;
                 exit when has_moved;
             end if;
-        elsif this.lane <> current and (is_short or this.bytes >= 4 * least_bytes) then
+        elsif rows <= few and this.lane <> current and (is_short or this.bytes >= 4 * least_bytes) then
             users := lane_holders(this.leaf);
-            if not users && held and move_stragglers(this.kind, this.lane, current, 500) > 0 then
+            if not users && held and move_stragglers(this.kind, this.lane, current, few) > 0 then
                 did := did || ('moved on ' || this.leaf);
                 has_moved := true;
             else
@@ -5744,6 +5765,25 @@ begin
             end if;
         end if;
     end loop;
+end $$;
+
+-- How many rows a lane has, up to so many. Jobs leave a lane from its front, where dead rows may lie by the
+-- hundred thousand, so its last pages are looked at first.
+create or replace function txqueue.rows_in(leaf text, most integer) returns integer
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set jit = off
+as $$
+declare
+    pages    constant bigint := pg_relation_size(leaf::regclass) / current_setting('block_size')::integer;
+    near_end constant tid := format('(%s,0)', greatest(0, pages - 64));
+    rows     integer;
+begin
+    execute format('select count(*) from (select from %I where ctid >= $1 limit $2) as rows', leaf) into rows using near_end, most;
+    if rows < most then
+        execute format('select count(*) from (select from %I limit $1) as rows', leaf) into rows using most;
+    end if;
+    return rows;
 end $$;
 
 -- Enqueues the job of a schedule now, whatever its condition and even if it is paused; when it is due next stays as it
@@ -5962,7 +6002,7 @@ end $$;
 -- next_job() itself does for jobs that are no tenant's.
 create or replace function txqueue.special_head(
     queues text[], work_types text[], passed smallint[], its_tenant text,
-    out lane smallint, out queue text, out rank timestamptz, out until_rank timestamptz, out until_job bigint)
+    out lane smallint, out queue text, out rank timestamptz, out job_id bigint, out until_rank timestamptz, out until_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -5974,8 +6014,8 @@ as $$
 #variable_conflict use_column
 begin
     if its_tenant is null then
-        select each.lane, first.queue, first.rank, lead(first.rank) over following, lead(first.job_id) over following
-          into lane, queue, rank, until_rank, until_job
+        select each.lane, first.queue, first.rank, first.job_id, lead(first.rank) over following, lead(first.job_id) over following
+          into lane, queue, rank, job_id, until_rank, until_job
           from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
                lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
                          where ready.lane = each.lane and ready.queue = wanted.queue
@@ -5985,8 +6025,8 @@ begin
         window following as (order by first.rank, first.job_id)
          order by first.rank, first.job_id limit 1;
     else
-        select each.lane, first.queue, first.rank, lead(first.rank) over following, lead(first.job_id) over following
-          into lane, queue, rank, until_rank, until_job
+        select each.lane, first.queue, first.rank, first.job_id, lead(first.rank) over following, lead(first.job_id) over following
+          into lane, queue, rank, job_id, until_rank, until_job
           from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
                lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
                          where ready.lane = each.lane and ready.queue = wanted.queue

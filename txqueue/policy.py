@@ -21,6 +21,8 @@ __all__ = [
 # A worker holds what it runs and what it will run within this many seconds, judged by its pace.
 HORIZON = 0.1
 MOST_AHEAD = 20_000
+# Half of a pace is forgotten in so many seconds: a burst is followed as soon as that.
+MEMORY = 0.1
 # How far the next claim may follow the last while there is little room, seconds.
 CLAIM_PAUSE = 0.008
 # A master that finds nothing looks again soon, because an enqueue may have read the sleep flag
@@ -146,9 +148,9 @@ def least_loaded(loads: Sequence[Load]) -> Load:
     return max(loads, key=lambda load: (load.free, -load.outstanding, -load.key))
 
 
-def updated_rate(rate: float, weight: int, seconds: float, memory: float = 0.25) -> float:
+def updated_rate(rate: float, weight: int, seconds: float) -> float:
     """Fold what was finished in the last seconds into a pace, older times fading."""
-    keep = math.pow(0.5, seconds / memory)
+    keep = math.pow(0.5, seconds / MEMORY)
     return rate * keep + weight / seconds * (1 - keep)
 
 

@@ -1,13 +1,13 @@
--- Locks the first ready jobs of one lane and queue, in rank order from a rank up to a place, and says
--- what a claim must know of them: those that are no tenant's, or those of one tenant, or those of a
--- priority from 7 on. Suspects are jobs that were there when two processes died; most_deaths leaves
--- them out. One function a lane, so that its plans are kept, and they are pinned: left to itself, the
--- planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
+-- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
+-- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
+-- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
+-- itself, the planner chose one that ran six times slower.
 create or replace function @schema@.lock_ready_@lane@(
-    its_queue text, work_types text[], from_rank timestamptz, until_rank timestamptz, until_job bigint,
+    its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[])
+    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
@@ -27,7 +27,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_@lane@
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -36,7 +36,7 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_@lane@
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
@@ -45,7 +45,8 @@ begin
           from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
                   from job_ready_@lane@
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
-                   and rank >= from_rank and (rank, job_id) <= (until_rank, until_job)
+                   and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     end if;
+    select rank, job_id into last_rank, last_job from job_ready_@lane@ where ctid = tids[cardinality(tids)];
 end $$;

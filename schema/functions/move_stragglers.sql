@@ -10,12 +10,10 @@ set lock_timeout = '50ms'
 as $$
 declare
     leaf  text := format('job_%s_%s', kind, from_lane);
-    live  integer;
     moved integer := 0;
     this  job;
 begin
-    execute format('select count(*) from (select from %I limit %s) as rows', leaf, few + 1) into live;
-    if live > few then
+    if rows_in(leaf, few + 1) > few then
         return 0;
     end if;
     execute format('lock table %I in exclusive mode', leaf);

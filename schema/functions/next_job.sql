@@ -2,10 +2,11 @@
 -- to free_weight, as chunks of at most chunk_jobs, at least one for each worker where there are that
 -- many. Returns one row a chunk; the last row has no
 -- assignment and says in due_in how many seconds to wait for the next job that waits for time, in
--- seen_at the moment up to which due jobs were promoted, and in reached the rank before which nothing
--- was left. A caller that claims again at once passes that as from_rank, so that the dead rows before
--- it are not read again; what has come in before it since is found by the next claim without it.
--- It is null when all that was ready is taken, and text because not every client can read every moment.
+-- seen_at the moment up to which due jobs were promoted, and in reached and reached_job the rank and number
+-- before which nothing was left. A caller that claims again at once passes them as from_rank and from_job, so
+-- that the dead rows before them are not read again; what has come in there since is found by the next claim
+-- without them. The rank is null when all that was ready is taken, and text because not every client can read
+-- every moment.
 -- last_tenant is to be passed as after_tenant the next time: more tenants have jobs than get a turn.
 --
 -- Lanes are taken one after the other, the one with the smallest rank first and up to the next
@@ -22,9 +23,9 @@ create or replace function @schema@.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
     since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity',
-    after_tenant text default '')
+    after_tenant text default '', from_job bigint default 0)
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
-               due_in double precision, seen_at timestamptz, reached text, last_tenant text)
+               due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint)
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
@@ -116,19 +117,20 @@ begin
         while room > 0 and part > 0 and steps < 64 + 4 * cardinality(tenants) and not is_last loop
             steps := steps + 1;
             if its_tenant is null and not only_high then
-                select each.lane, first.queue, first.rank, lead(first.rank) over following as until_rank,
+                select each.lane, first.queue, first.rank, first.job_id, lead(first.rank) over following as until_rank,
                        lead(first.job_id) over following as until_job
                   into head
                   from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
                        lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
                                  where ready.lane = each.lane and ready.queue = wanted.queue and ready.tenant is null
-                                   and ready.work_type = any (work_types) and ready.rank >= from_rank
+                                   and ready.work_type = any (work_types) and (ready.rank, ready.job_id) >= (from_rank, from_job)
                                  order by ready.rank, ready.job_id limit 1) as first
                  where each.lane <> all (passed)
                 window following as (order by first.rank, first.job_id)
                  order by first.rank, first.job_id limit 1;
                 exit when not found;
                 reached := head.rank;
+                reached_job := head.job_id;
             else
                 select * into head from special_head(queues, work_types, passed, its_tenant);
                 exit when head.lane is null;
@@ -147,14 +149,16 @@ begin
                 end if;
                 is_counted := case when counted[place] or its_tenant is not null then 1 end;
             end if;
-            execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9)', head.lane) into claimed
-              using head.queue, work_types, head.rank, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high;
+            execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', head.lane) into claimed
+              using head.queue, work_types, head.rank, head.job_id, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high;
             -- Nothing else was ready, and it is all taken: there is no need to look again.
             is_last := head.until_rank is null and claimed.jobs < most and claimed.grouped = 0 and its_tenant is null and not is_held;
             if claimed.jobs < least(step, most) and not is_last then
-                execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9)', head.lane) into claimed
-                  using head.queue, work_types, head.rank, null::timestamptz, null::bigint, least(step, most)::integer, deaths,
-                        its_tenant, only_high;
+                if head.until_rank is not null then
+                    execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', head.lane) into claimed
+                      using head.queue, work_types, head.rank, head.job_id, null::timestamptz, null::bigint,
+                            least(step, most)::integer, deaths, its_tenant, only_high;
+                end if;
                 if claimed.jobs < least(step, most) then
                     passed := passed || head.lane;
                 end if;
@@ -201,6 +205,14 @@ begin
                 found_any := true;
                 return next;
             end loop;
+            if claimed.jobs > 0 and taken = claimed.jobs and its_tenant is null and not only_high then
+                -- Nothing is left before the last of them, nor before where another lane goes on.
+                select each.rank, each.job_id into from_rank, from_job
+                  from (values (claimed.last_rank, claimed.last_job), (head.until_rank, head.until_job)) as each (rank, job_id)
+                 where each.rank is not null order by each.rank, each.job_id limit 1;
+                reached := from_rank;
+                reached_job := from_job;
+            end if;
             if is_held then
                 allowed[place] := allowed[place] - taken;
                 its_jobs := its_jobs + taken;

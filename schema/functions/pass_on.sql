@@ -26,6 +26,7 @@ begin
         ids := array(select job_id from job_assigned as job
                       where job.incarnation = its_incarnation and job.assignment = any (assignments));
     end if;
+    parts := greatest(1, least(parts, cardinality(ids)));
     numbers := array(select nextval('assignment') from generate_series(1, 8 * parts));
     return query
     with passed as (

@@ -20,7 +20,9 @@ declare
     now_ms   bigint := extract(epoch from clock_timestamp()) * 1000;
     current  smallint;
     users    text[];
-    is_empty boolean;
+    rows     integer;
+    -- A lane with more rows keeps them.
+    few      constant integer := 500;
     is_short boolean;
     -- A lane whose jobs were moved stays locked to the end: then no other is waited for.
     has_moved boolean := false;
@@ -42,8 +44,8 @@ begin
          order by bytes desc
     loop
         exit when cardinality(did) >= at_most;
-        execute format('select not exists (select from %I)', this.leaf) into is_empty;
-        if is_empty then
+        rows := rows_in(this.leaf, few + 1);
+        if rows = 0 then
             users := lane_holders(this.leaf);
             if not users && held and truncate_if_empty(this.leaf) then
                 did := did || ('truncated ' || this.leaf);
@@ -52,9 +54,9 @@ begin
                 holders := holders || users;
                 exit when has_moved;
             end if;
-        elsif this.lane <> current and (is_short or this.bytes >= 4 * least_bytes) then
+        elsif rows <= few and this.lane <> current and (is_short or this.bytes >= 4 * least_bytes) then
             users := lane_holders(this.leaf);
-            if not users && held and move_stragglers(this.kind, this.lane, current, 500) > 0 then
+            if not users && held and move_stragglers(this.kind, this.lane, current, few) > 0 then
                 did := did || ('moved on ' || this.leaf);
                 has_moved := true;
             else

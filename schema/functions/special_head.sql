@@ -3,7 +3,7 @@
 -- next_job() itself does for jobs that are no tenant's.
 create or replace function @schema@.special_head(
     queues text[], work_types text[], passed smallint[], its_tenant text,
-    out lane smallint, out queue text, out rank timestamptz, out until_rank timestamptz, out until_job bigint)
+    out lane smallint, out queue text, out rank timestamptz, out job_id bigint, out until_rank timestamptz, out until_job bigint)
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
@@ -15,8 +15,8 @@ as $$
 #variable_conflict use_column
 begin
     if its_tenant is null then
-        select each.lane, first.queue, first.rank, lead(first.rank) over following, lead(first.job_id) over following
-          into lane, queue, rank, until_rank, until_job
+        select each.lane, first.queue, first.rank, first.job_id, lead(first.rank) over following, lead(first.job_id) over following
+          into lane, queue, rank, job_id, until_rank, until_job
           from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
                lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
                          where ready.lane = each.lane and ready.queue = wanted.queue
@@ -26,8 +26,8 @@ begin
         window following as (order by first.rank, first.job_id)
          order by first.rank, first.job_id limit 1;
     else
-        select each.lane, first.queue, first.rank, lead(first.rank) over following, lead(first.job_id) over following
-          into lane, queue, rank, until_rank, until_job
+        select each.lane, first.queue, first.rank, first.job_id, lead(first.rank) over following, lead(first.job_id) over following
+          into lane, queue, rank, job_id, until_rank, until_job
           from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
                lateral (select ready.queue, ready.rank, ready.job_id from job_ready as ready
                          where ready.lane = each.lane and ready.queue = wanted.queue

@@ -20,7 +20,7 @@ class Claimed:
     chunks: list[Taken]
     weights: list[int]
     due_in: float | None
-    reached: str | None
+    reached: tuple[str, int] | None
 
     @property
     def ids(self) -> list[int]:
@@ -46,20 +46,23 @@ class Master(Stored):
         largest: int | None = None,
         capacity: int = 100,
         workers: int = 1,
-        from_rank: str = "-infinity",
+        reached: tuple[str, int] = ("-infinity", 0),
     ) -> Claimed:
         """Call `next_job()`."""
         self.cursor.execute(
-            "select lane, assignment, chunk, weight, due_in, reached from txqueue.next_job"
-            "(%s, %s, %s::text[], %s::text[], %s, %s, %s, 1000, %s, from_rank => %s)",
+            "select lane, assignment, chunk, weight, due_in, reached, reached_job"
+            " from txqueue.next_job(%s, %s, %s::text[], %s::text[], %s, %s, %s, 1000, %s,"
+            " from_rank => %s, from_job => %s)",
             (
                 *(self.node_id, self.incarnation, list(queues), list(work_types)),
-                *(weight, largest or weight, capacity, workers, from_rank),
+                *(weight, largest or weight, capacity, workers, *reached),
             ),
         )
         *taken, last = self.cursor.fetchall()
         chunks = [Taken(lane, number, json.loads(text)) for lane, number, text, *_ in taken]
-        return Claimed(chunks, [row[3] for row in taken], *last[4:])
+        *_, due_in, rank, job_id = last
+        place = None if rank is None else (rank, job_id)
+        return Claimed(chunks, [row[3] for row in taken], due_in, place)
 
     def release(
         self, *assignments: int, died: bool = False, ids: Sequence[int] | None = None

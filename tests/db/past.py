@@ -19,8 +19,10 @@ MOMENT: Final = (
 )
 TEXT: Final = "{}::text"
 
+# A vacuum of its own at the wrong moment would make a day one that is in use.
 LEAVES = """
-    create table txqueue.job_{0}_20200101 (like txqueue.job_{0} including defaults);
+    create table txqueue.job_{0}_20200101 (like txqueue.job_{0} including defaults)
+        with (autovacuum_enabled = false);
     alter table txqueue.job_{0} attach partition txqueue.job_{0}_20200101
         for values from ('2020-01-01Z') to ('2020-01-02Z')
 """

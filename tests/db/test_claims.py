@@ -206,13 +206,28 @@ def test_it_says_how_far_it_came(node: Master) -> None:
     first = node.take(2)
     assert ids[:2] == first.ids
     assert first.reached is not None
+    assert first.reached[1] == ids[1]
     urgent = node.enqueue({"priority": 9})
-    second = node.take(1, from_rank=first.reached)
+    second = node.take(1, reached=first.reached)
     assert ids[2:3] == second.ids
     assert urgent == node.take(1).ids
     last = node.take(2)
     assert (ids[3:], None) == (last.ids, last.reached)
-    assert node.take(from_rank="infinity").reached is None
+    assert node.take(reached=("infinity", 0)).reached is None
+
+
+@pytest.mark.parametrize("weight", [1, 3, 40])
+def test_who_goes_on_from_there_misses_nothing(weight: int, node: Master) -> None:
+    """However finely the lanes interleave, and whether jobs came together or one by one."""
+    ids: list[int] = []
+    for turn in range(12):
+        node.lane_is(turn % 3)
+        ids += node.enqueue(*[{} for _ in range(1 + turn % 4)])
+    found = (claimed := node.take(weight)).ids
+    while claimed.reached:
+        claimed = node.take(weight, reached=claimed.reached)
+        found += claimed.ids
+    assert sorted(found) == ids
 
 
 def test_it_says_that_what_is_left_is_too_heavy(node: Master) -> None:

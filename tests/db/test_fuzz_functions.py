@@ -170,7 +170,7 @@ def test_no_argument_makes_the_server_stumble(node: Master, held: Master, data: 
     arguments = data.draw(signature.arguments(node.incarnation))
     # Whoever has the worker's role may say that it is any node, but not which run that is.
     assume(held.incarnation not in arguments and [held.incarnation] * 100 not in arguments)
-    node.cursor.execute("begin; set local statement_timeout = '60s'")
+    node.cursor.execute("begin; set local statement_timeout = '10s'")
     try:
         wrong = attempt(node, signature, arguments)
         assert wrong is None, f"{signature.name}{arguments}: {wrong}"

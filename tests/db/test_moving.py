@@ -89,3 +89,14 @@ def test_a_parked_job_that_somebody_marks_is_freed(
         mover.connection.commit()
         assert ending.result(LIMIT) == 1
     assert node.claimed_ids() == [second]
+
+
+@pytest.mark.parametrize("kept", ["front", "end", "both", "none"])
+def test_rows_of_a_lane_are_counted_wherever_they_lie(kept: str, node: Master) -> None:
+    """Rotation looks at the last pages first, and must not take a lane for empty by these."""
+    node.lane_is(0)
+    ids = node.enqueue(*[{} for _ in range(6000)])
+    left = {"front": ids[:3], "end": ids[-3:], "both": ids[:2] + ids[-1:], "none": []}[kept]
+    node.cursor.execute("delete from txqueue.job_ready where job_id <> all (%s::bigint[])", (left,))
+    for most in (1, 2, 5):
+        assert node.value("select txqueue.rows_in('job_ready_0', %s)", most) == min(most, len(left))

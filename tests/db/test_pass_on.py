@@ -71,6 +71,16 @@ def test_in_parts_for_so_many_workers(node: Master, other: Master) -> None:
     ]
 
 
+@pytest.mark.parametrize("parts", [None, 0, -1, 2**31 - 1])
+def test_no_more_parts_than_jobs(node: Master, other: Master, parts: Any) -> None:
+    """Whatever number is asked for: an assignment's number is drawn for none that holds nothing."""
+    node.enqueue({}, {})
+    found = passed(node, other, node.claim(), parts=parts)
+    assert sum(each["jobs"] for each in found) == 2
+    drawn: int = node.value("select last_value from txqueue.assignment")
+    assert drawn - found[0]["assignment"] <= 16
+
+
 @pytest.mark.parametrize(
     "reason",
     [

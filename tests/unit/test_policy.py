@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from txqueue.policy import (
     CLAIM_PAUSE,
     LONGEST_IDLE,
+    MEMORY,
     MOST_AHEAD,
     Load,
     Room,
@@ -129,7 +130,7 @@ def test_a_rate_lies_between_the_old_and_the_new(rate: float, weight: int, span:
 def test_a_rate_fades_while_nothing_is_finished(rate: float, span: float) -> None:
     """A worker that is stuck loses its credit: half of it in a memory's time."""
     assert updated_rate(rate, 0, span) <= rate
-    assert updated_rate(rate, 0, 0.25) == rate / 2
+    assert updated_rate(rate, 0, MEMORY) == rate / 2
 
 
 @given(st.integers(1, 10_000), spans)

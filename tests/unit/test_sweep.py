@@ -11,6 +11,7 @@ from txqueue.node.sweep import Sweeper
 from txqueue.policy import Room
 from txqueue.store.engine import Chunk, Claim
 
+PLACE = "2030-01-01", 5
 SEEN = datetime(2030, 1, 1, tzinfo=UTC)
 TAKEN = [Chunk(1, 0, 5, 1, 1, "[]")]
 
@@ -20,7 +21,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.claims: list[Claim] = []
-        self.asked_from: list[str | None] = []
+        self.asked_from: list[tuple[str, int] | None] = []
         self.looked: list[bool] = []
         self.room = Room(100, 100, 100, 100, 1)
         self.takes_suspects = True
@@ -44,13 +45,13 @@ class Desk:
         """Take back what a stopped sweeper has claimed."""
         return 0
 
-    async def next_job(self, *_: Any, from_rank: str | None, **__: Any) -> Claim:
+    async def next_job(self, *_: Any, reached: tuple[str, int] | None, **__: Any) -> Claim:
         """Answer the next claim."""
-        self.asked_from.append(from_rank)
+        self.asked_from.append(reached)
         return self.claims.pop(0)
 
 
-def claim(*chunks: Chunk, reached: str | None) -> Claim:
+def claim(*chunks: Chunk, reached: tuple[str, int] | None) -> Claim:
     """What a claim found, and where it stopped."""
     return Claim(list(chunks), None, SEEN, reached)
 
@@ -60,8 +61,8 @@ def claim(*chunks: Chunk, reached: str | None) -> Claim:
     [
         (claim(reached=None), False),
         (claim(*TAKEN, reached=None), False),
-        (claim(*TAKEN, reached="2030-01-01"), True),
-        (claim(reached="2030-01-01"), True),
+        (claim(*TAKEN, reached=PLACE), True),
+        (claim(reached=PLACE), True),
     ],
 )
 async def test_jobs_left_behind(found: Claim, is_left: bool) -> None:
@@ -76,8 +77,8 @@ async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) ->
     """It began behind jobs that may have come in since; the next look is at all of them."""
     monkeypatch.setattr(sweep, "LOOK_BACK", float("inf"))
     desk = Desk()
-    desk.claims = [claim(*TAKEN, reached="2030-01-01"), claim(reached=None), claim(reached=None)]
+    desk.claims = [claim(*TAKEN, reached=PLACE), claim(reached=None), claim(reached=None)]
     for _ in range(3):
         await desk.sweeper.step()
-    assert desk.asked_from == [None, "2030-01-01", None]
+    assert desk.asked_from == [None, PLACE, None]
     assert desk.looked == [True, False]

@@ -94,7 +94,7 @@ class Sweeper(Periodic):
         self._claimed_at = float("-inf")
         self._looked_at = float("-inf")
         self._since: datetime | None = None
-        self._reached: str | None = None
+        self._reached: tuple[str, int] | None = None
         self._last_tenant: str | None = None
         self._looked_back_at = float("-inf")
         self._may_have_lost_a_claim = False
@@ -145,7 +145,7 @@ class Sweeper(Periodic):
                 workers=room.workers,
                 since=self._look_since(),
                 suspects=self._performers.takes_suspects,
-                from_rank=self._rank_from(),
+                reached=self._go_on_from(),
                 after_tenant=self._last_tenant,
             )
         except DatabaseUnavailable:
@@ -161,14 +161,15 @@ class Sweeper(Periodic):
         self._looked_at = self._claimed_at
         return None
 
-    def _rank_from(self) -> str | None:
+    def _go_on_from(self) -> tuple[str, int] | None:
         if self._reached is None or self._claimed_at - self._looked_back_at >= LOOK_BACK:
             self._reached, self._looked_back_at = None, self._claimed_at
         return self._reached
 
     def _pause_after(self, claim: Claim) -> float:
         looked_back = self._reached is None
-        self._reached = None if claim.reached == ANYWHERE else claim.reached
+        is_anywhere = claim.reached is not None and claim.reached[0] == ANYWHERE
+        self._reached = None if is_anywhere else claim.reached
         if looked_back or claim.reached is not None:
             self._looked(claim.reached is not None)
         if claim.chunks:

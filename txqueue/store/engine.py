@@ -64,14 +64,15 @@ class Claim:
         chunks: The jobs taken.
         due_in: Seconds until the next job that waits for time is due; None when none waits.
         seen_at: The database's clock; due jobs up to then are promoted.
-        reached: The rank before which nothing was left, as text; None when nothing was left at all.
+        reached: The rank, as text, and the job before which nothing was left; None when nothing was
+            left at all.
         last_tenant: Where the next claim goes on when more tenants have jobs than get a turn.
     """
 
     chunks: list[Chunk]
     due_in: float | None
     seen_at: datetime
-    reached: str | None = None
+    reached: tuple[str, int] | None = None
     last_tenant: str | None = None
 
 
@@ -180,15 +181,16 @@ class Engine:
         workers: int,
         since: datetime | None,
         suspects: bool = True,
-        from_rank: str | None = None,
+        reached: tuple[str, int] | None = None,
         after_tenant: str | None = None,
     ) -> Claim:
         """Promote what is due and take ready jobs in rank order; see the stored function."""
         asked_at = time.monotonic()
+        rank, job_id = reached or ("-infinity", 0)
         rows = await self.pool.query_often(
-            "select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, reached,"
-            f" last_tenant from {self.schema}.next_job"
-            "(%s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            "select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, last_tenant,"
+            f" reached, reached_job from {self.schema}.next_job"
+            "(%s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             (
                 node_id,
                 incarnation,
@@ -201,12 +203,14 @@ class Engine:
                 workers,
                 since,
                 suspects,
-                from_rank or "-infinity",
+                rank,
                 after_tenant or "",
+                job_id,
             ),
         )
         chunks = [_chunk(incarnation, asked_at, row[:6]) for row in rows[:-1]]
-        return Claim(chunks, *rows[-1][6:])
+        *_, due_in, seen_at, last_tenant, rank, job_id = rows[-1]
+        return Claim(chunks, due_in, seen_at, rank and (rank, job_id), last_tenant)
 
     async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
         """Move jobs that returned nothing to history; True if others may run because of it."""
