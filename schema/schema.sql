@@ -4262,7 +4262,8 @@ declare
     suspect    tid;
     deaths     integer := case when take_suspects then 32767 else 1 end;
     steps      integer := 0;
-    found_any  boolean := false;
+    total      integer := 0;
+    is_busy    boolean;
     is_last    boolean := false;
     is_all     boolean := true;
     passed     smallint[];
@@ -4367,8 +4368,8 @@ begin
             end if;
             execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', head.lane) into claimed
               using head.queue, work_types, head.rank, head.job_id, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high;
-            -- Nothing else was ready, and it is all taken: there is no need to look again.
-            is_last := head.until_rank is null and claimed.jobs < most and claimed.grouped = 0 and its_tenant is null and not is_held;
+            -- Nothing else was ready: if it is all taken, there is no need to look again.
+            is_last := head.until_rank is null and claimed.jobs < most and its_tenant is null and not is_held;
             if claimed.jobs < least(step, most) and not is_last then
                 if head.until_rank is not null then
                     execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', head.lane) into claimed
@@ -4383,6 +4384,7 @@ begin
             if claimed.grouped > 0 then
                 execute format('select taken, parked from admit_groups_%s($1)', head.lane) into tids, parked using tids;
                 passed := case when parked > 0 then array_remove(passed, head.lane) else passed || head.lane end;
+                is_last := is_last and cardinality(tids) is not distinct from claimed.jobs;
             end if;
             if tids is not null and (claimed.weight > least(open_room, part) or claimed.heaviest > largest or claimed.octets > octets_limit) then
                 tids := fitting(head.lane, tids, open_room::integer, part::integer, largest, capacity, octets_limit);
@@ -4404,7 +4406,7 @@ begin
                     room := room - weight;
                     part := part - weight;
                     taken := 1;
-                    found_any := true;
+                    total := total + 1;
                     return next;
                     alone := false;
                 end if;
@@ -4418,7 +4420,7 @@ begin
                 room := room - weight;
                 part := part - weight;
                 taken := taken + jobs;
-                found_any := true;
+                total := total + jobs;
                 return next;
             end loop;
             if claimed.jobs > 0 and taken = claimed.jobs and its_tenant is null and not only_high then
@@ -4457,8 +4459,12 @@ begin
     end if;
     if steps >= 64 + 4 * cardinality(tenants) then
         due_in := 0;
-    elsif free_weight > 0 and found_any = is_asleep() then
-        perform setval('asleep', case when found_any then 0 else 1 end);
+    else
+        -- One job that was all there was is no stream of them: whoever enqueues the next may as well wake this master.
+        is_busy := total > 1 or (total = 1 and reached is not null);
+        if free_weight > 0 and is_busy = is_asleep() then
+            perform setval('asleep', case when is_busy then 0 else 1 end);
+        end if;
     end if;
     lane := null; assignment := null; jobs := 0; weight := 0; chunk := null;
     return next;

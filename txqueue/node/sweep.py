@@ -128,7 +128,7 @@ class Sweeper(Periodic):
             self._performers.perform(claim.chunks)
         else:
             await self._return(identity[1], claim)
-        self._claimed(sum(chunk.jobs for chunk in claim.chunks))
+        self._claimed(claim.jobs)
         return self._pause_after(claim)
 
     async def _claim(self, identity: tuple[int, int], room: Room) -> Claim:
@@ -172,14 +172,14 @@ class Sweeper(Periodic):
         self._reached = None if is_anywhere else claim.reached
         if looked_back or claim.reached is not None:
             self._looked(claim.reached is not None)
-        if claim.chunks:
+        if not claim.is_quiet:
             self._empty_claims = 0
             return 0.0 if claim.reached else BREATH
         if not looked_back:
             return 0.0
         # What was left is too heavy for the room there is.
         self._wants_room = claim.reached is not None
-        self._empty_claims += 1
+        self._empty_claims = 1 if claim.chunks else self._empty_claims + 1
         pause = idle_delay(self._empty_claims)
         return pause if claim.due_in is None else min(pause, max(claim.due_in, 0.0))
 

@@ -75,6 +75,16 @@ class Claim:
     reached: tuple[str, int] | None = None
     last_tenant: str | None = None
 
+    @property
+    def jobs(self) -> int:
+        """How many jobs it took."""
+        return sum(chunk.jobs for chunk in self.chunks)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it let the master sleep: it took nothing, or one job that was all there was."""
+        return self.jobs == 0 or (self.jobs == 1 and self.reached is None)
+
 
 @frozen
 class Passed:

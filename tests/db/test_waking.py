@@ -1,0 +1,71 @@
+"""When a master says that it sleeps, and what an enqueue tells it then."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.masters import Master
+
+
+def asleep(node: Master) -> bool:
+    """Whether some master says that it sleeps."""
+    return bool(node.value("select last_value from txqueue.asleep"))
+
+
+def notifications(node: Master) -> int:
+    """How many were heard since the last time."""
+    node.connection.poll()
+    heard = len(node.connection.notifies)
+    node.connection.notifies.clear()
+    return heard
+
+
+def test_a_master_sleeps_after_an_empty_claim(node: Master) -> None:
+    """And is awake when it finds several jobs; a full one does not say that it sleeps."""
+    node.enqueue({}, {}, {})
+    node.take(1)
+    node.take(0)
+    assert not asleep(node)
+    node.take()
+    assert not asleep(node)
+    node.take()
+    assert asleep(node)
+    node.enqueue({}, {})
+    node.take()
+    assert not asleep(node)
+
+
+@pytest.mark.parametrize("job", [{}, {"group": "one"}, {"tenant": "one"}])
+def test_a_single_job_lets_a_master_sleep(node: Master, job: dict[str, Any]) -> None:
+    """It was all there was, so no claim need follow; the next enqueue wakes the master."""
+    node.take()
+    node.enqueue(job)
+    assert len(node.take().ids) == 1
+    assert asleep(node)
+
+
+@pytest.mark.parametrize(
+    ("due_in", "heard"), [("0 s", 1), ("-1 hour", 1), ("2 s", 1), ("1 minute", 0)]
+)
+def test_a_sleeper_hears_of_what_is_due_soon(node: Master, due_in: str, heard: int) -> None:
+    """Once a transaction, however many jobs it enqueues; a later one it finds by itself."""
+    node.cursor.execute("listen txqueue")
+    node.take()
+    node.connection.autocommit = False
+    for _ in range(3):
+        node.value(
+            "select txqueue.enqueue('test.kind', '{}', not_before => now() + %s::interval)", due_in
+        )
+    assert notifications(node) == 0
+    node.connection.commit()
+    assert notifications(node) == heard
+
+
+def test_a_rolled_back_enqueue_wakes_nobody(node: Master) -> None:
+    """Nothing is sent before commit."""
+    node.cursor.execute("listen txqueue")
+    node.take()
+    node.connection.autocommit = False
+    node.enqueue({})
+    node.connection.rollback()
+    assert notifications(node) == 0
