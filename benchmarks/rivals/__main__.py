@@ -4,7 +4,8 @@
 
 Needs npm. Installs both into a temporary folder, runs a fresh embedded server, and measures each in
 turn, some rounds: enqueueing one at a time on one connection and in bulk, two workers that drain
-a full queue of jobs that do nothing, and how soon a job starts on an idle worker, one every 20 ms.
+a full queue of jobs that do nothing, and how soon a job starts on an idle worker, one every 20 ms,
+and at a steady 500 a second; txqueue's also where its process has joined the node.
 Prints all figures, their medians, and how many times better txqueue's median is. Figures
 of one run belong to one machine and one hour: compare them with each other and nothing else.
 
@@ -38,10 +39,11 @@ from txqueue.store.reading import Session
 
 HERE = Path(__file__).parent
 WORKERS, SECONDS, TIMED, WARM_UP, EVERY_MS = 2, 3, 500, 20, 20
+RATE, STEADY_SECONDS = 500, 10
 LIMIT = 900.0
 SETTLE = 2.0
 VERSIONS = {"graphile-worker": "0.18.0", "pgqueuer": "1.6.0"}
-FALLS = ("p50", "p99")
+FALLS = ("p50", "p99", "steady_p50", "steady_p99")
 
 Figures = dict[str, float]
 
@@ -88,7 +90,12 @@ class Rival:
         singly = self.ask("one", SECONDS)["per_second"]
         self.drain(workers=1)
         bulk = self.ask("bulk", jobs)["per_second"]
-        return {"one_at_a_time": singly, "bulk": bulk, "drain": self.drain(), **self.latency()}
+        drained, idle = self.drain(), self.latency(TIMED, EVERY_MS)
+        steady = self.latency(RATE * STEADY_SECONDS, 1000 / RATE)
+        return {
+            **{"one_at_a_time": singly, "bulk": bulk, "drain": drained, **idle},
+            **{f"steady_{part}": figure for part, figure in steady.items()},
+        }
 
     def drain(self, workers: int = WORKERS) -> float:
         """Return the jobs a second of some workers."""
@@ -99,13 +106,13 @@ class Rival:
         first, last = min(each["first"] for each in told), max(each["last"] for each in told)
         return float(sum(each["count"] for each in told) / (last - first))
 
-    def latency(self) -> Figures:
-        """Return how soon a job starts on an idle worker, in ms."""
+    def latency(self, jobs: int, every_ms: float) -> Figures:
+        """Return how soon jobs start, one every so many ms; in ms."""
         process = self.begin("single")
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         time.sleep(SETTLE)
-        self.ask("send", WARM_UP + TIMED, EVERY_MS)
+        self.ask("send", WARM_UP + jobs, every_ms)
         self.wait_until_done()
         parts = quantiles(ended(process)["took"][WARM_UP:], n=100)
         return {"p50": parts[49], "p99": parts[98]}
@@ -135,6 +142,8 @@ def ours(dsn: str, jobs: int) -> Figures:
     enqueued = bench("enqueue", "--jobs", jobs)
     idle = bench("latency", "--jobs", TIMED, "--road", "sweep")
     short = bench("latency", "--jobs", TIMED)
+    pace = ("--rate", RATE, "--seconds", STEADY_SECONDS)
+    steady, joined = bench("steady", *pace, "--road", "sweep"), bench("steady", *pace)
     return {
         "one_at_a_time": enqueued["one_at_a_time_per_second"],
         "bulk": enqueued["bulk_per_second"],
@@ -143,6 +152,10 @@ def ours(dsn: str, jobs: int) -> Figures:
         "p99": idle["p99_ms"],
         "joined_p50": short["p50_ms"],
         "joined_p99": short["p99_ms"],
+        "steady_p50": steady["p50_ms"],
+        "steady_p99": steady["p99_ms"],
+        "steady_joined_p50": joined["p50_ms"],
+        "steady_joined_p99": joined["p99_ms"],
     }
 
 

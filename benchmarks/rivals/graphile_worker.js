@@ -72,8 +72,8 @@ const verbs = {
     const runner = await run({ preset, logger, taskList, noHandleSignals: true });
     process.on("SIGTERM", async () => {
       await runner.stop();
-      console.log(JSON.stringify({ count, first, last, took }));
-      process.exit(0);
+      const told = JSON.stringify({ count, first, last, took });
+      process.stdout.write(told + "\n", () => process.exit(0));
     });
     console.log("ready");
     await runner.promise;
@@ -81,10 +81,12 @@ const verbs = {
   send: async (jobs, every) => {
     const client = new Client({ connectionString });
     await client.connect();
+    const began = seconds();
     for (let sent = 0; sent < Number(jobs); sent += 1) {
+      const early = (began - seconds()) * 1000 + sent * Number(every);
+      if (early > 0) await new Promise((resolve) => setTimeout(resolve, early));
       const payload = JSON.stringify({ sent: seconds() });
       await client.query("select graphile_worker.add_job('timed', $1::json)", [payload]);
-      await new Promise((resolve) => setTimeout(resolve, Number(every)));
     }
     await client.end();
     console.log("{}");

@@ -78,11 +78,12 @@ async def work(connection: Any, kind: str = "bulk") -> dict[str, Any]:
 
 
 async def send(connection: Any, jobs: str, every: str) -> dict[str, Any]:
-    """Enqueue one by one with a pause after each."""
+    """Enqueue one by one, each at its moment."""
     queries = Queries(AsyncpgDriver(connection))
-    for _ in range(int(jobs)):
+    began = time.monotonic()
+    for sent in range(int(jobs)):
+        await asyncio.sleep(max(0.0, began + sent * float(every) / 1000 - time.monotonic()))
         await queries.enqueue("timed", json.dumps({"sent": time.monotonic()}).encode())
-        await asyncio.sleep(float(every) / 1000)
     return {}
 
 
