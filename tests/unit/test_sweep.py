@@ -4,11 +4,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue.node import sweep
 from txqueue.node.sweep import Sweeper
-from txqueue.policy import Room
+from txqueue.policy import FIRST_IDLE, Room
 from txqueue.store.engine import Chunk, Claim
 
 PLACE = "2030-01-01", 5
@@ -82,3 +83,30 @@ async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) ->
         await desk.sweeper.step()
     assert desk.asked_from == [None, PLACE, None]
     assert desk.looked == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "reached", "pause"),
+    [(1, None, FIRST_IDLE), (1, PLACE, 0.0), (2, None, sweep.BREATH), (2, PLACE, 0.0)],
+)
+async def test_a_single_job_is_followed_by_no_claim(
+    jobs: int, reached: tuple[str, int] | None, pause: float
+) -> None:
+    """If it was all there was; nor does the worker that has done with it ask for one."""
+    desk = Desk()
+    desk.claims = [claim(Chunk(1, 0, 5, jobs, jobs, "[]"), reached=reached)]
+    assert await desk.sweeper.step() == pause
+    desk.sweeper.room_made()
+    waiting = Deferred.fromCoroutine(desk.sweeper.alarm.wait(1.0))
+    assert waiting.called == (pause != FIRST_IDLE)
+    desk.sweeper.alarm.ring()
+    await waiting
+
+
+async def test_pauses_grow_only_while_nothing_is_found() -> None:
+    """A single job begins them anew: whoever enqueues may have found the master awake."""
+    desk = Desk()
+    one = claim(Chunk(1, 0, 5, 1, 1, "[]"), reached=None)
+    desk.claims = [claim(reached=None), claim(reached=None), one, claim(reached=None)]
+    pauses = [await desk.sweeper.step() for _ in range(4)]
+    assert pauses == [FIRST_IDLE, 2 * FIRST_IDLE, FIRST_IDLE, 2 * FIRST_IDLE]
