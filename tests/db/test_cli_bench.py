@@ -107,10 +107,11 @@ def test_steady(txqueue: Callable[..., Any]) -> None:
 @pytest.mark.slow
 def test_decay(txqueue: Callable[..., Any]) -> None:
     """With a snapshot held; the wave that warms up is not counted."""
-    words = ("--jobs", "500", "--waves", "2", "--workers", "1", "--held-snapshot")
+    words = ("--jobs", "500", "--waves", "2", "--workers", "1", "--rounds", "2", "--held-snapshot")
     result = txqueue("bench", "decay", *words)
     assert result.keys() > SHARED
     assert (len(result["waves"]), result["held_snapshot"]) == (2, True)
+    assert (result["rounds"], result["jobs"]) == (2, 2000)
     assert result["ratio"] > 0
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from txqueue.bench.decay import typical
 from txqueue.bench.drain import runs_of
 from txqueue.bench.latency import percentile
 from txqueue.bench.tally import FOLDER_VARIABLE, Tally, noted
@@ -22,6 +23,15 @@ def test_runs_are_held_against_the_jobs() -> None:
     """Job 2 never ran, job 3 three times."""
     assert runs_of(array("q", [1, 3, 4, 3, 3]), 4) == (1, 1)
     assert runs_of(array("q"), 2) == (2, 0)
+
+
+def test_one_slow_wave_of_a_round_does_not_count() -> None:
+    """A neighbour's: of each wave the median counts. One that is slow in every round does."""
+    speeds = ([100, 110, 40], [50, 120, 90], [110, 100, 95])
+    rounds = [{"jobs": 30, "seconds": 1.5, "waves": waves, "ratio": 1.0} for waves in speeds]
+    result = typical(rounds)
+    assert (result["jobs"], result["seconds"], result["rounds"]) == (90, 4.5, 3)
+    assert (result["waves"], result["ratio"]) == ([100, 110, 90], 0.9)
 
 
 def test_what_is_noted_is_there_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

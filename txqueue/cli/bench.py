@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -135,19 +136,33 @@ def bench_steady(
 @_jobs(50_000, "How many jobs a wave.")
 @click.option("--waves", type=click.IntRange(2), default=10, show_default=True, help="How many.")
 @click.option("--held-snapshot", is_flag=True, help="Keep vacuum from every dead row meanwhile.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="How often, each time with fresh tables; of each wave the median counts.",
+)
 @_workers
 @_embedded
 @click.pass_obj
 def bench_decay(
-    options: Options, *, jobs: int, waves: int, held_snapshot: bool, workers: int, embedded: bool
+    options: Options,
+    *,
+    jobs: int,
+    waves: int,
+    held_snapshot: bool,
+    rounds: int,
+    workers: int,
+    embedded: bool,
 ) -> int:
     """Whether a queue that is worked off again and again gets slower."""
-    from txqueue.bench.decay import decay
+    from txqueue.bench.decay import decay, typical
 
     def measure(ground: Ground, stages: Stages) -> dict[str, Any]:
         return decay(ground, stages, jobs, waves, workers, held_snapshot=held_snapshot)
 
-    return _run(options, embedded, measure)
+    return _run(options, embedded, measure, rounds, typical)
 
 
 @bench.command("rescue")
@@ -164,10 +179,20 @@ def bench_rescue(options: Options, lease: float, workers: int, embedded: bool) -
     return _run(options, embedded, lambda ground, stages: rescue(ground, stages, workers, lease))
 
 
-def _run(options: Options, embedded: bool, measure: Measure) -> int:
+def _run(
+    options: Options,
+    embedded: bool,
+    measure: Measure,
+    rounds: int = 1,
+    summary: Callable[[list[dict[str, Any]]], dict[str, Any]] = itemgetter(0),
+) -> int:
     """Measure and show; a measurement in which a job got lost or ran twice is a fault."""
-    with bars(options) as stages, _ground(options, embedded, stages) as ground:
-        result = measure(ground, stages)
+    results = []
+    with bars(options) as stages:
+        for _ in range(rounds):
+            with _ground(options, embedded, stages) as ground:
+                results.append(measure(ground, stages))
+    result = summary(results)
     show(options, result, lambda: _lines(result))
     return 1 if _is_faulty(result) else 0
 
@@ -205,7 +230,8 @@ def _lines(result: Mapping[str, Any]) -> Iterator[RenderableType]:
 def _what(result: Mapping[str, Any]) -> str:
     by = f", {result['workers']} workers" if result["workers"] else ""
     held = ", one snapshot held" if result.get("held_snapshot") else ""
-    return f"{amount(result['jobs'])} jobs in {duration(result['seconds'])}{by}{held}"
+    rounds = f", {result['rounds']} rounds" if "rounds" in result else ""
+    return f"{amount(result['jobs'])} jobs in {duration(result['seconds'])}{rounds}{by}{held}"
 
 
 def _cell(name: str, value: float) -> object:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionClosed, ConnectionLost
 from twisted.internet.interfaces import IAddress, ITransport
 from twisted.internet.protocol import Factory, connectionDone
 from twisted.protocols import amp
 from twisted.python.failure import Failure
+
+from txqueue.wire.boxes import Box, BoxReader, NoBox, box_bytes
 
 __all__ = ["Greet", "Pipe", "PipeFactory", "PipeServer", "Responders", "closed"]
 
@@ -29,6 +32,7 @@ class Pipe(amp.AMP):
         self._answers = {command.commandName: command for command in responders}
         self._responders = responders
         self._lost = lost
+        self._boxes = BoxReader()
         super().__init__()
 
     def locateResponder(self, name: bytes) -> Any:
@@ -40,7 +44,14 @@ class Pipe(amp.AMP):
 
     def say(self, command: type[amp.Command], **arguments: Any) -> Any:
         """Send a command; returns a Deferred of its answer, or None if it has none."""
-        return self.callRemote(command, **arguments)
+        if command.requiresAnswer:
+            return self.callRemote(command, **arguments)
+        box = {amp.COMMAND: command.commandName}
+        for name, argument in command.arguments:
+            argument.toBox(name, box, arguments, self)
+        transport: Any = self.transport
+        transport.write(box_bytes(box))
+        return None
 
     def learn(self, responders: Responders) -> None:
         """Carry out more commands."""
@@ -55,6 +66,39 @@ class Pipe(amp.AMP):
         if hasattr(transport, "doWrite") and not transport.disconnecting:
             transport.doWrite()
         return answer
+
+    # A job is four boxes that want no answer: AMP itself makes four Deferreds for each.
+
+    def dataReceived(self, data: bytes) -> None:
+        """Take the boxes that are complete now."""
+        try:
+            for box in self._boxes.feed(data):
+                self.ampBoxReceived(box)
+        except NoBox as reason:
+            self.refuse(str(reason))
+
+    def refuse(self, why: str) -> None:  # noqa: ARG002 - who guards itself keeps it
+        """Hang up on whoever sends what is no box."""
+        transport: Any = self.transport
+        transport.loseConnection()
+
+    def ampBoxReceived(self, box: Box) -> None:
+        """Carry out a command, or hear an answer."""
+        command = self._answers.get(box.get(amp.COMMAND, b""))
+        if command is None or amp.ASK in box:
+            super().ampBoxReceived(amp.AmpBox(box))
+        else:
+            self.hear(command, box)
+
+    def hear(self, command: type[amp.Command], box: Box) -> None:
+        """Carry out a command that wants no answer."""
+        try:
+            said = self._responders[command](**command.parseArguments(box, self))
+        except Exception:
+            self.unhandledError(Failure())
+            return
+        if isinstance(said, Deferred):
+            said.addErrback(self.unhandledError)
 
     # AMP's own two methods do the same and log a line each, which a node has no use for.
 

@@ -1,0 +1,80 @@
+"""Bytes to AMP's boxes and back, without the call that Twisted makes for every key and value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from attrs import define, field
+
+__all__ = ["Box", "BoxReader", "NoBox", "box_bytes"]
+
+Box = dict[bytes, bytes]
+
+_LONGEST_KEY = 255
+
+
+class NoBox(Exception):
+    """What came is no box, or a larger one than whoever sends it may."""
+
+
+@define(eq=False)
+class BoxReader:
+    """Takes boxes out of a stream, as AMP's specification has them.
+
+    A box is keys and values in turn, each behind its length in two bytes, and ends with a key of no
+    length: https://docs.twisted.org/en/stable/api/twisted.protocols.amp.html.
+
+    Attributes:
+        most_bytes: How large a box may be; what is larger is not even kept.
+        most_keys: How many keys it may have.
+    """
+
+    most_bytes: float = math.inf
+    most_keys: float = math.inf
+    _rest: bytes = field(default=b"", init=False)
+    _box: Box = field(factory=dict, init=False)
+    _key: bytes | None = field(default=None, init=False)
+    _size: int = field(default=0, init=False)
+
+    def feed(self, data: bytes) -> Iterator[Box]:
+        """Take what came next; returns the boxes that are complete.
+
+        Raises:
+            NoBox: Once the boxes before are taken.
+        """
+        data = self._rest + data
+        here, end = 0, len(data)
+        while end - here >= 2:
+            length = data[here] << 8 | data[here + 1]
+            if self._key is None and length > _LONGEST_KEY:
+                raise NoBox("sent what is no box")
+            if self._size + length > self.most_bytes or len(self._box) > self.most_keys:
+                raise NoBox("sent too large a box")
+            after = here + 2 + length
+            if after > end:
+                break
+            string, here = data[here + 2 : after], after
+            self._size += length + 2
+            if self._key is not None:
+                self._box[self._key] = string
+                self._key = None
+            elif length:
+                self._key = string
+            else:
+                box, self._box, self._size = self._box, {}, 0
+                yield box
+        self._rest = data[here:]
+
+
+def box_bytes(box: Mapping[bytes, bytes]) -> bytes:
+    """Return a box as it is sent.
+
+    Raises:
+        OverflowError: When a value has more than 65,535 bytes.
+    """
+    parts: list[bytes] = []
+    for key, value in box.items():
+        parts += (len(key).to_bytes(2), key, len(value).to_bytes(2), value)
+    parts.append(b"\0\0")
+    return b"".join(parts)
