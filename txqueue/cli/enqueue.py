@@ -72,6 +72,7 @@ def enqueue(options: Options, /, work_type: str, payload: str, count: int, **col
     """Enqueue a job of TYPE with the JSON object as its payload; - reads it from standard input."""
     from txqueue.store.reading import Session
 
+    _check_together(columns)
     text = checked_payload(sys.stdin.read() if payload == "-" else payload)
     element = job_text(work_type, text, columns)
     with Session(options.chosen_dsn, options.chosen_schema) as session:
@@ -85,6 +86,19 @@ def enqueue(options: Options, /, work_type: str, payload: str, count: int, **col
     if waits == "type":
         note(
             options, f"No node has published {work_type} yet: the work waits for one that knows it."
+        )
+
+
+def _check_together(columns: Mapping[str, Any]) -> None:
+    """Refuse an option that means nothing without another."""
+    if columns["unique_mode"] and columns["unique"] is None:
+        raise click.UsageError(
+            "--unique-mode says what becomes of another job with the same key;"
+            " name the key with --unique"
+        )
+    if columns["after_any_end"] and not columns["after"]:
+        raise click.UsageError(
+            "--after-any-end says how other jobs must have ended; name them with --after"
         )
 
 

@@ -67,7 +67,7 @@ class Pipe(amp.AMP):
             transport.doWrite()
         return answer
 
-    # A job is four boxes that want no answer: AMP itself makes four Deferreds for each.
+    # A job is three boxes that want no answer: AMP itself would make four Deferreds for each.
 
     def dataReceived(self, data: bytes) -> None:
         """Take the boxes that are complete now."""
