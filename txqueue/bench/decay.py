@@ -22,7 +22,14 @@ SNAPSHOT = "isolation level repeatable read, read only"
 
 
 def decay(
-    ground: Ground, stages: Stages, jobs: int, waves: int, workers: int, *, held_snapshot: bool
+    ground: Ground,
+    stages: Stages,
+    jobs: int,
+    waves: int,
+    workers: int,
+    *,
+    held_snapshot: bool,
+    title: str = "",
 ) -> dict[str, Any]:
     """Work off one wave of jobs after another with one node: a round.
 
@@ -37,6 +44,7 @@ def decay(
         workers: How many worker processes.
         held_snapshot: Whether another connection holds a snapshot throughout, which keeps vacuum
             from every dead row.
+        title: Begins what its stages are called.
 
     Returns:
         What `typical` makes the document of that ``--json`` prints; waves are jobs a second.
@@ -45,7 +53,7 @@ def decay(
         publish(session, Counted)
         with RunningNode(ground, APP, workers) as node:
             took = [
-                _wave(session, node, stages, jobs, f"wave {number} of {waves}")
+                _wave(session, node, stages, jobs, f"{title}wave {number} of {waves}")
                 for number in range(waves + 1)
             ]
     speeds = [round(jobs / seconds) for seconds in took[1:]]

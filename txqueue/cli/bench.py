@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from itertools import count
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -159,8 +160,11 @@ def bench_decay(
     """Whether a queue that is worked off again and again gets slower."""
     from txqueue.bench.decay import decay, typical
 
+    numbers = count(1)
+
     def measure(ground: Ground, stages: Stages) -> dict[str, Any]:
-        return decay(ground, stages, jobs, waves, workers, held_snapshot=held_snapshot)
+        title = f"round {next(numbers)} of {rounds}, " if rounds > 1 else ""
+        return decay(ground, stages, jobs, waves, workers, held_snapshot=held_snapshot, title=title)
 
     return _run(options, embedded, measure, rounds, typical)
 
