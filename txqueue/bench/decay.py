@@ -67,7 +67,6 @@ def decay(
         "seconds": round(sum(took), 3),
         "workers": workers,
         "waves": speeds,
-        "ratio": round(took[0] / took[-1], 3),
         "held_snapshot": held_snapshot,
         **ground.facts(),
     }
