@@ -29,6 +29,7 @@ from urllib.parse import quote
 from attrs import frozen
 
 from txqueue.errors import EmbeddedUnavailable
+from txqueue.watched import open_gate, start_gated, start_watcher
 
 DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -53,9 +54,14 @@ _INCLUDE: Final = "include_if_exists = 'txqueue.conf'\n"
 # Waits until its standard input closes, which happens at the latest when our process dies.
 _WATCH: Final = """
 read -r _
-pg_ctl=$1 data=$2
-shift 2
-"$pg_ctl" -D "$data" -m fast -w -t 60 stop
+server=$1 pg_ctl=$2 data=$3
+shift 3
+# One just starting has not said where it is; one that hangs is told to drop everything.
+for mode in fast fast fast immediate; do
+    "$pg_ctl" -D "$data" -m "$mode" -w -t 30 stop && break
+    kill -0 "$server" || break
+    sleep 1
+done
 [ $# -eq 0 ] || rm -rf -- "$@"
 """
 
@@ -212,25 +218,19 @@ class _Home:
         """
         with self.log.open("ab") as log:
             command = [str(self.programs / "postgres"), "-D", str(self.data)]
-            server = subprocess.Popen(command, stdout=log, stderr=log, **self._manners())
-        watcher = self._watcher(lock)
+            server = start_gated(command, stdout=log, stderr=log, **self._manners())
+        watcher = self._watcher(server.pid, lock)
+        open_gate(server)
         try:
             yield server, watcher
         finally:
             _end(server, watcher)
 
-    def _watcher(self, lock: int) -> _Process:
+    def _watcher(self, server: int, lock: int) -> _Process:
         doomed = [self.folder] if self.temporary else []
         doomed += [self.sockets] if self.sockets != self.data else []
-        words = [self.programs / "pg_ctl", self.data, *doomed]
-        return subprocess.Popen(
-            ["/bin/sh", "-c", _WATCH, "txqueue-embedded", *map(str, words)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[lock],
-            **self._manners(),
-        )
+        words = [server, self.programs / "pg_ctl", self.data, *doomed]
+        return start_watcher(_WATCH, *map(str, words), pass_fds=[lock], **self._manners())
 
     def _manners(self) -> dict[str, Any]:
         """How each process runs: as the account, deaf to libpq's environment and our terminal."""

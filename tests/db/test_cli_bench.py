@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from txqueue.processes import command_of, stat_of
 from txqueue.store.reading import Session
 
 PATIENCE = 240.0
@@ -132,7 +133,7 @@ def test_a_demo_that_is_ended_leaves_no_process(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    """However it ends: neither server nor node nor worker outlives it."""
+    """However it ends: neither server nor node nor worker outlives it, even just begun."""
     # What a shell runs in the background ignores SIGINT, and hands that down.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
@@ -142,26 +143,27 @@ def test_a_demo_that_is_ended_leaves_no_process(
         cwd=tmp_path,
         stderr=subprocess.PIPE,
     ) as demo:
-        until(lambda: bool(list(tmp_path.glob("txqueue-bench-*/bench.log"))))
+        until(lambda: demo.poll() is not None or any(tmp_path.glob("txqueue-bench-*/bench.log")))
         demo.send_signal(how)
         _, said = demo.communicate(timeout=PATIENCE)
     assert demo.returncode == (-how if how is signal.SIGKILL else 130), said
-    until(lambda: not list(users(tmp_path)))
+    until(lambda: not any(users(tmp_path)), lambda: list(users(tmp_path)))
     if how is not signal.SIGKILL:
         assert list(tmp_path.iterdir()) == []
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that other processes do."""
+def until(condition: Callable[[], bool], seen: Callable[[], object] = lambda: None) -> None:
+    """Wait for something that other processes do; if it does not happen, tell what is seen."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
+        assert time.monotonic() < deadline, f"it did not happen in time: {seen()}"
+        time.sleep(0.001)
 
 
 def users(folder: Path) -> Iterator[str]:
-    """The processes whose temporary files are in the folder."""
+    """What the processes run whose temporary files are in the folder."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if f"TMPDIR={folder}".encode() in (process / "environ").read_bytes():
-                yield process.name
+                pid = int(process.name)
+                yield f"{pid} {stat_of(pid)[:3]} {command_of(pid)}"

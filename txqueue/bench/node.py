@@ -15,6 +15,7 @@ from typing import Any, Self
 from txqueue.bench.ground import Ground
 from txqueue.bench.tally import FOLDER_VARIABLE
 from txqueue.errors import TxqueueError
+from txqueue.watched import open_gate, start_gated, start_watcher
 
 __all__ = ["NodeFailed", "RunningNode", "twistd"]
 
@@ -67,7 +68,8 @@ class RunningNode:
         """
         with self._log.open("wb") as log:
             self._process = _spawn(self._command(), self._environment(), self._ground.folder, log)
-        self._watcher = _watch(self._process.pid)
+        self._watcher = start_watcher(_WATCH, str(self._process.pid))
+        open_gate(self._process)
         try:
             self._await_registered()
         except BaseException:
@@ -167,22 +169,11 @@ def _spawn(
     command: list[str], environment: dict[str, str], folder: Path, log: Any
 ) -> subprocess.Popen[bytes]:
     """Start it apart from our terminal: Ctrl-C reaches only us, and we stop it in order."""
-    return subprocess.Popen(
+    return start_gated(
         command,
         env=environment,
         cwd=folder,
-        stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        start_new_session=True,
-    )
-
-
-def _watch(pid: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        ["/bin/sh", "-c", _WATCH, "txqueue-watcher", str(pid)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
         start_new_session=True,
     )

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
+from txqueue.watched import open_gate, start_gated, start_watcher
+
 __all__ = ["Leash"]
 
 # Kills the process groups that it was told of when its standard input closes without a last word,
@@ -36,13 +38,7 @@ class Leash:
     def __init__(self) -> None:
         _leashes.add(self)
         self._groups: dict[int, subprocess.Popen[bytes]] = {}
-        self._watcher = subprocess.Popen(
-            ["/bin/sh", "-c", _WATCH, "txqueue-watcher"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._watcher = start_watcher(_WATCH)
 
     def start(
         self,
@@ -63,17 +59,17 @@ class Leash:
             talks: Whether its standard input is a pipe of ours.
         """
         with log.open("ab") as out:
-            process = subprocess.Popen(
+            process = start_gated(
                 command,
                 env=dict(environment),
                 cwd=folder,
-                stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
             )
         self._groups[process.pid] = process
         self._tell(f"add {process.pid}")
+        open_gate(process, talks=talks)
         return process
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
