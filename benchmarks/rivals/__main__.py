@@ -34,6 +34,7 @@ import psycopg2.extensions
 from attrs import frozen
 from rich.console import Console
 
+from txqueue.bench.ground import warm_log
 from txqueue.embedded import EmbeddedServer
 from txqueue.store.reading import Session
 
@@ -249,6 +250,8 @@ def main(jobs: int = 200_000, rounds: int = 3) -> None:
     ):
         for rival in others.values():
             rival.ask("migrate")
+        with Session(dsn) as session:
+            warm_log(session)
         measured: dict[str, Callable[[int], Figures]] = {
             "txqueue": lambda jobs: ours(dsn, jobs),
             **{name: rival.measure for name, rival in others.items()},
@@ -256,6 +259,8 @@ def main(jobs: int = 200_000, rounds: int = 3) -> None:
         for turn in range(rounds):
             for name, measure in measured.items():
                 console.print(f"round {turn + 1}: {name}")
+                with Session(dsn) as session:
+                    session.rows("checkpoint")
                 for what, figure in measure(jobs).items():
                     figures[name][what].append(round(figure, 2))
     Console().print_json(data={"versions": VERSIONS, "figures": figures, **summary(figures)})

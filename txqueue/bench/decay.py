@@ -34,8 +34,7 @@ def decay(
     """Work off one wave of jobs after another with one node: a round.
 
     Each wave is enqueued in one transaction, so that it becomes visible at once, and is timed from
-    that commit to its last completion. As many waves go ahead and are not counted: a server that
-    has just begun writes its log into new files, which costs more than into those of old.
+    that commit to its last completion. One wave goes ahead and is not counted.
 
     Args:
         ground: Where.
@@ -53,9 +52,7 @@ def decay(
     with ground.session() as session, _snapshot(ground, held=held_snapshot):
         publish(session, Counted)
         with RunningNode(ground, APP, workers) as node:
-            for number in range(1, waves + 1):
-                _wave(session, node, stages, jobs, f"{title}warming up, {number} of {waves}")
-            _reuse_the_log(session)
+            _wave(session, node, stages, jobs, f"{title}warming up")
             took = [
                 _wave(session, node, stages, jobs, f"{title}wave {number} of {waves}")
                 for number in range(1, waves + 1)
@@ -107,12 +104,6 @@ def _wave(session: Session, node: RunningNode, stages: Stages, jobs: int, name: 
         (ids[0], ids[-1]),
     )
     return (last - committed).total_seconds()
-
-
-def _reuse_the_log(session: Session) -> None:
-    """Have what was logged be written over, where we may: others' servers do so by themselves."""
-    if session.value("select rolsuper from pg_roles where rolname = current_user"):
-        session.rows("checkpoint")
 
 
 @contextmanager

@@ -204,7 +204,9 @@ def _run(
 def _ground(options: Options, embedded: bool, stages: Stages) -> AbstractContextManager[Ground]:
     from txqueue.bench.ground import embedded_ground, own_schema
 
-    return embedded_ground(stages) if embedded else own_schema(options.chosen_dsn, stages)
+    return (
+        embedded_ground(stages, warm=True) if embedded else own_schema(options.chosen_dsn, stages)
+    )
 
 
 def _is_faulty(result: Mapping[str, Any]) -> bool:
