@@ -24,10 +24,12 @@ begin
         -- A job that ran long may have been moved to another lane by rotation, and on while this looks for it.
         foreach lane in array array[lanes[each]] || '{0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7}'::smallint[] loop
             exit when remaining = 0;
-            -- What is no lane becomes no part of a statement.
+            -- What is no lane holds nothing.
             continue when (lane between 0 and 7) is not true;
-            execute format('select jobs, groups, limited, followed from complete_in_%s($1, $2, $3)', lane)
-               into moved, keys, limited, ended using its_incarnation, assignments[each], ids[each]::bigint[];
+            case lane
+                when @each_lane@ then select * into moved, keys, limited, ended
+                    from complete_in_@each_lane@(its_incarnation, assignments[each], ids[each]::bigint[]);
+            end case;
             remaining := remaining - moved;
             total := total + moved;
             groups := groups || keys;

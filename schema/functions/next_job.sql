@@ -79,7 +79,7 @@ begin
     perform pg_advisory_xact_lock_shared(hashtextextended('@schema@ control', 839));
     alone := false;
     seen_at := clock_timestamp();
-    if (select last_value = 1 from has_unfollowed) then
+    if coalesce(pg_sequence_last_value('@schema@.has_unfollowed'), 0) = 1 then
         perform follow_late();
     end if;
     due_in := next_due(since);
@@ -87,18 +87,20 @@ begin
         perform promote(since, greatest(free_weight, 1000));
         due_in := next_due(since);
     end if;
-    if not exists (select from node_info as me where me.incarnation = its_incarnation and me.state = 'alive') then
+    select exists (select from control) into is_held
+      from node_info as me where me.incarnation = its_incarnation and me.state = 'alive';
+    if not found then
         room := 0;
     end if;
-    if room > 0 and exists (select from control) then
-        is_held := true;
+    is_held := room > 0 and is_held;
+    if is_held then
         select held.open, held.allowed, held.allowed, held.kept, held.counted, held.opens_in
           into queues, given, allowed, kept, counted, opens_in
           from open_queues(served, (select me.capacity from node_info as me where me.incarnation = its_incarnation)) as held;
         due_in := least(due_in, opens_in);
         served := queues;
     end if;
-    if room > 0 and (select last_value = 1 from has_tenants) then
+    if room > 0 and coalesce(pg_sequence_last_value('@schema@.has_tenants'), 0) = 1 then
         select turns.tenants, turns.parts, turns.last, least(due_in, turns.opens_in)
           into tenants, parts, last_tenant, due_in
           from tenant_turns(queues, room::integer, after_tenant) as turns;
@@ -150,15 +152,18 @@ begin
                 end if;
                 is_counted := case when counted[place] or its_tenant is not null then 1 end;
             end if;
-            execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', head.lane) into claimed
-              using head.queue, work_types, head.rank, head.job_id, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high;
+            case head.lane
+                when @each_lane@ then select * into claimed from lock_ready_@each_lane@(
+                    head.queue, work_types, head.rank, head.job_id, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high);
+            end case;
             -- Nothing else was ready: if it is all taken, there is no need to look again.
             is_last := head.until_rank is null and claimed.jobs < most and its_tenant is null and not is_held;
             if claimed.jobs < least(step, most) and not is_last then
                 if head.until_rank is not null then
-                    execute format('select * from lock_ready_%s($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', head.lane) into claimed
-                      using head.queue, work_types, head.rank, head.job_id, null::timestamptz, null::bigint,
-                            least(step, most)::integer, deaths, its_tenant, only_high;
+                    case head.lane
+                        when @each_lane@ then select * into claimed from lock_ready_@each_lane@(
+                            head.queue, work_types, head.rank, head.job_id, null, null, least(step, most)::integer, deaths, its_tenant, only_high);
+                    end case;
                 end if;
                 if claimed.jobs < least(step, most) then
                     passed := passed || head.lane;
@@ -166,7 +171,9 @@ begin
             end if;
             tids := claimed.tids;
             if claimed.grouped > 0 then
-                execute format('select taken, parked from admit_groups_%s($1)', head.lane) into tids, parked using tids;
+                case head.lane
+                    when @each_lane@ then select * into tids, parked from admit_groups_@each_lane@(tids);
+                end case;
                 passed := case when parked > 0 then array_remove(passed, head.lane) else passed || head.lane end;
                 is_last := is_last and cardinality(tids) is not distinct from claimed.jobs;
             end if;
@@ -185,8 +192,10 @@ begin
                 if suspect is not null then
                     lane := head.lane;
                     alone := true;
-                    execute format('select * from assign_%s($1, $2, $3, $4)', head.lane) into assignment, jobs, weight, chunk
-                      using array[suspect], its_node, its_incarnation, is_counted;
+                    case head.lane
+                        when @each_lane@ then select * into assignment, jobs, weight, chunk
+                            from assign_@each_lane@(array[suspect], its_node, its_incarnation, is_counted);
+                    end case;
                     room := room - weight;
                     part := part - weight;
                     taken := 1;
@@ -198,8 +207,10 @@ begin
             size := least(chunk_jobs, greatest(1, ceil(cardinality(tids)::numeric / workers)));
             while cardinality(tids) > 0 loop
                 lane := head.lane;
-                execute format('select * from assign_%s($1, $2, $3, $4)', head.lane) into assignment, jobs, weight, chunk
-                  using tids[1 : size], its_node, its_incarnation, is_counted;
+                case head.lane
+                    when @each_lane@ then select * into assignment, jobs, weight, chunk
+                        from assign_@each_lane@(tids[1 : size], its_node, its_incarnation, is_counted);
+                end case;
                 tids := tids[jobs + 1 :];
                 room := room - weight;
                 part := part - weight;
@@ -209,9 +220,12 @@ begin
             end loop;
             if claimed.jobs > 0 and taken = claimed.jobs and its_tenant is null and not only_high then
                 -- Nothing is left before the last of them, nor before where another lane goes on.
-                select each.rank, each.job_id into from_rank, from_job
-                  from (values (claimed.last_rank, claimed.last_job), (head.until_rank, head.until_job)) as each (rank, job_id)
-                 where each.rank is not null order by each.rank, each.job_id limit 1;
+                from_rank := claimed.last_rank;
+                from_job := claimed.last_job;
+                if (head.until_rank, head.until_job) < (from_rank, from_job) then
+                    from_rank := head.until_rank;
+                    from_job := head.until_job;
+                end if;
                 reached := from_rank;
                 reached_job := from_job;
             end if;
@@ -236,7 +250,10 @@ begin
             end if;
         end loop;
     end if;
-    if not is_all or exists (select from unnest(tenants) as tenant where tenant <> all (exhausted)) then
+    if cardinality(tenants) > 0 then
+        is_all := is_all and not exists (select from unnest(tenants) as tenant where tenant <> all (exhausted));
+    end if;
+    if not is_all then
         reached := coalesce(reached, '-infinity');
     elsif is_last then
         reached := null;

@@ -10,8 +10,9 @@ from txqueue.errors import ConfigurationError
 __all__ = ["Migration", "checked_name", "functions", "migrations"]
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}")
-_SCHEMA, _LANE = "@schema@", "@lane@"
-_LANES = 8
+_SCHEMA, _LANE, _EACH_LANE = "@schema@", "@lane@", "@each_lane@"
+_STATEMENT_OF_LANES = re.compile(rf".*{_EACH_LANE}[^;]*;\n")
+_LANES = range(8)
 
 
 @frozen
@@ -49,15 +50,19 @@ def migrations(schema: str) -> list[Migration]:
 def functions(schema: str) -> list[tuple[str, str]]:
     """Return the name and text of every stored function.
 
-    A file that names a lane makes one function for each.
+    A file that names a lane makes one function for each; a statement that names each lane, from its
+    line's beginning, becomes one for each.
     """
     return [(name, _for_each_lane(sql)) for name, sql in _sql_files("functions", schema)]
 
 
 def _for_each_lane(sql: str) -> str:
-    if _LANE not in sql:
-        return sql
-    return "".join(sql.replace(_LANE, str(lane)) for lane in range(_LANES))
+    sql = _STATEMENT_OF_LANES.sub(lambda found: _repeated(found[0], _EACH_LANE), sql)
+    return _repeated(sql, _LANE) if _LANE in sql else sql
+
+
+def _repeated(sql: str, mark: str) -> str:
+    return "".join(sql.replace(mark, str(lane)) for lane in _LANES)
 
 
 def _sql_files(folder: str, schema: str) -> list[tuple[str, str]]:

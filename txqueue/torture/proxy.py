@@ -78,7 +78,9 @@ class _Link:
         """Close both sides."""
         for writer in (self.client, self.server):
             its_socket = writer.get_extra_info("socket")
-            if reset and its_socket is not None and its_socket.family != socket.AF_UNIX:
+            # One side may have closed by itself a moment ago.
+            is_open = its_socket is not None and its_socket.fileno() != -1
+            if reset and is_open and its_socket.family != socket.AF_UNIX:
                 its_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
             writer.transport.abort()
 
