@@ -90,8 +90,8 @@ def embedded_ground(stages: Stages, *, warm: bool = False) -> Iterator[Ground]:
 def warm_log(session: Session) -> None:
     """Have a fresh server write its log from now on over files of old, as every other server does.
 
-    New files are filled with zeros first, in memory that nobody has touched: a fifth of the speed of
-    a drain, and nothing that a queue could do better.
+    New files are filled with zeros first, in memory that nobody has touched: a fifth of a drain's
+    speed, and nothing that a queue could do better.
 
     Args:
         session: A superuser's.
