@@ -107,7 +107,7 @@ def test_steady(txqueue: Callable[..., Any]) -> None:
 
 @pytest.mark.slow
 def test_decay(txqueue: Callable[..., Any]) -> None:
-    """With a snapshot held; the waves that warm up are not counted."""
+    """With a snapshot held; the wave that warms up is not counted."""
     words = ("--jobs", "500", "--waves", "2", "--workers", "1", "--rounds", "2", "--held-snapshot")
     result = txqueue("bench", "decay", *words)
     assert result.keys() > SHARED
