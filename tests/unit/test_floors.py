@@ -91,7 +91,8 @@ PARTS: Final = {
 EXEMPT_IMPORTS: Final[dict[tuple[str, str], str]] = {}
 """(importer, imported): the reason why this one import may break the rules."""
 
-LONGEST_FILE: Final = 350
+LONGEST_FILE: Final = 450
+"""About 350 lines is a smell to look at; no file is split or glued to please a number."""
 EXEMPT_FILES: Final[dict[str, str]] = {}
 """A file's path from the root: the reason why it is longer than others may be."""
 
