@@ -1,0 +1,2 @@
+-- What trials from outside showed: statements that arrive late, locks anybody can take, input nobody expected.
+
