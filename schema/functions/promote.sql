@@ -1,5 +1,7 @@
--- Makes due jobs ready, those first that were due first. A caller that has promoted up to a moment
--- passes it as since, so that the dead rows before it are not read again; null looks at all.
+-- Makes due jobs ready: at_most by the moment at which they became due, and, if that leaves some, at_most
+-- more of those above the default priority, the highest first, so that urgent work does not wait for a
+-- backlog that became due before it. A caller that has promoted up to a moment passes it as since, so
+-- that the dead rows before it are not read again; null looks at all.
 create or replace function @schema@.promote(since timestamptz, at_most integer) returns integer
 language plpgsql volatile
 set search_path = @schema@, pg_temp
@@ -7,21 +9,26 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    to_lane   smallint := current_lane();
-    promoted  integer;
+    due      tid[];
+    promoted integer;
+    urgent   integer := 0;
 begin
-    with due as materialized (
-        select ctid as tid from job_waiting
-         where waiting_for in ('time', 'rate') and not_before <= clock_timestamp() and not_before >= coalesce(since, '-infinity')
-         order by not_before limit at_most for update skip locked
-    ), gone as (
-        delete from job_waiting where ctid = any (array(select tid from due)) returning *
-    )
-    insert into job_ready (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                           lane, state, work_type, queue, "group", tenant, options, payload, error, followed)
-    select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error, followed
-      from gone;
-    get diagnostics promoted = row_count;
-    return promoted;
+    select array_agg(tid) into due
+      from (select ctid as tid from job_waiting
+             where waiting_for in ('time', 'rate') and not_before <= clock_timestamp() and not_before >= coalesce(since, '-infinity')
+             order by not_before limit at_most for update skip locked) as first;
+    promoted := coalesce(make_ready(due), 0);
+    if promoted < at_most then
+        return promoted;
+    end if;
+    for its_priority in reverse 9 .. 5 loop
+        select array_agg(tid) into due
+          from (select ctid as tid from job_waiting
+                 where waiting_for in ('time', 'rate') and priority > 4 and priority = its_priority
+                   and not_before <= clock_timestamp()
+                 order by not_before limit at_most - urgent for update skip locked) as first;
+        urgent := urgent + coalesce(make_ready(due), 0);
+        exit when urgent >= at_most;
+    end loop;
+    return promoted + urgent;
 end $$;

@@ -1,2 +1,5 @@
 -- What trials from outside showed: statements that arrive late, locks anybody can take, input nobody expected.
 
+-- Urgent jobs of an overdue backlog, for promote().
+create index on @schema@.job_waiting (priority, not_before) where waiting_for in ('time', 'rate') and priority > 4;
+
