@@ -431,6 +431,11 @@ comment on column txqueue.schedule.job is 'What is enqueued: an element of what 
 comment on column txqueue.schedule.next_due is 'When it is due; -infinity until a node has computed it, null while the job of a cool-down has not ended.';
 comment on column txqueue.schedule.recent is 'Its last twenty jobs, the latest first; dues has the moments they were for.';
 
+-- What trials from outside showed: statements that arrive late, locks anybody can take, input nobody expected.
+
+-- Urgent jobs of an overdue backlog, for promote().
+create index on txqueue.job_waiting (priority, not_before) where waiting_for in ('time', 'rate') and priority > 4;
+
 set check_function_bodies = off;
 
 -- Adds parts of an application's table, each from one key to another and so many items, which whoever
@@ -1356,6 +1361,26 @@ begin
     end if;
 end $$;
 
+-- A job that runs again as renewed() made it, with the parents it had: it waits for those that run again too, and is
+-- cancelled if one of them cannot be done any more. A parent that history no longer has was done.
+create or replace function txqueue.await_again(this job) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    parents bigint[];
+begin
+    if coalesce(jsonb_typeof(this.options -> 'after'), 'null') <> 'array' then
+        -- Of too many only the number is known; one that never ran had a parent that was not done, or was cancelled by hand.
+        if this.options ? 'after' and not this.options ? 'parents' then
+            this.state := 'cancelled';
+        end if;
+        return this;
+    end if;
+    parents := array(select value::bigint from jsonb_array_elements_text(this.options -> 'after') as value where value ~ '^\d{1,18}$');
+    return await_parents(this, link_parents(this.job_id, parents, coalesce(this.options -> 'after_any_end' = 'true', false)));
+end $$;
+
 -- Has the ends of jobs told on the channel txqueue_ended for some seconds: whoever waits calls it again
 -- before they are over. Not told for ever, because NOTIFY takes a lock of the whole database at commit.
 create or replace function txqueue.await_ends(seconds integer default 10) returns void
@@ -1364,6 +1389,35 @@ set search_path = txqueue, pg_temp
 as $$
     select setval('awaited', least(greatest(seconds, 1), 60) + ceil(extract(epoch from clock_timestamp()))::bigint)
 $$;
+
+-- A job as it is with the parents that link_parents() has written for it: cancelled if one can never be done
+-- any more, waiting while one has not ended, else as it was, with how they ended. Its rows of job_parent go
+-- unless it waits.
+create or replace function txqueue.await_parents(this job, others bigint[]) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    failed record;
+begin
+    select parent, ended into failed from job_parent
+     where child = this.job_id and ended in ('failed', 'cancelled') and not any_end order by parent limit 1;
+    if found then
+        this := orphaned(this, failed.parent, failed.ended);
+    elsif exists (select from job_parent where child = this.job_id and ended is null) then
+        this.state := 'waiting';
+        this.waiting_for := 'parents';
+        this.followed := 1;
+        perform note_unfollowed(array(
+            select parent from job_parent where child = this.job_id and ended is null and parent = any (others)));
+        return this;
+    else
+        this := with_ends(this);
+    end if;
+    delete from job_parent where child = this.job_id;
+    return this;
+end $$;
 
 -- How many jobs of a queue could run now and do not: the ready ones.
 create or replace function txqueue.backlog(queue text) returns bigint
@@ -3661,6 +3715,47 @@ begin
     return this;
 end $$;
 
+-- Writes for which parents a job waits, and how those ended that have; returns the parents that are not of
+-- this transaction: those may end meanwhile, see note_unfollowed(). A parent that does not exist gets no row.
+--
+-- Jobs of this very transaction are marked as followed. Others may end meanwhile, and their rows must not be held
+-- for as long as an application's transaction lasts: see follow_late().
+create or replace function txqueue.link_parents(child bigint, parents bigint[], its_any_end boolean) returns bigint[]
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    own    bigint[];
+    others bigint[];
+begin
+    with marked as (
+        update job set followed = 1
+         where job_id = any (parents) and state in ('waiting', 'ready', 'assigned') and xmin = pg_current_xact_id()::xid
+        returning job_id
+    )
+    select coalesce(array_agg(job_id), '{}') into own from marked;
+    others := array(select id from unnest(parents) as id where id <> all (own));
+    insert into job_parent (child, parent, any_end) select link_parents.child, id, its_any_end from unnest(own) as id;
+    if others <> '{}' then
+        -- Most have not ended; only for the rest are all the days of history looked through.
+        insert into job_parent (child, parent, any_end)
+        select link_parents.child, job_id, its_any_end from job
+         where job_id = any (others) and state in ('waiting', 'ready', 'assigned');
+        if exists (select from unnest(others) as id
+                    where not exists (select from job_parent where child = link_parents.child and parent = id)) then
+            insert into job_parent (child, parent, any_end, ended)
+            select link_parents.child, job_id, its_any_end, case when state in ('done', 'failed', 'cancelled') then state::text end
+              from job where job_id = any (others)
+                on conflict do nothing;
+        end if;
+    end if;
+    return others;
+end $$;
+
 -- How many jobs there are that are not history yet, failed ones included, and since when the oldest
 -- of them could run. A view and not a function, so that the read-only role may use it; history is
 -- left out, because counting it would take ever longer.
@@ -4172,6 +4267,29 @@ begin
     select rank, job_id into last_rank, last_job from job_ready_7 where ctid = tids[cardinality(tids)];
 end $$;
 
+-- Moves waiting jobs, by their places, to the ready ones; returns how many.
+create or replace function txqueue.make_ready(places tid[]) returns integer
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    to_lane smallint := current_lane();
+    moved   integer;
+begin
+    with gone as (
+        delete from job_waiting where ctid = any (places) returning *
+    )
+    insert into job_ready (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+                           lane, state, work_type, queue, "group", tenant, options, payload, error, followed)
+    select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
+           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error, followed
+      from gone;
+    get diagnostics moved = row_count;
+    return moved;
+end $$;
+
 -- Has cool-downs begin whose job is gone without anybody having heard of its end: somebody has deleted it, or it was
 -- not this schedule's alone. Returns how many.
 create or replace function txqueue.mend_schedules() returns integer
@@ -4318,6 +4436,10 @@ begin
     if due_in <= 0 then
         perform promote(since, greatest(free_weight, 1000));
         due_in := next_due(since);
+        if due_in <= 0 then
+            -- The caller goes back a minute from here: it must find the oldest that is left.
+            seen_at := least(seen_at, clock_timestamp() + make_interval(secs => due_in + 59));
+        end if;
     end if;
     select exists (select from control) into is_held
       from node_info as me where me.incarnation = its_incarnation and me.state = 'alive';
@@ -5064,8 +5186,10 @@ begin
     end if;
 end $$;
 
--- Makes due jobs ready, those first that were due first. A caller that has promoted up to a moment
--- passes it as since, so that the dead rows before it are not read again; null looks at all.
+-- Makes due jobs ready: at_most by the moment at which they became due, and, if that leaves some, at_most
+-- more of those above the default priority, the highest first, so that urgent work does not wait for a
+-- backlog that became due before it. A caller that has promoted up to a moment passes it as since, so
+-- that the dead rows before it are not read again; null looks at all.
 create or replace function txqueue.promote(since timestamptz, at_most integer) returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -5073,23 +5197,28 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    to_lane   smallint := current_lane();
-    promoted  integer;
+    due      tid[];
+    promoted integer;
+    urgent   integer := 0;
 begin
-    with due as materialized (
-        select ctid as tid from job_waiting
-         where waiting_for in ('time', 'rate') and not_before <= clock_timestamp() and not_before >= coalesce(since, '-infinity')
-         order by not_before limit at_most for update skip locked
-    ), gone as (
-        delete from job_waiting where ctid = any (array(select tid from due)) returning *
-    )
-    insert into job_ready (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                           lane, state, work_type, queue, "group", tenant, options, payload, error, followed)
-    select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error, followed
-      from gone;
-    get diagnostics promoted = row_count;
-    return promoted;
+    select array_agg(tid) into due
+      from (select ctid as tid from job_waiting
+             where waiting_for in ('time', 'rate') and not_before <= clock_timestamp() and not_before >= coalesce(since, '-infinity')
+             order by not_before limit at_most for update skip locked) as first;
+    promoted := coalesce(make_ready(due), 0);
+    if promoted < at_most then
+        return promoted;
+    end if;
+    for its_priority in reverse 9 .. 5 loop
+        select array_agg(tid) into due
+          from (select ctid as tid from job_waiting
+                 where waiting_for in ('time', 'rate') and priority > 4 and priority = its_priority
+                   and not_before <= clock_timestamp()
+                 order by not_before limit at_most - urgent for update skip locked) as first;
+        urgent := urgent + coalesce(make_ready(due), 0);
+        exit when urgent >= at_most;
+    end loop;
+    return promoted + urgent;
 end $$;
 
 -- Publishes the policies of work types and readies the jobs that waited for one of them.
@@ -5139,69 +5268,27 @@ end $$;
 
 -- Enqueues a job that waits until others have ended: all as done, or in any way. One that can never run any more is put
 -- as cancelled, as if it had been there before. Returns its number.
---
--- Jobs of this very transaction are marked as followed. Others may end meanwhile, and their rows must not be held
--- for as long as an application's transaction lasts: see follow_late().
 create or replace function txqueue.put_child(this job, after bigint[], its_any_end boolean) returns bigint
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
-set jit = off
-set plan_cache_mode = force_custom_plan
 as $$
 declare
     parents bigint[] := array(select distinct id from unnest(after) as id order by id);
-    missing bigint;
-    failed  record;
-    own     bigint[];
     others  bigint[];
+    missing bigint;
 begin
     if cardinality(parents) > 1000000 or array_position(parents, null) is not null then
         perform refuse('after has a null or more than a million jobs', 'pass the numbers of the jobs to wait for');
     end if;
-    with marked as (
-        update job set followed = 1
-         where job_id = any (parents) and state in ('waiting', 'ready', 'assigned') and xmin = pg_current_xact_id()::xid
-        returning job_id
-    )
-    select coalesce(array_agg(job_id), '{}') into own from marked;
-    others := array(select id from unnest(parents) as id where id <> all (own));
-    insert into job_parent (child, parent, any_end) select this.job_id, id, its_any_end from unnest(own) as id;
-    if others <> '{}' then
-        -- Most have not ended; only for the rest are all the days of history looked through.
-        insert into job_parent (child, parent, any_end)
-        select this.job_id, job_id, its_any_end from job
-         where job_id = any (others) and state in ('waiting', 'ready', 'assigned');
-        if exists (select from unnest(others) as id
-                    where not exists (select from job_parent where child = this.job_id and parent = id)) then
-            insert into job_parent (child, parent, any_end, ended)
-            select this.job_id, job_id, its_any_end, case when state in ('done', 'failed', 'cancelled') then state::text end
-              from job where job_id = any (others)
-                on conflict do nothing;
-        end if;
-    end if;
+    others := link_parents(this.job_id, parents, its_any_end);
     select id into missing from unnest(others) as id
      where not exists (select from job_parent where child = this.job_id and parent = id) limit 1;
     if found then
         perform refuse(format('there is no job %s to wait for', missing), 'enqueue it first, and commit that or use the same transaction');
     end if;
-    select parent, ended into failed from job_parent
-     where child = this.job_id and ended in ('failed', 'cancelled') and not its_any_end order by parent limit 1;
-    if found then
-        this := orphaned(this, failed.parent, failed.ended);
-    elsif exists (select from job_parent where child = this.job_id and ended is null) then
-        this.state := 'waiting';
-        this.waiting_for := 'parents';
-        this.followed := 1;
-        perform note_unfollowed(array(
-            select parent from job_parent where child = this.job_id and ended is null and parent = any (others)));
-    else
-        this := with_ends(this);
-    end if;
+    this := await_parents(with_parents(this, parents, its_any_end), others);
     insert into job values (this.*);
-    if this.waiting_for is distinct from 'parents' then
-        delete from job_parent where child = this.job_id;
-    end if;
     return this.job_id;
 end $$;
 
@@ -5625,7 +5712,7 @@ begin
     end if;
     number := enqueue(
         this.work_type, this.payload, this.queue, this.priority, this.weight, null, null, this."group",
-        nullif(this.options - 'unique' - 'parents', '{}'), this.tenant, this.options ->> 'unique');
+        nullif(this.options - array['unique', 'parents', 'after', 'after_any_end'], '{}'), this.tenant, this.options ->> 'unique');
     perform note_action(who, 'repeat', subject_of(array[its_job_id]), jsonb_build_object('jobs', array[its_job_id, number]));
     return number;
 end $$;
@@ -5705,8 +5792,9 @@ end $$;
 
 -- Runs jobs again: failed and cancelled ones start anew, with no attempt spent and behind those that are
 -- ready by now; those that wait for a moment or for another attempt need not wait any longer. One that was
--- cancelled before its moment waits for it again. The last error is kept until there is another. Returns
--- the numbers of those that run again, and of the others: also of those whose unique key another holds.
+-- cancelled before its moment waits for it again, and one that was to follow others follows them again. The last
+-- error is kept until there is another. Returns the numbers of those that run again, and of the others: also of
+-- those whose unique key another holds, or one of whose parents was not done and does not run again.
 create or replace function txqueue.retry(ids bigint[], who text, out retried bigint[], out refused bigint[])
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -5714,7 +5802,9 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    this job;
+    this  job;
+    again job;
+    ended job[] := '{}';
 begin
     retried := '{}';
     for this in
@@ -5723,9 +5813,22 @@ begin
                or state = 'waiting' and waiting_for = 'time')
         returning *
     loop
-        if this.state = 'waiting' or takes_key(this) then
+        if this.state = 'waiting' then
             this := renewed(this);
             retried := retried || this.job_id;
+            insert into job values (this.*);
+        else
+            ended := ended || this;
+        end if;
+    end loop;
+    -- Parents come before their children: those find them running again.
+    for this in select * from unnest(ended) as each order by each.job_id loop
+        if takes_key(this) then
+            again := await_again(renewed(this));
+            if again.state <> 'cancelled' then
+                retried := retried || this.job_id;
+                this := again;
+            end if;
         end if;
         insert into job values (this.*);
     end loop;
@@ -6545,6 +6648,20 @@ begin
     return this;
 end $$;
 
+-- A job with the parents it waits for among its options: for its history, and for when it is run again by hand. Of more
+-- than a thousand the number is kept alone, and the job cannot be run again by hand once one was not done.
+create or replace function txqueue.with_parents(this job, parents bigint[], its_any_end boolean) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    this.options := coalesce(this.options, '{}')
+        || case when cardinality(parents) <= 1000 then jsonb_build_object('after', parents)
+                else jsonb_build_object('after', cardinality(parents)) end
+        || case when its_any_end then '{"after_any_end": true}' else '{}' end::jsonb;
+    return this;
+end $$;
+
 insert into txqueue.migration (number, name) values (1, 'tables');
 
 insert into txqueue.migration (number, name) values (2, 'dispatch');
@@ -6552,6 +6669,8 @@ insert into txqueue.migration (number, name) values (2, 'dispatch');
 insert into txqueue.migration (number, name) values (3, 'faults');
 
 insert into txqueue.migration (number, name) values (4, 'relations');
+
+insert into txqueue.migration (number, name) values (5, 'faults_from_outside');
 
 select ensure_history();
 

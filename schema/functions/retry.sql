@@ -1,7 +1,8 @@
 -- Runs jobs again: failed and cancelled ones start anew, with no attempt spent and behind those that are
 -- ready by now; those that wait for a moment or for another attempt need not wait any longer. One that was
--- cancelled before its moment waits for it again. The last error is kept until there is another. Returns
--- the numbers of those that run again, and of the others: also of those whose unique key another holds.
+-- cancelled before its moment waits for it again, and one that was to follow others follows them again. The last
+-- error is kept until there is another. Returns the numbers of those that run again, and of the others: also of
+-- those whose unique key another holds, or one of whose parents was not done and does not run again.
 create or replace function @schema@.retry(ids bigint[], who text, out retried bigint[], out refused bigint[])
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -9,7 +10,9 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    this job;
+    this  job;
+    again job;
+    ended job[] := '{}';
 begin
     retried := '{}';
     for this in
@@ -18,9 +21,22 @@ begin
                or state = 'waiting' and waiting_for = 'time')
         returning *
     loop
-        if this.state = 'waiting' or takes_key(this) then
+        if this.state = 'waiting' then
             this := renewed(this);
             retried := retried || this.job_id;
+            insert into job values (this.*);
+        else
+            ended := ended || this;
+        end if;
+    end loop;
+    -- Parents come before their children: those find them running again.
+    for this in select * from unnest(ended) as each order by each.job_id loop
+        if takes_key(this) then
+            again := await_again(renewed(this));
+            if again.state <> 'cancelled' then
+                retried := retried || this.job_id;
+                this := again;
+            end if;
         end if;
         insert into job values (this.*);
     end loop;

@@ -31,6 +31,7 @@ STATES = ("waiting", "ready", "assigned", "done", "failed", "cancelled")
 COLOURS = {"done": "green", "failed": "bold red", "assigned": "cyan", "cancelled": "yellow"}
 LARGEST = 2**63 - 1
 NUMBER = click.IntRange(0, LARGEST)
+PARENTS_NAMED = 5
 
 
 @click.command(cls=Command)
@@ -209,6 +210,7 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
     for name in ("group", "tenant"):
         if row[name]:
             yield name, row[name]
+    yield from _parents(row["options"])
     yield "runs", _runs(row)
     yield from _progress(row)
     if row["node"]:
@@ -224,6 +226,19 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
         took = (row["finished_at"] - row["assigned_at"]).total_seconds()
         waited = (row["assigned_at"] - row["enqueued_at"]).total_seconds()
         yield "took", f"{duration(took)}, after {duration(waited)} in the queue"
+
+
+def _parents(options: object) -> Iterator[tuple[str, object]]:
+    """Name the jobs that it waits for or has waited for, and say how they ended."""
+    if not isinstance(options, dict) or not options.get("after"):
+        return
+    after, ends = options["after"], options.get("parents")
+    named = f"{after} jobs"
+    if isinstance(after, list):
+        rest = len(after) - PARENTS_NAMED
+        named = ", ".join(map(str, after[:PARENTS_NAMED])) + (f" and {rest} more" if rest > 0 else "")
+    counts = [f"{ends[end]} {end}" for end in ends if ends[end]] if isinstance(ends, dict) else []
+    yield "follows", plain(named + (f" ({', '.join(counts)})" if counts else ""))
 
 
 def _runs(row: Mapping[str, Any]) -> str:

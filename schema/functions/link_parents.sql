@@ -1,0 +1,40 @@
+-- Writes for which parents a job waits, and how those ended that have; returns the parents that are not of
+-- this transaction: those may end meanwhile, see note_unfollowed(). A parent that does not exist gets no row.
+--
+-- Jobs of this very transaction are marked as followed. Others may end meanwhile, and their rows must not be held
+-- for as long as an application's transaction lasts: see follow_late().
+create or replace function @schema@.link_parents(child bigint, parents bigint[], its_any_end boolean) returns bigint[]
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+    own    bigint[];
+    others bigint[];
+begin
+    with marked as (
+        update job set followed = 1
+         where job_id = any (parents) and state in ('waiting', 'ready', 'assigned') and xmin = pg_current_xact_id()::xid
+        returning job_id
+    )
+    select coalesce(array_agg(job_id), '{}') into own from marked;
+    others := array(select id from unnest(parents) as id where id <> all (own));
+    insert into job_parent (child, parent, any_end) select link_parents.child, id, its_any_end from unnest(own) as id;
+    if others <> '{}' then
+        -- Most have not ended; only for the rest are all the days of history looked through.
+        insert into job_parent (child, parent, any_end)
+        select link_parents.child, job_id, its_any_end from job
+         where job_id = any (others) and state in ('waiting', 'ready', 'assigned');
+        if exists (select from unnest(others) as id
+                    where not exists (select from job_parent where child = link_parents.child and parent = id)) then
+            insert into job_parent (child, parent, any_end, ended)
+            select link_parents.child, job_id, its_any_end, case when state in ('done', 'failed', 'cancelled') then state::text end
+              from job where job_id = any (others)
+                on conflict do nothing;
+        end if;
+    end if;
+    return others;
+end $$;

@@ -1,0 +1,106 @@
+"""Jobs that waited for others and are run again by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.db.masters import Master
+from tests.db.test_parents import end, links, put
+
+
+def retry(node: Master, *ids: int) -> tuple[list[int], list[int]]:
+    """Run jobs again by hand; returns those that do, and those that do not."""
+    node.cursor.execute("select retried, refused from txqueue.retry(%s, 'ann')", (list(ids),))
+    retried, refused = node.cursor.fetchall()[0]
+    return sorted(retried), refused
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_child_runs_again_after_its_parent(node: Master, order: int) -> None:
+    """In whatever order the two are named, the child waits for the new run of its parent."""
+    (first,) = node.enqueue({})
+    child = put(node, [first])
+    end(node, "failed", first)
+    assert retry(node, *[first, child][::order]) == ([first, child], [])
+    assert node.waiting("parents") == [child]
+    end(node, "done", first)
+    assert node.claimed_ids() == [child]
+    assert links(node) == 0
+
+
+def test_a_pipeline_runs_again_in_its_order(node: Master) -> None:
+    """Each of a chain waits for the one before it, also the second time."""
+    (first,) = node.enqueue({})
+    second = put(node, [first])
+    third = put(node, [second])
+    end(node, "failed", first)
+    retry(node, third, second, first)
+    for job_id in (first, second, third):
+        assert node.ready() == [job_id]
+        end(node, "done", job_id)
+    assert links(node) == 0
+
+
+def test_a_parent_run_again_in_a_call_of_its_own(node: Master) -> None:
+    """Its child, run again while the parent has not ended, waits for it."""
+    (first,) = node.enqueue({})
+    child = put(node, [first])
+    end(node, "failed", first)
+    retry(node, first)
+    retry(node, child)
+    assert node.waiting("parents") == [child]
+    end(node, "done", first)
+    node.value("select owned from txqueue.heartbeat(%s, 0)", node.incarnation)
+    assert node.claimed_ids() == [child]
+
+
+def test_a_child_alone_is_refused_while_its_parent_has_failed(node: Master) -> None:
+    """It stays as it was, and nothing is left behind."""
+    (first,) = node.enqueue({})
+    child = put(node, [first])
+    end(node, "failed", first)
+    before = node.column("select job::text from txqueue.job order by job_id")
+    assert retry(node, child) == ([], [child])
+    assert node.column("select job::text from txqueue.job order by job_id") == before
+    assert links(node) == 0
+
+
+def test_a_child_that_takes_any_end_runs_again(node: Master) -> None:
+    """A parent that failed is an end like any other; how it ended is told again."""
+    (first,) = node.enqueue({})
+    child = put(node, [first], after_any_end=True)
+    end(node, "failed", first)
+    end(node, "failed", child)
+    assert retry(node, child) == ([child], [])
+    assert node.claimed_ids() == [child]
+    told = node.value("select options -> 'parents' ->> 'failed' from txqueue.job_assigned")
+    assert told == "1"
+
+
+def test_a_child_of_too_many_parents_is_refused(node: Master) -> None:
+    """Only the number of its parents is kept: it cannot be told whether they were done."""
+    ids = node.enqueue(*[{} for _ in range(1001)])
+    child = put(node, ids)
+    node.value("select cancelled from txqueue.cancel(%s, 'ann')", [ids[0]])
+    assert node.value("select options ->> 'after' from txqueue.find_job(%s)", child) == "1001"
+    assert retry(node, child) == ([], [child])
+
+
+def test_what_is_repeated_follows_nobody(node: Master) -> None:
+    """A new job with the same payload does not wait."""
+    (first,) = node.enqueue({})
+    child = put(node, [first])
+    end(node, "failed", first)
+    again = node.value("select txqueue.repeat(%s, 'ann')", child)
+    assert node.claimed_ids() == [again]
+
+
+def test_history_names_the_parents(node: Master) -> None:
+    """The row of a child that has ended says which jobs it followed, and how those ended."""
+    (first,) = node.enqueue({})
+    child = put(node, [first])
+    end(node, "done", first)
+    end(node, "done", child)
+    options = node.value("select options from txqueue.find_job(%s)", child)
+    assert options["after"] == [first]
+    assert options["parents"] == {"done": 1, "failed": 0, "cancelled": 0}
