@@ -236,7 +236,9 @@ def _parents(options: object) -> Iterator[tuple[str, object]]:
     named = f"{after} jobs"
     if isinstance(after, list):
         rest = len(after) - PARENTS_NAMED
-        named = ", ".join(map(str, after[:PARENTS_NAMED])) + (f" and {rest} more" if rest > 0 else "")
+        named = ", ".join(map(str, after[:PARENTS_NAMED])) + (
+            f" and {rest} more" if rest > 0 else ""
+        )
     counts = [f"{ends[end]} {end}" for end in ends if ends[end]] if isinstance(ends, dict) else []
     yield "follows", plain(named + (f" ({', '.join(counts)})" if counts else ""))
 
