@@ -18,8 +18,8 @@ def backlog(
         "insert into txqueue.job_waiting (job_id, rank, not_before, enqueued_at, weight, priority,"
         " attempt, deaths, lane, state, waiting_for, work_type, queue, payload)"
         " select nextval('txqueue.job_id'), %s::timestamptz - %s * interval '1 min', %s, now(),"
-        " 1, %s, 0, 0, 0, 'waiting', 'time', 'test.kind', 'default', '{}' from generate_series(1, %s)"
-        " returning job_id",
+        " 1, %s, 0, 0, 0, 'waiting', 'time', 'test.kind', 'default', '{}'"
+        " from generate_series(1, %s) returning job_id",
         *(due, priority, due, priority, count),
     )
 
