@@ -2212,13 +2212,10 @@ exception when lock_not_available then
     return false;
 end $$;
 
--- Returns the schedules that are due, as an array of objects, whether the condition of each holds, seconds
--- until it is worth looking again (null for nothing to wait for), and the clock. A caller that has looked
--- up to a moment passes it as since, so that the dead rows before it are not read again; null looks at all. Those
--- for which no moment was computed yet are always among them.
---
--- It runs with the rights of the node that calls it: a condition sees what the node's own role may read. One that
--- cannot be checked does not hold, and the others are none the worse for it.
+-- Returns the schedules that are due, as an array of objects, the condition of each among them (see
+-- met_conditions()), seconds until it is worth looking again (null for nothing to wait for), and the clock. A caller
+-- that has looked up to a moment passes it as since, so that the dead rows before it are not read again; null looks
+-- at all. Those for which no moment was computed yet are always among them.
 create or replace function txqueue.due_schedules(
     since timestamptz default null, at_most integer default 500,
     out due jsonb, out due_in double precision, out seen_at timestamptz)
@@ -2228,14 +2225,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    tested  record;
-    target  record;
-    present text[];
-    pattern text;
-    quoted_fields text;
-    answers jsonb := '{}';
-    reasons jsonb := '{}';
-    rows    schedule[];
+    rows schedule[];
 begin
     seen_at := clock_timestamp();
     rows := array((select this from schedule as this where is_active and next_due = '-infinity' limit at_most)
@@ -2243,41 +2233,12 @@ begin
                   (select this from schedule as this
                     where is_active and next_due <= seen_at and next_due >= coalesce(since, 'epoch')
                     order by next_due limit at_most));
-    for tested in
-        select condition_table as its_table, condition_column as its_column,
-               array_agg(condition_value) as given, array_agg(schedule_id) as ids
-          from unnest(rows) where condition_table is not null group by 1, 2
-    loop
-        begin
-            select space.nspname, class.relname,
-                   (select atttypid::regtype::text from pg_attribute
-                     where attrelid = class.oid and attname = tested.its_column) as type into strict target
-              from pg_class as class join pg_namespace as space on space.oid = class.relnamespace
-             where class.oid = to_regclass(tested.its_table);
-            -- Keys are compared as what they are, or their index could not be used; what is none equals none.
-            pattern := case when target.type in ('smallint', 'integer', 'bigint') then '^-?\d{1,18}$'
-                            when target.type = 'uuid' then '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' end;
-            quoted_fields := format(case when pattern is null then '%I::text = any ($1)' when target.type = 'uuid' then '%I = any ($1::uuid[])'
-                                         else '%I = any ($1::bigint[])' end, tested.its_column);
-            execute format('select array_agg(distinct %I::text) from %I.%I where %s',
-                           tested.its_column, target.nspname, target.relname, quoted_fields)
-               into present using array(select value from unnest(tested.given) as value where pattern is null or value ~ pattern);
-            answers := answers || coalesce((
-                select jsonb_object_agg(id, value = any (coalesce(present, '{}')))
-                  from unnest(tested.ids, tested.given) as each (id, value)), '{}');
-        exception when others then
-            reasons := reasons || (select jsonb_object_agg(id, format('the condition on %s cannot be checked: %s',
-                                                                      tested.its_table, sqlerrm))
-                                     from unnest(tested.ids) as id);
-        end;
-    end loop;
     select coalesce(jsonb_agg(jsonb_build_object(
                'schedule_id', schedule_id, 'name', name, 'kind', kind, 'expression', expression, 'zone', zone,
                'seconds', seconds, 'jitter', jitter, 'catch_up', catch_up,
                'due', case when isfinite(next_due) then next_due end,
-               'holds', case when condition_table is null then true
-                             else coalesce((answers ->> schedule_id::text)::boolean, false) end,
-               'error', reasons ->> schedule_id::text)), '[]')
+               'condition', case when condition_table is not null
+                                 then jsonb_build_array(condition_table, condition_column, condition_value) end)), '[]')
       into due from unnest(rows);
     if cardinality(rows) >= at_most then
         due_in := 0;
@@ -3410,7 +3371,7 @@ declare
         'rotate', 'gauge', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
         'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures',
-        'stats', 'find_job', 'due_schedules', 'tick', 'mend_schedules', 'put_schedule',
+        'stats', 'find_job', 'due_schedules', 'met_conditions', 'is_input', 'tick', 'mend_schedules', 'put_schedule',
         'coalesce_into', 'repeat', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
     reading   constant text[] := array['explain_facts', 'backlog', 'schedule_runs', 'stats', 'find_job'];
     its_role text;
@@ -3621,6 +3582,18 @@ as $$
         when 'waiting' then this.waiting_for in ('time', 'type', 'unique')
         else false end
 $$;
+
+-- Whether a text can be read as a value of a type. PostgreSQL has it as pg_input_is_valid() from version 16 on.
+create or replace function txqueue.is_input(given text, its_type text) returns boolean
+language plpgsql stable
+set search_path = txqueue, pg_temp
+as $$
+begin
+    execute format('select %L::%s', given, its_type);
+    return true;
+exception when data_exception then
+    return false;
+end $$;
 
 -- Whether a job has not ended.
 create or replace function txqueue.is_live_job(its_job_id bigint) returns boolean
@@ -4305,6 +4278,37 @@ begin
         select from job where job.job_id = schedule.last_job and state in ('waiting', 'ready', 'assigned'));
     get diagnostics mended = row_count;
     return mended;
+end $$;
+
+-- Which of some values stand in a column of an application's table or view. A value that can be none of the
+-- column's stands nowhere. It runs with the rights of the node that calls it: a condition sees what the node's
+-- own role may read. The caller bounds its time.
+create or replace function txqueue.met_conditions(its_table text, its_column text, given text[]) returns text[]
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    target record;
+    met    text[];
+begin
+    select space.nspname, class.relname,
+           -- Without its length: a value is compared whole.
+           (select case atttypid when 'bpchar'::regtype then 'bpchar' else atttypid::regtype::text end
+              from pg_attribute where attrelid = class.oid and attname = its_column and attnum > 0 and not attisdropped) as type
+      into target
+      from pg_class as class join pg_namespace as space on space.oid = class.relnamespace
+     where class.oid = to_regclass(its_table);
+    if target.type is null then
+        perform refuse(format('%s has no column %s', its_table, its_column), 'change the schedule, or make the table again');
+    end if;
+    -- Compared as what the column is, or its index could not be used.
+    execute format('with fit as materialized (select value from unnest($1) as value where txqueue.is_input(value, %L)) '
+                   'select array_agg(value) from fit where exists (select from %I.%I as here where here.%I = fit.value::%s)',
+                   target.type, target.nspname, target.relname, its_column, target.type)
+       into met using given;
+    return coalesce(met, '{}');
 end $$;
 
 -- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more than a

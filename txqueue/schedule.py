@@ -224,6 +224,11 @@ class Cron:
 Schedule: TypeAlias = Every | Cooldown | Cron
 
 
+def _as_sql_text(value: object) -> str:
+    """Return a value as PostgreSQL reads it: True is ``true`` there."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 @frozen
 class Exists:
     """A condition of a schedule: that a table or view of the application has a row with a value.
@@ -231,12 +236,12 @@ class Exists:
     Attributes:
         table: Its name with its schema, as in ``public.active_project``; of a view as well.
         column: The column.
-        value: What stands there, compared as text.
+        value: What stands there. It is compared as the column's type.
     """
 
     table: str
     column: str
-    value: str = field(converter=str)
+    value: str = field(converter=_as_sql_text)
 
 
 @frozen

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+import psycopg2
+
 from tests.db.masters import Master
 from txqueue.schedule import Every, Schedule, terms_of
-from txqueue.store.schedules import tick_of
+from txqueue.store.schedules import by_condition, judged, tick_of
 
 JOB: Final = {"work_type": "test.kind", "payload": {}}
 PUT: Final = "select txqueue.put_schedule(%s, %s, %s, %s, 'ann')"
@@ -30,9 +32,24 @@ def put(
 
 
 def due(node: Master, since: datetime | None = None) -> list[dict[str, Any]]:
-    """Look what is due."""
+    """Look what is due, and which of the conditions hold, as a master does."""
     rows: list[dict[str, Any]] = node.value("select due from txqueue.due_schedules(%s)", since)
-    return rows
+    known = []
+    for condition, its in by_condition(rows).items():
+        known += its if condition is None else checked(node, condition, its)
+    return known
+
+
+def checked(
+    node: Master, condition: tuple[str, str], rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Say of schedules of one condition whether it holds."""
+    asked = "select txqueue.met_conditions(%s, %s, %s::text[])"
+    try:
+        met = node.value(asked, *condition, [row["condition"][2] for row in rows])
+    except psycopg2.Error as error:
+        return judged(rows, set(), f"cannot be checked: {error}")
+    return judged(rows, set(met))
 
 
 def tick(node: Master, rows: list[dict[str, Any]]) -> int:

@@ -1,12 +1,19 @@
 """Conditions of schedules: rows of an application, looked at with the rights of the node itself."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import psycopg2
 import pytest
+from attrs import asdict
 
 from tests.db.masters import Master
 from tests.db.recurring import DAY, due, passes, put, schedule, tick
+from tests.waiting import running_reactor
+from txqueue import Exists
+from txqueue.errors import Refused
+from txqueue.store.pool import Pool
+from txqueue.store.schedules import Schedules
 
 
 @pytest.fixture
@@ -97,9 +104,11 @@ def test_who_may_not_read_a_table_makes_no_condition_of_it(node: Master) -> None
 @pytest.mark.parametrize(
     ("kind", "value", "none"),
     [
-        ("int", "n", ["x", "", "99999999999999999999", "07"]),
+        ("int", "n", ["x", "", "99999999999999999999"]),
         ("uuid", "lpad(n::text, 32, '0')::uuid", ["x", "7"]),
         ("text", "'of ' || n", ["7"]),
+        ("numeric", "n + 0.5", ["x", "7"]),
+        ("date", "date '2026-01-01' + n", ["x", "7"]),
     ],
 )
 def test_a_condition_uses_the_index_of_its_table(
@@ -122,3 +131,27 @@ def test_a_condition_uses_the_index_of_its_table(
     found = {each["name"]: (each["holds"], each["error"]) for each in due(node)}
     assert node.value(reading) - before < 100
     assert found == {present: (True, None)} | {each or "empty": (False, None) for each in none}
+
+
+@pytest.mark.parametrize(("kind", "value"), [("boolean", True), ("char(3)", "ab"), ("int", 7)])
+def test_a_value_is_compared_as_its_columns_type(node: Master, kind: str, value: object) -> None:
+    """What Python calls True is true in the database."""
+    node.cursor.execute(f"create table public.app (it {kind})")
+    node.cursor.execute("insert into public.app values (%s)", (value,))
+    condition = Exists("public.app", "it", value)
+    put(node, condition=asdict(condition))
+    (row,) = due(node)
+    assert row["holds"]
+
+
+@pytest.mark.usefixtures("projects")
+async def test_a_condition_on_a_locked_table_is_given_up(dsn: str) -> None:
+    """Within its patience, with a reason; the next question is answered."""
+    pool = Pool(running_reactor(), dsn, 1, "test")
+    schedules = Schedules(pool)
+    with closing(psycopg2.connect(dsn)) as other, other.cursor() as cursor:
+        cursor.execute("lock table public.app in access exclusive mode")
+        with pytest.raises(Refused, match="did not answer within 1 s"):
+            await schedules.met("public.app", "id", ["1"])
+    assert await schedules.met("public.app", "id", ["1", "7"]) == {"1"}
+    pool.close()

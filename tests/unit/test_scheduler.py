@@ -7,12 +7,12 @@ from typing import Any
 import attrs
 import pytest
 from attrs import Factory, define
-from twisted.internet.task import Clock
+from twisted.internet.task import Clock, deferLater
 
 from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
 from txqueue.node.scheduler import LONGEST, SHORTEST, WOKEN, Scheduler
 from txqueue.schedule import Every
-from txqueue.store.schedules import Due, Schedules
+from txqueue.store.schedules import CONDITION_PATIENCE, Due, Schedules
 from txqueue.work import WorkItem
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -21,7 +21,7 @@ NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 def row(name: str = "often", **more: Any) -> dict[str, Any]:
     """A schedule that is due, as a look finds it."""
     given = {"schedule_id": 1, "name": name, "kind": "every", "seconds": 60.0, "jitter": 0.0}
-    rest = {"catch_up": "one", "holds": True, "error": None, "expression": None, "zone": None}
+    rest = {"catch_up": "one", "condition": None, "expression": None, "zone": None}
     return {**given, **rest, "due": (NOON - timedelta(seconds=1)).isoformat(), **more}
 
 
@@ -36,6 +36,17 @@ class Scripted(Schedules):
     published: list[list[str]] = Factory(list)
     refuses: bool = False
     due_in: float | None = None
+    asked: list[str] = Factory(list)
+    hangs: set[str] = Factory(set)
+
+    async def met(self, table: str, column: str, values: Any) -> set[str]:
+        """Find all of them, unless the table hangs."""
+        self.asked.append(table)
+        if table in self.hangs:
+            clock: Any = self.clock
+            await deferLater(clock, CONDITION_PATIENCE)
+            raise Refused("the database did not answer within 1 s")
+        return set(values)
 
     async def due(self, since: datetime | None = None) -> Due:
         """Return what comes next."""
@@ -212,3 +223,43 @@ def test_a_class_whose_fields_nobody_passes_is_refused(bench: Bench) -> None:
             has_lease=lambda: True,
             ticked=lambda: None,
         )
+
+
+def test_a_condition_that_hangs_holds_up_no_other_schedule(bench: Bench) -> None:
+    """Those without one are ticked first, then each table by itself; the one that hangs says so."""
+    hanging = row("hangs", schedule_id=2, condition=["public.locked", "id", "1"])
+    other = row("other", schedule_id=3, condition=["public.fine", "id", "1"])
+    bench.schedules.hangs = {"public.locked"}
+    bench.schedules.finds = [[hanging, other, row()]]
+    bench.service.startService()
+    ((first,),) = bench.schedules.ticks
+    assert first["schedule_id"] == 1
+    passes(bench, CONDITION_PATIENCE + 0.1)
+    (hung,), (fine,) = bench.schedules.ticks[1:]
+    assert "public.locked cannot be checked: the database did not answer" in hung["error"]
+    assert hung["moments"] == []
+    assert fine["moments"] == [other["due"]]
+    assert fine["error"] is None
+
+
+def test_a_condition_that_hung_is_left_alone_for_a_while(bench: Bench) -> None:
+    """It takes a tenth of the time at most, and is tried again later."""
+    hanging = row(condition=["public.locked", "id", "1"])
+    bench.schedules.hangs = {"public.locked"}
+    bench.schedules.finds = [[hanging] for _ in range(1000)]
+    bench.schedules.due_in = 0.1
+    bench.service.startService()
+    passes(bench, 30)
+    assert 2 <= len(bench.schedules.asked) <= 4
+    assert len(bench.schedules.ticks) > 50
+    bench.schedules.hangs.clear()
+    passes(bench, 15)
+    assert bench.schedules.ticks[-1][0]["error"] is None
+
+
+def test_the_first_moment_of_a_new_schedule_is_not_slept_through(bench: Bench) -> None:
+    """A look that plans a moment a second from now looks again by then."""
+    bench.schedules.finds = [[row(due=None, kind="every", seconds=1.0)]]
+    bench.service.startService()
+    passes(bench, 1.5)
+    assert len(bench.schedules.looks) >= 2

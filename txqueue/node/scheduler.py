@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from txqueue.clock import Clock
 from txqueue.errors import Refused
 from txqueue.node.alarm import Periodic
-from txqueue.store.schedules import Due, Schedules, declared, tick_of
+from txqueue.store.schedules import Due, Schedules, by_condition, declared, judged, tick_of
 from txqueue.work import WorkItem
 
 __all__ = ["Scheduler"]
@@ -21,6 +22,8 @@ WOKEN = 1.0
 # Dead rows of what was due before are skipped, except by one look in so many seconds.
 MARGIN, FULL_LOOK = timedelta(seconds=5), 10.0
 MENDING = 60.0
+# A condition that cannot be checked is left alone for so many times as long as that took.
+SPARED = 10.0
 
 
 class Scheduler(Periodic):
@@ -58,6 +61,10 @@ class Scheduler(Periodic):
         self._looked_at = self._looked_far_at = self._mended_at = float("-inf")
         self._next_look = float("-inf")
         self._since: datetime | None = None
+        # Seconds until the soonest moment that the last look has planned.
+        self._soonest = LONGEST
+        # Conditions that could not be checked: until when they are not tried again, and why.
+        self._unanswered: dict[tuple[str, str], tuple[float, str]] = {}
 
     async def step(self) -> float | None:
         """Look, if it is time to, and tick."""
@@ -82,27 +89,60 @@ class Scheduler(Periodic):
         self._looked_at = now
         found = await self._schedules.due(self._look_since(now))
         self._since = found.seen_at - MARGIN
-        is_behind = await self._tick(found)
+        is_behind = await self._tick_all(found)
         if now - self._mended_at >= MENDING:
             self._mended_at = now
             await self._schedules.mend()
-        wait = LONGEST if found.due_in is None else found.due_in
+        wait = min(LONGEST if found.due_in is None else found.due_in, self._soonest)
         pause = 0.0 if is_behind else min(max(wait, SHORTEST), LONGEST)
         self._next_look = time.monotonic() + pause
         return pause
 
-    async def _tick(self, found: Due) -> bool:
-        """Tick what is due; returns whether there is more to do at once."""
-        if not found.rows:
-            return False
-        ticks = [tick_of(row, found.seen_at) for row in found.rows]
-        if not await self._schedules.tick(ticks):
-            return False
-        self._ticked()
-        is_behind = found.due_in == 0 or any(_has_passed(each["next"], found) for each in ticks)
+    async def _tick_all(self, found: Due) -> bool:
+        """Tick what is due; returns whether there is more to do at once.
+
+        Those with a condition come last, each table by itself: one that cannot be read holds up
+        no schedule but its own.
+        """
+        self._soonest = LONGEST
+        is_behind = False
+        for condition, rows in by_condition(found.rows).items():
+            known = rows if condition is None else await self._judged(condition, rows)
+            is_behind = await self._tick(known, found) or is_behind
         if is_behind:
             self._since = None
         return is_behind
+
+    async def _judged(
+        self, condition: tuple[str, str], rows: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        until, reason = self._unanswered.get(condition, (0.0, ""))
+        began = time.monotonic()
+        if began < until:
+            return judged(rows, set(), reason)
+        try:
+            met = await self._schedules.met(*condition, [row["condition"][2] for row in rows])
+        except Refused as error:
+            reason = f"the condition on {condition[0]} cannot be checked: {error}"
+            took = time.monotonic() - began
+            # One that takes its whole time may have a tenth of ours.
+            self._unanswered[condition] = (began + took * SPARED, reason)
+            return judged(rows, set(), reason)
+        self._unanswered.pop(condition, None)
+        return judged(rows, met)
+
+    async def _tick(self, rows: Sequence[dict[str, Any]], found: Due) -> bool:
+        if not rows:
+            return False
+        ticks = [tick_of(row, found.seen_at) for row in rows]
+        nexts = [datetime.fromisoformat(each["next"]) for each in ticks if _is_moment(each["next"])]
+        self._soonest = min(
+            [self._soonest, *((moment - found.seen_at).total_seconds() for moment in nexts)]
+        )
+        if not await self._schedules.tick(ticks):
+            return False
+        self._ticked()
+        return found.due_in == 0 or any(moment <= found.seen_at for moment in nexts)
 
     def _look_since(self, now: float) -> datetime | None:
         if self._since is not None and now - self._looked_far_at < FULL_LOOK:
@@ -111,7 +151,5 @@ class Scheduler(Periodic):
         return None
 
 
-def _has_passed(moment: str | None, found: Due) -> bool:
-    if moment is None or moment == "infinity":
-        return False
-    return datetime.fromisoformat(moment) <= found.seen_at
+def _is_moment(text: str | None) -> bool:
+    return text is not None and text != "infinity"

@@ -12,11 +12,27 @@ from attrs import asdict, fields, frozen
 from txqueue.errors import InvalidSchedule, InvalidWork
 from txqueue.schedule import Exists, Plan, Schedule, plan, schedule_of, terms_of
 from txqueue.store.enqueuing import job_object
+from txqueue.store.failures import answered
 from txqueue.store.pool import Pool
 from txqueue.store.schema import checked_name
 from txqueue.work import WorkItem
 
-__all__ = ["Due", "Run", "Schedules", "act_call", "declared", "job_of", "put_call", "tick_of"]
+__all__ = [
+    "CONDITION_PATIENCE",
+    "Due",
+    "Run",
+    "Schedules",
+    "act_call",
+    "by_condition",
+    "declared",
+    "job_of",
+    "judged",
+    "put_call",
+    "tick_of",
+]
+
+CONDITION_PATIENCE = 1
+"""Seconds within which a condition must be answered; a lock it waits for counts."""
 
 # The moment is the schedule's to say.
 _NOT_OF_A_SCHEDULE = ("not_before", "not_after")
@@ -89,6 +105,20 @@ class Schedules:
         )
         text, due_in, seen_at = rows[0]
         return Due(json.loads(text), due_in, seen_at)
+
+    async def met(self, table: str, column: str, values: Sequence[str]) -> set[str]:
+        """Return which of some values stand in a column of an application's table.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            Refused: When the table cannot be read, or not within `CONDITION_PATIENCE`.
+        """
+        sql = (
+            f"set local statement_timeout = {CONDITION_PATIENCE * 1000};"
+            f" select {self._schema}.met_conditions(%s, %s, %s::text[])"
+        )
+        with answered(CONDITION_PATIENCE):
+            return set((await self._pool.query(sql, (table, column, list(values))))[0][0])
 
     async def tick(self, ticks: Sequence[Mapping[str, Any]]) -> int:
         """Enqueue the jobs of schedules that are due, unless others have; returns how many."""
@@ -203,15 +233,33 @@ def _made(cls: type[WorkItem]) -> WorkItem:
         ) from None
 
 
+def by_condition(
+    rows: Sequence[dict[str, Any]],
+) -> dict[tuple[str, str] | None, list[dict[str, Any]]]:
+    """Return schedules by the table and column of their conditions, those without one first."""
+    found: dict[tuple[str, str] | None, list[dict[str, Any]]] = {None: []}
+    for row in rows:
+        condition = row["condition"]
+        found.setdefault(condition and (condition[0], condition[1]), []).append(row)
+    return found
+
+
+def judged(
+    rows: Sequence[dict[str, Any]], met: set[str], error: str | None = None
+) -> list[dict[str, Any]]:
+    """Return schedules of one table and column with whether the condition of each holds."""
+    return [{**row, "holds": row["condition"][2] in met, "error": error} for row in rows]
+
+
 def tick_of(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return what a tick makes of a schedule that is due, as ``tick()`` takes it."""
     due = None if row["due"] is None else datetime.fromisoformat(row["due"])
-    told = {"schedule_id": row["schedule_id"], "due": row["due"], "error": row["error"]}
+    told = {"schedule_id": row["schedule_id"], "due": row["due"], "error": row.get("error")}
     try:
         when = schedule_of(row)
     except InvalidSchedule as error:
         return {**told, "next": "infinity", "error": str(error), "ends": True}
-    planned = plan(when, row["name"], due, now, holds=row["holds"])
+    planned = plan(when, row["name"], due, now, holds=row.get("holds", True))
     moments = [moment.isoformat() for moment in planned.moments]
     return {**told, "moments": moments, "next": _next(row["kind"], planned)}
 
