@@ -436,6 +436,8 @@ comment on column txqueue.schedule.recent is 'Its last twenty jobs, the latest f
 -- Urgent jobs of an overdue backlog, for promote().
 create index on txqueue.job_waiting (priority, not_before) where waiting_for in ('time', 'rate') and priority > 4;
 
+comment on column txqueue.setting.payload_limit is 'Longest payload accepted, in bytes of its JSON text.';
+
 set check_function_bodies = off;
 
 -- Adds parts of an application's table, each from one key to another and so many items, which whoever
@@ -995,7 +997,7 @@ begin
     this.tenant := its.tenant;
     this.options := nullif(coalesce(its.options, '{}') || jsonb_strip_nulls(jsonb_build_object('unique', this.options -> 'unique')), '{}');
     perform check_job(this.work_type, this.payload, settings.payload_limit, this.priority, this.weight, this.queue, this."group",
-                      this.tenant, this.not_before, this.not_after);
+                      this.tenant, this.not_before, this.not_after, its.options);
     perform check_sealed(known.policy, this.work_type, this.payload);
     this.rank := rank_of(this.not_before, this.not_after, this.priority, settings.aging);
     this.attempt := 0;
@@ -1455,23 +1457,48 @@ begin
     return attempt;
 end $$;
 
+-- Which option of a job a worker could not obey; null for none. Those that txqueue writes itself are not the caller's
+-- to give. Without settings of its own, so that it is inlined.
+create or replace function txqueue.broken_option(options jsonb) returns text
+language sql volatile
+as $$
+    select case
+        when options is null then null
+        when jsonb_typeof(options) <> 'object' then 'options'
+        when octet_length(options::text) > 65536 then 'size'
+        when options ?| array['parents', 'after', 'after_any_end', 'grouped', 'left'] then 'reserved'
+        when options ? 'timeout' and not case jsonb_typeof(options -> 'timeout')
+            when 'number' then (options ->> 'timeout')::numeric > 0 and (options ->> 'timeout')::numeric <= 315360000
+            else false end then 'timeout'
+        when options ? 'attempts' and not case jsonb_typeof(options -> 'attempts')
+            when 'number' then (options ->> 'attempts')::numeric between 1 and 32767 and (options ->> 'attempts')::numeric % 1 = 0
+            else false end then 'attempts'
+        when options ? 'expires' and jsonb_typeof(options -> 'expires') <> 'boolean' then 'expires'
+        when options ? 'redacted' and jsonb_typeof(options -> 'redacted') <> 'boolean' then 'redacted'
+    end
+$$;
+
 -- Which rule what cannot be a job breaks; null for what can. Without settings of its own, so that it is inlined:
 -- all that is enqueued goes through it, and what it would say of a fault stands in refuse_job().
 create or replace function txqueue.broken_rule(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
-    "group" text, tenant text, not_before timestamptz, not_after timestamptz) returns text
+    "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
 language sql volatile
 as $$
     select case
         when work_type is null or length(work_type) not between 1 and 200 then 'work_type'
         when payload is null or jsonb_typeof(payload) <> 'object' then 'payload'
-        when pg_column_size(payload) > payload_limit then 'size'
+        when octet_length(payload::text) > payload_limit then 'size'
+        when txqueue.has_long_number(payload, payload::text) then 'digits'
         when priority not between 0 and 9 then 'priority'
-        when weight < 1 then 'weight'
+        when weight not between 1 and 1000000 then 'weight'
         when length(queue) not between 1 and 200 then 'queue'
         when length("group") not between 1 and 1000 then 'group'
         when length(tenant) not between 1 and 200 then 'tenant'
+        when not_before <> 'infinity' and not_before not between '1900-01-01Z' and '9998-12-31Z' then 'moment'
+        when not_after <> 'infinity' and not_after not between '1900-01-01Z' and '9998-12-31Z' then 'moment'
         when not_after <= not_before then 'not_after'
+        when options is not null and txqueue.broken_option(options) is not null then 'options'
     end
 $$;
 
@@ -1603,13 +1630,13 @@ end $$;
 -- Refuses what cannot be a job; null for what can. Without settings of its own, so that it is inlined.
 create or replace function txqueue.check_job(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
-    "group" text, tenant text, not_before timestamptz, not_after timestamptz) returns text
+    "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
 language sql volatile
 as $$
     select case
-        when txqueue.broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after)
+        when txqueue.broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
              is not null
-            then txqueue.refuse_job(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after)
+            then txqueue.refuse_job(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
     end
 $$;
 
@@ -1672,7 +1699,7 @@ begin
     end if;
     perform check_job(its_job ->> 'work_type', its_job -> 'payload', (select payload_limit from setting),
                       coalesce((its_job ->> 'priority')::integer, 4), coalesce((its_job ->> 'weight')::integer, 1),
-                      coalesce(its_job ->> 'queue', 'default'), its_job ->> 'group', its_job ->> 'tenant', now(), null);
+                      coalesce(its_job ->> 'queue', 'default'), its_job ->> 'group', its_job ->> 'tenant', now(), null, its_job -> 'options');
     if condition is not null then
         relation := to_regclass(condition ->> 'table');
         select attnum into place from pg_attribute
@@ -1892,7 +1919,7 @@ begin
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
             work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
-            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
             work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
@@ -1922,7 +1949,7 @@ begin
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
             work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
-            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
             work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
@@ -1952,7 +1979,7 @@ begin
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
             work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
-            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
             work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
@@ -1982,7 +2009,7 @@ begin
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
             work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
-            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
             work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
@@ -2012,7 +2039,7 @@ begin
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
             work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
-            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
             work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
@@ -2042,7 +2069,7 @@ begin
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
             work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
-            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
             work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
@@ -2072,7 +2099,7 @@ begin
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
             work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
-            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
             work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
@@ -2102,7 +2129,7 @@ begin
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
             work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
-            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
             work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )
@@ -2440,7 +2467,7 @@ begin
     weight := coalesce(weight, facts.weight, 1);
     waits_for := case when facts.work_type is null then 'type' when not_before > now() then 'time' end;
     its_state := case when waits_for is null then 'ready' else 'waiting' end;
-    refused := check_job(work_type, payload, facts.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after);
+    refused := check_job(work_type, payload, facts.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options);
     if facts.policy ? 'encrypted' then
         refused := check_sealed(facts.policy, work_type, payload);
     end if;
@@ -2513,7 +2540,7 @@ begin
             not_before := coalesce(not_before, now());
             priority := coalesce(priority, facts.priority);
             refused := check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
-                                 null::text, not_before, not_after);
+                                 null::text, not_before, not_after, options);
             if facts.policy ? 'encrypted' then
                 refused := check_sealed(facts.policy, work_type, payload);
             end if;
@@ -2595,7 +2622,7 @@ begin
     ), checked as (
         select given.*, nextval('job_id') as job_id,
                coalesce(check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
-                                  tenant, its_not_before, not_after),
+                                  tenant, its_not_before, not_after, options),
                         check_sealed(policy, work_type, payload),
                         case when its_queue = any (full_queues) then refuse_full(its_queue) end) as refused
           from given
@@ -3015,7 +3042,7 @@ begin
                    row_number() over running as place,
                    sum(least(weight, $2)) over running as total,
                    max(least(weight, $2)) over running as heaviest,
-                   sum(pg_column_size(payload)) over running as octets
+                   sum(octets_of(payload) + coalesce(octet_length(options::text), 0)) over running as octets
               from job_ready_%s where ctid = any ($1)
             window running as (order by rank, job_id)) as numbered
           where total <= $3 and heaviest <= $4 and ((total <= $6 and octets <= $5) or place = 1)', its_lane)
@@ -3327,8 +3354,8 @@ declare
     poison constant integer := 5;
 begin
     if died then
-        this.deaths := this.deaths + 1;
-        this.attempt := this.attempt + (this.started_at is not null)::integer;
+        this.deaths := least(this.deaths + 1, 32767);
+        this.attempt := least(this.attempt + (this.started_at is not null)::integer, 32767);
         if this.started_at is not null then
             this.progress := null;
             perform note_attempt(this, 'the process that ran it died');
@@ -3458,6 +3485,17 @@ as $$
      group by job.assignment
 $$;
 
+-- Whether a payload, also given as text, has a number of more digits than Python reads, as JSON or at all (4,300: see
+-- sys.set_int_max_str_digits).
+create or replace function txqueue.has_long_number(payload jsonb, its_text text) returns boolean
+language sql stable
+as $$
+    select case when octet_length(its_text) <= 4300 then false
+                when its_text !~ '[0-9.]{255}' then false
+                else exists (select from jsonb_path_query(payload, 'strict $.**') as value
+                              where jsonb_typeof(value) = 'number' and length(value::text) > 4300) end
+$$;
+
 -- Renews a node's lease and rescues the jobs of nodes whose lease is out. Jobs of a known type that
 -- were enqueued before it was published, and committed after, are readied here.
 --
@@ -3584,11 +3622,14 @@ as $$
 $$;
 
 -- Whether a text can be read as a value of a type. PostgreSQL has it as pg_input_is_valid() from version 16 on.
-create or replace function txqueue.is_input(given text, its_type text) returns boolean
+create or replace function txqueue.is_input(given text, its_type regtype) returns boolean
 language plpgsql stable
 set search_path = txqueue, pg_temp
 as $$
 begin
+    if its_type is null then
+        return false;
+    end if;
     execute format('select %L::%s', given, its_type);
     return true;
 exception when data_exception then
@@ -3849,7 +3890,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -3858,7 +3899,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -3867,7 +3908,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -3901,7 +3942,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_1
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -3910,7 +3951,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_1
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -3919,7 +3960,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_1
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -3953,7 +3994,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_2
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -3962,7 +4003,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_2
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -3971,7 +4012,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_2
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4005,7 +4046,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_3
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4014,7 +4055,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_3
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4023,7 +4064,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_3
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4057,7 +4098,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_4
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4066,7 +4107,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_4
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4075,7 +4116,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_4
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4109,7 +4150,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_5
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4118,7 +4159,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_5
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4127,7 +4168,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_5
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4161,7 +4202,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_6
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4170,7 +4211,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_6
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4179,7 +4220,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_6
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4213,7 +4254,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_7
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4222,7 +4263,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_7
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4231,7 +4272,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_7
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4304,7 +4345,7 @@ begin
         perform refuse(format('%s has no column %s', its_table, its_column), 'change the schedule, or make the table again');
     end if;
     -- Compared as what the column is, or its index could not be used.
-    execute format('with fit as materialized (select value from unnest($1) as value where txqueue.is_input(value, %L)) '
+    execute format('with fit as materialized (select value from unnest($1) as value where txqueue.is_input(value, %L::regtype)) '
                    'select array_agg(value) from fit where exists (select from %I.%I as here where here.%I = fit.value::%s)',
                    target.type, target.nspname, target.relname, its_column, target.type)
        into met using given;
@@ -4919,6 +4960,15 @@ begin
         perform setval('has_unfollowed', 1);
     end if;
 end $$;
+
+-- How long a payload is as text, which is how it travels. What is stored small is counted as it is stored: to write
+-- out each of millions of small ones costs more than the limit of a claim is worth. Without settings of its own, so
+-- that it is inlined.
+create or replace function txqueue.octets_of(payload jsonb) returns integer
+language sql stable
+as $$
+    select case when pg_column_size(payload) < 64 then pg_column_size(payload) else octet_length(payload::text) end
+$$;
 
 -- What keeps vacuum from its work: transactions open for over a minute that hold a snapshot,
 -- prepared transactions, replication slots. A role sees others' transactions only as a member of
@@ -5535,25 +5585,53 @@ end $$;
 -- Raises the error of what cannot be a job.
 create or replace function txqueue.refuse_job(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
-    "group" text, tenant text, not_before timestamptz, not_after timestamptz) returns text
+    "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 begin
-    return case broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after)
+    return case broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
         when 'work_type' then refuse('a work type must have 1 to 200 characters', 'pass the name of a work type')
         when 'payload' then refuse(format('the payload of %s is not a JSON object', work_type),
                                    'pass an object with the fields of the work item')
         when 'size' then refuse(format('the payload of %s has %s bytes, more than the limit of %s', work_type,
-                                       pg_column_size(payload), payload_limit),
+                                       octet_length(payload::text), payload_limit),
                                 'store large data elsewhere and enqueue its key, or raise payload_limit in setting')
+        when 'digits' then refuse(format('the payload of %s has a number of more than 4300 digits', work_type),
+                                  'pass it as a string')
         when 'priority' then refuse(format('priority %s is not within 0 to 9', priority), 'use 2 for low, 4 for normal, 7 for high')
-        when 'weight' then refuse(format('weight %s is below 1', weight), 'use 1 for an ordinary job')
+        when 'weight' then refuse(format('weight %s is not within 1 to 1000000', weight), 'use 1 for an ordinary job')
         when 'queue' then refuse('a queue name must have 1 to 200 characters', 'pass a shorter name')
         when 'group' then refuse('a group must have 1 to 1000 characters', 'pass a shorter key, or null for no group')
         when 'tenant' then refuse('a tenant must have 1 to 200 characters', 'pass a shorter key, or null for no tenant')
+        when 'moment' then refuse(format('%s is not between the years 1900 and 9998',
+                                         case when not_before <> 'infinity' and not_before not between '1900-01-01Z' and '9998-12-31Z'
+                                              then 'not_before' else 'not_after' end),
+                                  'give another moment, or infinity for never')
+        when 'options' then refuse_option(options)
         when 'not_after' then refuse(format('not_after %s is not later than not_before %s', not_after, not_before),
                                      'give a not_after that lies after not_before, or none')
+    end;
+end $$;
+
+-- Raises the error of options that a worker could not obey.
+create or replace function txqueue.refuse_option(options jsonb) returns text
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    broken text := broken_option(options);
+    given  text := left(options ->> broken, 100);
+begin
+    return case broken
+        when 'options' then refuse('options is not a JSON object', 'pass an object, or null for none')
+        when 'size' then refuse('the options are longer than 65536 bytes', 'put data into the payload')
+        when 'reserved' then refuse('parents, after, after_any_end, grouped and left are not options that can be given',
+                                    'leave them out; pass after as an argument of its own')
+        when 'timeout' then refuse(format('timeout %s is not within 0 and ten years of seconds', given),
+                                   'give seconds above 0 as a number, or leave it out')
+        when 'attempts' then refuse(format('attempts %s is not a whole number from 1 to 32767', given), 'give how many runs the job gets in all')
+        else refuse(format('%s is neither true nor false', broken), 'give true or false, or leave it out')
     end;
 end $$;
 
@@ -6154,7 +6232,7 @@ begin
         this.handed := null;
         this.counted := null;
         if said.outcome <> 'snooze' and said.unstarted is not true then
-            this.attempt := this.attempt + 1;
+            this.attempt := least(this.attempt + 1, 32767);
         end if;
         if said.outcome in ('retry', 'failed') and said.unstarted is not true then
             perform note_attempt(this);
@@ -6163,7 +6241,7 @@ begin
             this.progress := null;
             this.state := 'waiting';
             this.waiting_for := 'time';
-            this.not_before := clock_timestamp() + make_interval(secs => said.delay);
+            this.not_before := clock_timestamp() + make_interval(secs => greatest(0, least(coalesce(said.delay, 0), 3155760000)));
             this.assignment := null;
             this.node_id := null;
             this.incarnation := null;

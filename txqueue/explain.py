@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from attrs import frozen
@@ -318,7 +318,9 @@ def _until(facts: Facts, moment: str) -> str:
 
 
 def _moment(text: str) -> str:
-    return text if text.endswith("infinity") else f"{_parsed(text):%Y-%m-%d %H:%M:%S %z}"
+    parsed = _parsed(text) if not text.endswith("infinity") else None
+    is_far = parsed is None or parsed.year in (datetime.min.year, datetime.max.year)
+    return text if is_far else f"{parsed:%Y-%m-%d %H:%M:%S %z}"
 
 
 def _seconds(later: str, earlier: str) -> float:
@@ -328,4 +330,8 @@ def _seconds(later: str, earlier: str) -> float:
 
 
 def _parsed(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        # Of before year 1 or after 9999: the nearest that Python has.
+        return (datetime.min if text.endswith("BC") else datetime.max).replace(tzinfo=UTC)

@@ -13,14 +13,24 @@ from txqueue.retry import Retry
 from txqueue.schedule import Cooldown, Cron, Every, Schedule
 
 __all__ = [
+    "LONGEST_TIMEOUT",
+    "MOST_WEIGHT",
     "Priority",
     "Runtime",
     "UniqueMode",
     "WorkItem",
     "find_work_type",
+    "is_timeout",
     "is_work_type",
     "known_work_types",
 ]
+
+
+LONGEST_TIMEOUT = 315_360_000
+"""Seconds of ten years: the longest timeout of a job. A reactor's timer takes no infinite one."""
+
+MOST_WEIGHT = 1_000_000
+"""The largest weight of a job; the database holds jobs of SQL clients to both."""
 
 
 class Priority(IntEnum):
@@ -194,8 +204,8 @@ _RULES: tuple[_Rule, ...] = (
         "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9",
     ),
     (
-        lambda work: _is_whole(work.weight) and work.weight >= 1,
-        "weight {work.weight!r} is below 1 or not whole",
+        lambda work: _is_whole(work.weight) and 1 <= work.weight <= MOST_WEIGHT,
+        f"weight {{work.weight!r}} is not a whole number from 1 to {MOST_WEIGHT}",
         "use 1 for an ordinary job, more for a heavy one",
     ),
     (
@@ -220,12 +230,12 @@ _RULES: tuple[_Rule, ...] = (
     ),
     (
         lambda work: work.timeout is None or _is_positive(work.timeout),
-        "timeout {work.timeout!r} is not above 0",
+        "timeout {work.timeout!r} is not within 0 and ten years of seconds",
         "give seconds, or None for no limit",
     ),
     (
         lambda work: work.heartbeat is None or _is_positive(work.heartbeat),
-        "heartbeat {work.heartbeat!r} is not above 0",
+        "heartbeat {work.heartbeat!r} is not within 0 and ten years of seconds",
         "give seconds, or None for a handler that need not beat",
     ),
     (
@@ -269,7 +279,11 @@ def _is_coroutine(handler: object) -> bool:
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and value > 0
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 < value <= LONGEST_TIMEOUT
+    )
 
 
 def _is_text(value: object) -> bool:
@@ -299,6 +313,11 @@ def _register(cls: type[WorkItem]) -> None:
             f"give {cls.__module__}.{cls.__qualname__} a work_type of its own",
         )
     _registry[cls.work_type] = cls
+
+
+def is_timeout(value: object) -> bool:
+    """Tell whether a value is a time limit in seconds that a worker can keep."""
+    return type(value) in (int, float) and _is_positive(value)
 
 
 def find_work_type(work_type: str) -> type[WorkItem]:

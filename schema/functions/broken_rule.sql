@@ -2,18 +2,22 @@
 -- all that is enqueued goes through it, and what it would say of a fault stands in refuse_job().
 create or replace function @schema@.broken_rule(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
-    "group" text, tenant text, not_before timestamptz, not_after timestamptz) returns text
+    "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
 language sql volatile
 as $$
     select case
         when work_type is null or length(work_type) not between 1 and 200 then 'work_type'
         when payload is null or jsonb_typeof(payload) <> 'object' then 'payload'
-        when pg_column_size(payload) > payload_limit then 'size'
+        when octet_length(payload::text) > payload_limit then 'size'
+        when @schema@.has_long_number(payload, payload::text) then 'digits'
         when priority not between 0 and 9 then 'priority'
-        when weight < 1 then 'weight'
+        when weight not between 1 and 1000000 then 'weight'
         when length(queue) not between 1 and 200 then 'queue'
         when length("group") not between 1 and 1000 then 'group'
         when length(tenant) not between 1 and 200 then 'tenant'
+        when not_before <> 'infinity' and not_before not between '1900-01-01Z' and '9998-12-31Z' then 'moment'
+        when not_after <> 'infinity' and not_after not between '1900-01-01Z' and '9998-12-31Z' then 'moment'
         when not_after <= not_before then 'not_after'
+        when options is not null and @schema@.broken_option(options) is not null then 'options'
     end
 $$;

@@ -20,7 +20,7 @@ begin
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
             work_type, queue, "group", tenant, options, payload, error, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
-            clock_timestamp(), assignment, node_id, incarnation, weight, priority, attempt + 1, deaths, lane, 'done',
+            clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
             work_type, queue, "group", tenant, options, payload, error, gone.followed
           from gone
     )

@@ -27,7 +27,7 @@ begin
     weight := coalesce(weight, facts.weight, 1);
     waits_for := case when facts.work_type is null then 'type' when not_before > now() then 'time' end;
     its_state := case when waits_for is null then 'ready' else 'waiting' end;
-    refused := check_job(work_type, payload, facts.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after);
+    refused := check_job(work_type, payload, facts.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options);
     if facts.policy ? 'encrypted' then
         refused := check_sealed(facts.policy, work_type, payload);
     end if;

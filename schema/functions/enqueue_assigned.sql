@@ -40,7 +40,7 @@ begin
             not_before := coalesce(not_before, now());
             priority := coalesce(priority, facts.priority);
             refused := check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
-                                 null::text, not_before, not_after);
+                                 null::text, not_before, not_after, options);
             if facts.policy ? 'encrypted' then
                 refused := check_sealed(facts.policy, work_type, payload);
             end if;

@@ -35,7 +35,7 @@ begin
     ), checked as (
         select given.*, nextval('job_id') as job_id,
                coalesce(check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
-                                  tenant, its_not_before, not_after),
+                                  tenant, its_not_before, not_after, options),
                         check_sealed(policy, work_type, payload),
                         case when its_queue = any (full_queues) then refuse_full(its_queue) end) as refused
           from given

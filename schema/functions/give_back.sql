@@ -8,8 +8,8 @@ declare
     poison constant integer := 5;
 begin
     if died then
-        this.deaths := this.deaths + 1;
-        this.attempt := this.attempt + (this.started_at is not null)::integer;
+        this.deaths := least(this.deaths + 1, 32767);
+        this.attempt := least(this.attempt + (this.started_at is not null)::integer, 32767);
         if this.started_at is not null then
             this.progress := null;
             perform note_attempt(this, 'the process that ran it died');

@@ -24,7 +24,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_@lane@
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -33,7 +33,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_@lane@
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -42,7 +42,7 @@ begin
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
           into jobs, tids, weight, heaviest, octets, grouped, suspects
-          from (select ctid as tid, weight, pg_column_size(payload) as octets, "group", deaths
+          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_@lane@
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)

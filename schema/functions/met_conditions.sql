@@ -22,7 +22,7 @@ begin
         perform refuse(format('%s has no column %s', its_table, its_column), 'change the schedule, or make the table again');
     end if;
     -- Compared as what the column is, or its index could not be used.
-    execute format('with fit as materialized (select value from unnest($1) as value where @schema@.is_input(value, %L)) '
+    execute format('with fit as materialized (select value from unnest($1) as value where @schema@.is_input(value, %L::regtype)) '
                    'select array_agg(value) from fit where exists (select from %I.%I as here where here.%I = fit.value::%s)',
                    target.type, target.nspname, target.relname, its_column, target.type)
        into met using given;

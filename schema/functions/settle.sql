@@ -37,7 +37,7 @@ begin
         this.handed := null;
         this.counted := null;
         if said.outcome <> 'snooze' and said.unstarted is not true then
-            this.attempt := this.attempt + 1;
+            this.attempt := least(this.attempt + 1, 32767);
         end if;
         if said.outcome in ('retry', 'failed') and said.unstarted is not true then
             perform note_attempt(this);
@@ -46,7 +46,7 @@ begin
             this.progress := null;
             this.state := 'waiting';
             this.waiting_for := 'time';
-            this.not_before := clock_timestamp() + make_interval(secs => said.delay);
+            this.not_before := clock_timestamp() + make_interval(secs => greatest(0, least(coalesce(said.delay, 0), 3155760000)));
             this.assignment := null;
             this.node_id := null;
             this.incarnation := null;

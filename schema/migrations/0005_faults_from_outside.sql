@@ -3,3 +3,5 @@
 -- Urgent jobs of an overdue backlog, for promote().
 create index on @schema@.job_waiting (priority, not_before) where waiting_for in ('time', 'rate') and priority > 4;
 
+comment on column @schema@.setting.payload_limit is 'Longest payload accepted, in bytes of its JSON text.';
+

@@ -181,14 +181,17 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         " and not 'search_path=txqueue, pg_temp' = any (coalesce(proconfig, '{}')) order by 1"
     )
     assert loose == [
+        "broken_option",
         "broken_rule",
         "check_job",
         "check_sealed",
         "current_lane",
+        "has_long_number",
         "is_asleep",
         "is_awaited",
         "lease_margin",
         "note_tenants",
+        "octets_of",
         "rank_of",
         "tell_ended",
         "terms_of",

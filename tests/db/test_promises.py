@@ -216,7 +216,7 @@ def test_an_unknown_type_waits_until_a_node_publishes_it(queue: Stored) -> None:
     [
         ({"priority": 10}, "priority 10 is not within 0 to 9"),
         ({"priority": -1}, "priority -1 is not within 0 to 9"),
-        ({"weight": 0}, "weight 0 is below 1"),
+        ({"weight": 0}, "weight 0 is not within 1 to 1000000"),
         ({"queue": ""}, "a queue name must have 1 to 200 characters"),
         ({"group": ""}, "a group must have 1 to 1000 characters"),
         ({"work_type": ""}, "a work type must have 1 to 200 characters"),

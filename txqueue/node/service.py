@@ -68,6 +68,7 @@ class Node(MultiService):
             f"txqueue {settings.name}",
             patience=max(settings.lease, PATIENCE),
             rest=self._rest,
+            any_moment=True,
         )
         self._engine = Engine(self._pool, settings.schema)
         self._types = served_types()

@@ -14,6 +14,7 @@ from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.store.driver import Driver
 from txqueue.store.failures import demoted, translated, translation
 from txqueue.store.hosts import Attempt, attempts
+from txqueue.store.moments import read_any_moment
 from txqueue.store.prepared import Prepared
 from txqueue.store.resolving import resolved
 from txqueue.store.rest import Rest
@@ -39,9 +40,18 @@ class Connection:
         application_name: Shown in ``pg_stat_activity``.
         patience: Seconds after which a statement without an answer is held for lost, with its
             connection; None to wait for ever.
+        any_moment: Whether moments beyond Python's range are read as the nearest within it.
     """
 
-    def __init__(self, reactor: Any, application_name: str, patience: float | None = None) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        application_name: str,
+        patience: float | None = None,
+        *,
+        any_moment: bool = False,
+    ) -> None:
+        self._any_moment = any_moment
         self._reactor = reactor
         self._patience = patience
         self._application_name = application_name
@@ -120,6 +130,8 @@ class Connection:
         finally:
             if timer.active():
                 timer.cancel()
+        if self._any_moment:
+            read_any_moment(self._driver.pollable())
         self._opened_at = self._reactor.seconds()
         return self
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -14,7 +13,7 @@ from txqueue.errors import InvalidWork
 from txqueue.payload import encode, option_json
 from txqueue.retry import MOST_ATTEMPTS
 from txqueue.store.sealing import sealed
-from txqueue.work import UniqueMode, WorkItem
+from txqueue.work import UniqueMode, WorkItem, is_timeout
 
 __all__ = [
     "EnqueueOptions",
@@ -61,10 +60,6 @@ _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 _NO_OPTIONS: Mapping[str, Any] = {}
 
 
-def _is_timeout(value: Any) -> bool:
-    return type(value) in (int, float) and 0 < value < math.inf
-
-
 def _is_flag(value: Any) -> bool:
     return type(value) is bool
 
@@ -83,7 +78,11 @@ def _is_mode(value: Any) -> bool:
 
 # The database checks most columns; what it cannot, or only a worker reads, is checked here.
 _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    ("timeout", _is_timeout, "give seconds above 0, or None for the work type's own"),
+    (
+        "timeout",
+        is_timeout,
+        "give seconds above 0, at most ten years, or None for the work type's own",
+    ),
     ("attempts", _is_attempts, f"give a whole number from 1 to {MOST_ATTEMPTS}"),
     ("expires", _is_flag, "give True to have not_after end the job, False to have it go first"),
     ("unique_mode", _is_mode, "use UniqueMode.KEEP, REPLACE, AGAIN or REJECT"),

@@ -33,6 +33,8 @@ class Pool:
         patience: Seconds after which a statement without an answer is held for lost; None: never.
         rest: Keeps others from trying for a moment after a failed attempt to connect: for who tries
             again by himself, in many places.
+        any_moment: Whether moments beyond Python's range are read as the nearest within it: for
+            tools, which show what is there.
     """
 
     def __init__(
@@ -44,7 +46,9 @@ class Pool:
         *,
         patience: float | None = None,
         rest: Rest | None = None,
+        any_moment: bool = False,
     ) -> None:
+        self._any_moment = any_moment
         self._rest = rest
         self._reactor = reactor
         self._patience = patience
@@ -134,7 +138,12 @@ class Pool:
         return None
 
     def _new(self) -> Connection:
-        return Connection(self._reactor, self._application_name, self._patience)
+        return Connection(
+            self._reactor,
+            self._application_name,
+            self._patience,
+            any_moment=self._any_moment,
+        )
 
     def _put_back(self, connection: Connection) -> None:
         # Whoever left a statement or a transaction open must not share it with the next.

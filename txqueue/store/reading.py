@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 import psycopg2
 
 from txqueue.store.failures import answered
+from txqueue.store.moments import read_any_moment
 from txqueue.store.questions import Inquiry
 from txqueue.store.schema import checked_name
 from txqueue.store.version import check
@@ -43,6 +44,7 @@ class Session:
                 dsn, application_name=application_name, connect_timeout=CONNECT_TIMEOUT
             )
         self._connection.autocommit = True
+        read_any_moment(self._connection)
 
     def __enter__(self) -> Self:
         """The session itself."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from txqueue.errors import InvalidWork
 from txqueue.retry import MOST_ATTEMPTS
+from txqueue.work import is_timeout
 
 __all__ = ["check_terms", "is_expired", "is_grouped"]
 
@@ -19,12 +20,12 @@ def check_terms(terms: Any) -> None:
     """
     if isinstance(terms, dict):
         timeout, attempts = terms.get("timeout"), terms.get("attempts", 1)
-        is_time = timeout is None or (type(timeout) in (int, float) and timeout > 0)
+        is_time = timeout is None or is_timeout(timeout)
         if is_time and type(attempts) is int and 0 < attempts <= MOST_ATTEMPTS:
             return
     raise InvalidWork(
-        "the options are not an object with a timeout above 0 and attempts of 1 to "
-        f"{MOST_ATTEMPTS}",
+        "the options are not an object with a timeout above 0, at most ten years, and attempts of"
+        f" 1 to {MOST_ATTEMPTS}",
         "enqueue with options such as {'timeout': 30, 'attempts': 3}",
     )
 
