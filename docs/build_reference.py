@@ -35,6 +35,7 @@ CHAPTERS: Final = (
     ("Recurring work", "txqueue", ("Every", "Cron", "Cooldown", "CatchUp", "Exists")),
     ("Schedules by their names", "txqueue.store.schedules", ("Schedules", "Run")),
     ("Inside a handler", "txqueue", ("RunningJob", "Snooze", "Discard", "Fail", "Next")),
+    ("Failures as they happen", "txqueue", ("on_failure", "FailedAttempt")),
     ("Pools", "txqueue", ("PoolItem", "ExistingTable")),
     ("How far a pool is", "txqueue.pooled", ("PoolStatus",)),
     ("Some items of a pool", "txqueue.worker.pooling", ("PoolBatch",)),

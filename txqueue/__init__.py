@@ -5,6 +5,7 @@ Enqueue work inside your own database transaction; run it on every host with ``t
 
 from txqueue.client.queue import WorkQueue
 from txqueue.errors import TxqueueError
+from txqueue.failed import FailedAttempt, on_failure
 from txqueue.job import Job, State
 from txqueue.outcome import Discard, Fail, Next, Snooze
 from txqueue.pooled import ExistingTable, PoolItem
@@ -23,6 +24,7 @@ __all__ = [
     "ExistingTable",
     "Exists",
     "Fail",
+    "FailedAttempt",
     "Job",
     "Next",
     "PoolItem",
@@ -38,4 +40,5 @@ __all__ = [
     "WorkItem",
     "WorkQueue",
     "enqueue",
+    "on_failure",
 ]

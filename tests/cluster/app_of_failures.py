@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define
 
 from tests.cluster.app import Noop
-from txqueue import Retry, WorkItem
+from txqueue import FailedAttempt, Retry, WorkItem, on_failure
 
 __all__ = ["Breaks", "Noop"]
 
@@ -27,3 +27,9 @@ class Breaks(WorkItem):
         if self.number % 2:
             raise ValueError(f"row {self.number} of 'items' is bad")
         raise ConnectionError(f"no answer after {self.number} s")
+
+
+@on_failure
+def tell(failed: FailedAttempt) -> None:
+    """Stand in for an error tracker."""
+    print(f"job {failed.job_id} was told", flush=True)

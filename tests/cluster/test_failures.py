@@ -40,3 +40,18 @@ async def test_failures_of_a_kind_are_listed_postponed_and_run_again(
     assert told(node, "failures") == {"failures": []}
     acts = db.rows("select what, count(*) as n from txqueue.action group by what")
     assert {act["what"]: act["n"] for act in acts} == {"postpone": 2, "retry": 4}
+
+
+async def test_failures_stand_in_the_log_of_the_node(
+    nodes: Nodes, db: Database, queue: WorkQueue, tmp_path: Path
+) -> None:
+    """A line each, with a traceback when it was the last attempt, and a hook that was told."""
+    node = await nodes.start("--workers", "1", app=APP).up()
+    [bad, away] = await queue.enqueue_many([Breaks(n, str(tmp_path / "mended")) for n in (1, 2)])
+    await eventually(lambda: db.states() == {"failed": 1, "waiting": 1}, PATIENCE)
+    await eventually(lambda: "was told" in node.log, PATIENCE)
+    name = Breaks.work_type
+    assert f"job {bad} ({name}) failed for good in attempt 1" in node.log
+    assert "ValueError: row 1 of 'items' is bad\n" in node.log
+    assert "in perform" in node.log
+    assert f"job {away} ({name}) failed in attempt 1 of 5, again in 1 h: Conn" in node.log

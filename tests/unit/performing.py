@@ -55,6 +55,7 @@ class Desk:
         self.finished: list[tuple[int, int, list[int], int, int]] = []
         self.settled: list[dict[str, Any]] = []
         self.settled_weight = 0
+        self.logged: list[tuple[bool, str]] = []
         self.counts: Counter[int] = Counter()
         self.started: list[Told] = []
         self.running: dict[int, Deferred[Any]] = {}
@@ -63,6 +64,10 @@ class Desk:
         """Note jobs that returned nothing."""
         assignment = batch.token.assignment
         self.finished.append((assignment, batch.lane, batch.done, batch.jobs, batch.weight))
+
+    def log_text(self, is_grave: bool, text: str) -> None:
+        """Note what is to stand in the log."""
+        self.logged.append((is_grave, text))
 
     def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
         """Note jobs that ended otherwise, as they would go over the wire."""

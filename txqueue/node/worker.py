@@ -11,12 +11,23 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ProcessProtocol
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.balance import Unstarted
 from txqueue.policy import Load, updated_rate
 from txqueue.store.engine import Chunk, Finished
-from txqueue.wire.commands import Cancel, Configure, Finish, GiveBack, Lease, Perform, Settle, Start
+from txqueue.wire.commands import (
+    Cancel,
+    Configure,
+    Finish,
+    GiveBack,
+    Lease,
+    Log,
+    Perform,
+    Settle,
+    Start,
+)
 from txqueue.wire.pipe import Pipe, PipeFactory
 
 __all__ = ["Owner", "Reports", "Worker"]
@@ -85,6 +96,8 @@ class Worker:
         OSError: When the process cannot be started.
     """
 
+    log = Logger()
+
     def __init__(self, owner: Owner, key: int) -> None:
         self._owner = owner
         self.key = key
@@ -97,7 +110,13 @@ class Worker:
         self.ended: Deferred[None] = Deferred()
         self._lives = {"pipe", "process"}
         self._pipe = Pipe(
-            {Finish: self._finish, Settle: self._settle, Start: self._start}, lost=self._lost
+            {
+                Finish: self._finish,
+                Settle: self._settle,
+                Start: self._start,
+                Log: self._log,
+            },
+            lost=self._lost,
         )
         self._process = self._spawn()
         self.pid: int = self._process.pid
@@ -205,6 +224,11 @@ class Worker:
 
     def _start(self, jobs: str) -> dict[str, Any]:
         self._owner.reports.start([(a, b, c, d) for a, b, c, d in json.loads(jobs)])
+        return {}
+
+    def _log(self, is_grave: bool, text: str) -> dict[str, Any]:
+        write = self.log.error if is_grave else self.log.warn
+        write("{text}", text=text)
         return {}
 
     def _let_go(self, assignment: int, jobs: int) -> None:

@@ -14,6 +14,7 @@ __all__ = [
     "GiveBack",
     "Inspect",
     "Lease",
+    "Log",
     "Perform",
     "Settle",
     "Start",
@@ -94,6 +95,14 @@ class Start(amp.Command):
     """Worker to master: jobs that run for longer than a beat: ``[assignment, id, seconds]``."""
 
     arguments = [(b"jobs", LongText())]
+    response = []
+    requiresAnswer = False
+
+
+class Log(amp.Command):
+    """Worker to master: a text for the node's log, and whether it is an error or a warning."""
+
+    arguments = [(b"is_grave", amp.Boolean()), (b"text", LongText())]
     response = []
     requiresAnswer = False
 

@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 
 from txqueue.clock import Clock
 from txqueue.errors import Hung, InvalidWork
+from txqueue.failed import FailedAttempt, failure_hooks
 from txqueue.job import Token
 from txqueue.outcome import Discard, Fail, Next, Snooze
 from txqueue.retry import Retry
@@ -21,6 +22,7 @@ from txqueue.verdict import EXPIRED, LEASE_OUT, Verdict, described, judge, judge
 from txqueue.work import find_work_type
 from txqueue.worker.backlog import Backlog
 from txqueue.worker.chunk import read_chunk
+from txqueue.worker.failure_log import FailureLog
 from txqueue.worker.running import Batch, OpenTransaction, Run, RunningJob
 from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
 from txqueue.worker.stages import carry_on, moved_on
@@ -47,6 +49,9 @@ class Report(Protocol):
 
     def start(self, jobs: list[Told]) -> None:
         """Jobs run for longer than a beat, or say how far they are."""
+
+    def log_text(self, is_grave: bool, text: str) -> None:
+        """Something is to stand in the node's log."""
 
 
 class Performer:
@@ -89,13 +94,18 @@ class Performer:
         self._burst = 1
         self._lease_until = float("inf")
         self._incarnation = 0
-        watch = Watch(self._reactor.seconds, self._running.values, self._report.start)
-        self._beat = LoopingCall(watch.look)
+        self._watch = Watch(self._reactor.seconds, self._running.values, self._report.start)
+        self._failures = FailureLog(self._reactor.seconds, report.log_text, failure_hooks)
+        self._beat = LoopingCall(self._look)
         self._beat.clock = reactor
 
     def start(self) -> None:
         """Begin to report long runs, and to find those that hang."""
         self._beat.start(BEAT, now=False)
+
+    def _look(self) -> None:
+        self._watch.look()
+        self._failures.look()
 
     def stop(self) -> None:
         """Start nothing more and cancel what runs."""
@@ -231,7 +241,7 @@ class Performer:
                 return
             value = kind.begin(kind.work(payload), job)
         except InvalidWork as error:
-            self._judged(job, NO_RETRY, error)
+            self._judged(job, NO_RETRY, error, kind)
             return
         except BaseException as error:
             # A handler that calls sys.exit() has failed; the process and its other jobs go on.
@@ -281,7 +291,7 @@ class Performer:
         if job.is_completed or (value is None and not job.stages):
             self._done(job)
         elif isinstance(value, Snooze | Discard | Fail | Next):
-            self._judged(job, NO_RETRY, value)
+            self._judged(job, NO_RETRY, value, kind)
         elif job.stages:
             completing = Deferred.fromCoroutine(carry_on(job, kind, value))
             now = self._reactor.seconds()
@@ -300,7 +310,7 @@ class Performer:
         try:
             result = kind.stored_result(value)
         except InvalidWork as error:
-            self._judged(job, NO_RETRY, error)
+            self._judged(job, NO_RETRY, error, kind)
             return
         token = {"job_id": job.id, "assignment": job.token.assignment}
         self._settle(job, {**token, "outcome": "done", "result": result})
@@ -319,9 +329,11 @@ class Performer:
         retry = kind.cls.retry if kind else NO_RETRY
         if options and "attempts" in options:
             retry = evolve(retry, attempts=options["attempts"])
-        self._judged(job, retry, error)
+        self._judged(job, retry, error, kind)
 
-    def _judged(self, job: RunningJob, retry: Retry, error: BaseException) -> None:
+    def _judged(
+        self, job: RunningJob, retry: Retry, error: BaseException, kind: Kind | None = None
+    ) -> None:
         try:
             if isinstance(error, Next):
                 verdict = moved_on(error, job)
@@ -330,6 +342,8 @@ class Performer:
         except Exception as broken:
             # What the application computes can fail here too: a property, an exception's own text.
             verdict = Verdict("failed", error=described(broken))
+        if verdict.outcome in ("retry", "failed"):
+            self._failures.note(_failed_attempt(job, kind, retry, verdict, error))
         self._settle(job, verdict.as_json(job.id, job.token.assignment))
 
     def _settle(self, job: RunningJob, outcome: dict[str, Any]) -> None:
@@ -346,3 +360,18 @@ class Performer:
             told = self._settled_weight, self._counts, self._outcomes
             self._outcomes, self._counts, self._settled_weight = [], Counter(), 0
             self._report.settle(*told)
+
+
+def _failed_attempt(
+    job: RunningJob, kind: Kind | None, retry: Retry, verdict: Verdict, error: BaseException
+) -> FailedAttempt:
+    redacted = isinstance(job.options, dict) and bool(job.options.get("redacted"))
+    return FailedAttempt(
+        job.id,
+        kind.cls.work_type if kind is not None else "of a type not known here",
+        job.attempt,
+        retry.attempts if verdict.outcome == "retry" or job.attempt >= retry.attempts else None,
+        verdict.delay,
+        error,
+        redacted=redacted or (kind is not None and kind.cls.redacted),
+    )

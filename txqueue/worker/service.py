@@ -29,6 +29,7 @@ from txqueue.wire.commands import (
     Finish,
     GiveBack,
     Lease,
+    Log,
     Perform,
     Settle,
     Start,
@@ -105,6 +106,10 @@ class WorkerProcess:
     def start(self, jobs: list[Told]) -> None:
         """Report jobs that have run for longer than a beat, or say how far they are."""
         self._pipe.say(Start, jobs=json.dumps(jobs))
+
+    def log_text(self, is_grave: bool, text: str) -> None:
+        """Have the master write a text to the node's log: this process may have none of its own."""
+        self._pipe.say(Log, is_grave=is_grave, text=text)
 
     def _configure(self, settings: str) -> dict[str, Any]:
         chosen = json.loads(settings)

@@ -1,0 +1,128 @@
+"""Writes failed attempts to the node's log: a line each, and the traceback of the last."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from attrs import define
+
+from txqueue.failed import FailedAttempt, FailureHook
+from txqueue.words import amount, duration, plain
+
+__all__ = ["MOST_LINES", "WINDOW", "FailureLog", "line_of"]
+
+# So many failures of one kind are written in so many seconds; the others are counted.
+MOST_LINES, WINDOW = 5, 10.0
+# Kinds that are remembered at a time: an application that makes exception classes makes many.
+MOST_KINDS = 200
+LONGEST_LINE, LONGEST_TRACEBACK = 500, 8000
+
+Kind: TypeAlias = tuple[str, str]
+
+
+@define
+class _Window:
+    """What was written of one kind since a moment, and how many were not."""
+
+    since: float
+    written: int = 0
+    left_out: int = 0
+
+
+class FailureLog:
+    """The failures of one worker process.
+
+    Args:
+        seconds: Returns the time.
+        write: Called with whether the job has failed for good, and the text.
+        hooks: Returns the application's hooks.
+    """
+
+    def __init__(
+        self,
+        seconds: Callable[[], float],
+        write: Callable[[bool, str], None],
+        hooks: Callable[[], Iterable[FailureHook]],
+    ) -> None:
+        self._seconds = seconds
+        self._write = write
+        self._hooks = hooks
+        self._windows: dict[Kind, _Window] = {}
+
+    def note(self, failed: FailedAttempt) -> None:
+        """Write a failure, unless many of its kind were just written, and tell the hooks."""
+        self._put(failed)
+        for hook in self._hooks():
+            try:
+                hook(failed)
+            except Exception:
+                name = getattr(hook, "__qualname__", repr(hook))
+                self._write(True, f"the failure hook {name} failed:\n{traceback.format_exc()}")
+
+    def look(self) -> None:
+        """Say how many failures of each kind were left out, once a kind's time is over."""
+        now = self._seconds()
+        for kind, window in list(self._windows.items()):
+            if now - window.since >= WINDOW:
+                del self._windows[kind]
+                self._say_left_out(kind, window)
+
+    def _put(self, failed: FailedAttempt) -> None:
+        kind = failed.work_type, type(failed.error).__name__
+        window = self._windows.get(kind)
+        if window is None:
+            self._forget_one()
+            window = self._windows[kind] = _Window(self._seconds())
+        if window.written < MOST_LINES:
+            window.written += 1
+            self._write(failed.is_final, line_of(failed))
+        else:
+            window.left_out += 1
+
+    def _forget_one(self) -> None:
+        if len(self._windows) >= MOST_KINDS:
+            kind = next(iter(self._windows))
+            self._say_left_out(kind, self._windows.pop(kind))
+
+    def _say_left_out(self, kind: Kind, window: _Window) -> None:
+        if window.left_out:
+            work_type, error = kind
+            self._write(
+                False, f"{amount(window.left_out)} more failures of {work_type} with {error}"
+            )
+
+
+def line_of(failed: FailedAttempt) -> str:
+    """Return what the log says of a failure: one line, and the traceback if it was the last run.
+
+    What an error says of a type whose data must not be shown is left out.
+    """
+    name = type(failed.error).__name__
+    said = name if failed.redacted else _first_line(failed.error)
+    of = f" of {failed.attempts}" if failed.attempts else ""
+    what = f"job {failed.job_id} ({failed.work_type})"
+    if failed.delay is not None:
+        again = duration(failed.delay)
+        return plain(f"{what} failed in attempt {failed.attempt}{of}, again in {again}: {said}")
+    line = plain(f"{what} failed for good in attempt {failed.attempt}{of}: {said}")
+    return line if failed.redacted else f"{line}\n{_traceback(failed.error)}"
+
+
+def _first_line(error: BaseException) -> str:
+    try:
+        whole = "".join(traceback.format_exception_only(error)).strip()
+    except Exception:
+        # An exception's own text can fail too.
+        return type(error).__name__
+    return whole.split("\n", 1)[0][:LONGEST_LINE]
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        whole = "".join(traceback.format_exception(error)).rstrip()
+    except Exception:
+        whole = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+    kept = whole if len(whole) <= LONGEST_TRACEBACK else "[...] " + whole[-LONGEST_TRACEBACK:]
+    return "\n".join(plain(line) for line in kept.split("\n"))
