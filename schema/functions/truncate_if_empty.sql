@@ -1,5 +1,7 @@
 -- Truncates one lane if it is empty under a lock for which it waits no longer than an instant. Never in
--- a transaction that cannot see what was committed since it began.
+-- a transaction that cannot see what was committed since it began, and never while a pg_dump of this database has
+-- its snapshot: it locks the tables one after the other, and would find neither the jobs that this lane had at its
+-- snapshot nor, as they were committed later, where they went.
 create or replace function @schema@.truncate_if_empty(leaf text) returns boolean
 language plpgsql volatile
 set search_path = @schema@, pg_temp
@@ -10,6 +12,11 @@ declare
     is_empty boolean;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
+        return false;
+    end if;
+    if exists (select from pg_stat_activity
+                where application_name = 'pg_dump' and backend_xmin is not null
+                  and datid = (select oid from pg_database where datname = current_database())) then
         return false;
     end if;
     execute format('lock table %I in access exclusive mode', leaf);
