@@ -23,11 +23,10 @@ PATIENCE = 60.0
 
 
 @pytest.fixture
-def application_lock(dsn: str, node: Master) -> Iterator[psycopg2.extensions.connection]:
-    """A session that holds an application's table, which a dump must wait for."""
-    node.cursor.execute("create table public.app (id integer)")
+def older_lock(dsn: str) -> Iterator[psycopg2.extensions.connection]:
+    """A session that holds a table older than the jobs': a dump locks the oldest first."""
     with closing(psycopg2.connect(dsn)) as other, other.cursor() as cursor:
-        cursor.execute("lock table public.app in access exclusive mode")
+        cursor.execute("lock table txqueue.migration in access exclusive mode")
         yield other
 
 
@@ -49,7 +48,7 @@ def drained(node: Master) -> list[str]:
 
 
 async def test_a_dump_that_waits_for_a_lock_misses_no_job(
-    node: Master, dsn: str, application_lock: psycopg2.extensions.connection, tmp_path: Path
+    node: Master, dsn: str, older_lock: psycopg2.extensions.connection, tmp_path: Path
 ) -> None:
     """Jobs that end between its snapshot and its locks are in it as they were at its snapshot."""
     ids = node.enqueue(*[{"payload": {"number": number}} for number in range(300)])
@@ -58,14 +57,14 @@ async def test_a_dump_that_waits_for_a_lock_misses_no_job(
         PG_DUMP,
         "--data-only",
         "--table=txqueue.job*",
-        "--table=public.app",
+        "--table=txqueue.migration",
         f"--file={target}",
     ]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
     with subprocess.Popen([*command, f"--dbname={dsn}"], env=kept) as dumping:
         await eventually(lambda: waits_for_a_lock(node), PATIENCE)
         did = drained(node)
-        application_lock.rollback()
+        older_lock.rollback()
         assert dumping.wait(PATIENCE) == 0
     text = target.read_text()
     assert [job_id for job_id in ids if f"\n{job_id}\t" not in text] == []
