@@ -55,6 +55,7 @@ CHAPTERS: Final = (
             "Refused",
             "QueueFull",
             "Duplicate",
+            "TransactionMisused",
             "JobNotFound",
             "KeyUnavailable",
             "JobFailed",

@@ -2141,7 +2141,7 @@ end $$;
 -- Completes one job in the caller's transaction, with its own writes or not at all. Returns false
 -- when its token no longer holds: the caller must roll back.
 create or replace function txqueue.complete_one(
-    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb)
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb, its_progress jsonb default null)
 returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -2149,7 +2149,8 @@ as $$
 begin
     perform check_isolation('a job does not end');
     return (select settled <> '{}' from settle(its_incarnation, jsonb_build_array(jsonb_build_object(
-        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result))));
+        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result,
+        'progress', its_progress))));
 end $$;
 
 -- The lane that jobs becoming ready go to, until rotation moves on to the next. Read without a scan, which would
@@ -5887,6 +5888,8 @@ declare
     this  job;
     again job;
     ended job[] := '{}';
+    -- Those that wait for the jobs: a batch's callback waits for one that runs again.
+    children constant bigint[] := lock_children(ids, '{}');
 begin
     retried := '{}';
     for this in
@@ -5914,6 +5917,8 @@ begin
         end if;
         insert into job values (this.*);
     end loop;
+    update job_parent set ended = null
+     where parent = any (retried) and child = any (children) and job_parent.ended is not null;
     refused := array(select distinct id from unnest(ids) as id where id <> all (retried) order by id);
     if retried <> '{}' then
         perform pg_notify('txqueue', '');
@@ -6195,7 +6200,7 @@ end $$;
 
 -- Writes how jobs ended that did not just return: an array of objects with job_id, lane, assignment,
 -- outcome ('done', 'retry', 'snooze', 'next', 'failed', 'cancelled'), and where they apply delay (seconds), error,
--- result, and unstarted if it never ran. Only a job whose token still holds is touched. Returns the numbers of those, and whether that
+-- result, progress, and unstarted if it never ran. Only a job whose token still holds is touched. Returns the numbers of those, and whether that
 -- may let others run that were held back.
 create or replace function txqueue.settle(
     its_incarnation integer, outcomes jsonb, out settled bigint[], out freed boolean)
@@ -6218,7 +6223,7 @@ begin
     for said in
         select * from jsonb_to_recordset(outcomes) as each (
             job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
-            unstarted boolean, stage jsonb)
+            unstarted boolean, stage jsonb, progress jsonb)
     loop
         delete from job_assigned where job_id = said.job_id and assignment = said.assignment
            and incarnation = its_incarnation returning * into this;
@@ -6229,6 +6234,7 @@ begin
         this.fingerprint := case when said.outcome in ('retry', 'failed') then fingerprint(this.error) end;
         this.failed_at := case when this.fingerprint is not null then clock_timestamp() end;
         this.waiting_for := null;
+        this.progress := coalesce(said.progress, this.progress);
         this.handed := null;
         this.counted := null;
         if said.outcome <> 'snooze' and said.unstarted is not true then

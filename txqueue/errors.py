@@ -17,6 +17,7 @@ __all__ = [
     "Refused",
     "SchemaMismatch",
     "TokenLost",
+    "TransactionMisused",
     "TxqueueError",
     "UnknownWorkType",
     "WaitTimeout",
@@ -110,6 +111,10 @@ class WaitTimeout(TxqueueError):
 
 class Hung(TxqueueError):
     """A handler that declares a heartbeat was silent for longer."""
+
+
+class TransactionMisused(TxqueueError):
+    """A transaction was used after its end, by two callers at a time, or ended by a statement."""
 
 
 class TokenLost(TxqueueError):

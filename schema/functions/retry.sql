@@ -13,6 +13,8 @@ declare
     this  job;
     again job;
     ended job[] := '{}';
+    -- Those that wait for the jobs: a batch's callback waits for one that runs again.
+    children constant bigint[] := lock_children(ids, '{}');
 begin
     retried := '{}';
     for this in
@@ -40,6 +42,8 @@ begin
         end if;
         insert into job values (this.*);
     end loop;
+    update job_parent set ended = null
+     where parent = any (retried) and child = any (children) and job_parent.ended is not null;
     refused := array(select distinct id from unnest(ids) as id where id <> all (retried) order by id);
     if retried <> '{}' then
         perform pg_notify('@schema@', '');

@@ -1,6 +1,6 @@
 -- Writes how jobs ended that did not just return: an array of objects with job_id, lane, assignment,
 -- outcome ('done', 'retry', 'snooze', 'next', 'failed', 'cancelled'), and where they apply delay (seconds), error,
--- result, and unstarted if it never ran. Only a job whose token still holds is touched. Returns the numbers of those, and whether that
+-- result, progress, and unstarted if it never ran. Only a job whose token still holds is touched. Returns the numbers of those, and whether that
 -- may let others run that were held back.
 create or replace function @schema@.settle(
     its_incarnation integer, outcomes jsonb, out settled bigint[], out freed boolean)
@@ -23,7 +23,7 @@ begin
     for said in
         select * from jsonb_to_recordset(outcomes) as each (
             job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
-            unstarted boolean, stage jsonb)
+            unstarted boolean, stage jsonb, progress jsonb)
     loop
         delete from job_assigned where job_id = said.job_id and assignment = said.assignment
            and incarnation = its_incarnation returning * into this;
@@ -34,6 +34,7 @@ begin
         this.fingerprint := case when said.outcome in ('retry', 'failed') then fingerprint(this.error) end;
         this.failed_at := case when this.fingerprint is not null then clock_timestamp() end;
         this.waiting_for := null;
+        this.progress := coalesce(said.progress, this.progress);
         this.handed := null;
         this.counted := null;
         if said.outcome <> 'snooze' and said.unstarted is not true then

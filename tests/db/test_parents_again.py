@@ -6,6 +6,8 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.test_parents import end, links, put
+from txqueue.store.batches import about_batch
+from txqueue.store.reading import Reader, Session
 
 
 def retry(node: Master, *ids: int) -> tuple[list[int], list[int]]:
@@ -104,3 +106,28 @@ def test_history_names_the_parents(node: Master) -> None:
     options = node.value("select options from txqueue.find_job(%s)", child)
     assert options["after"] == [first]
     assert options["parents"] == {"done": 1, "failed": 0, "cancelled": 0}
+
+
+def batch(node: Master, dsn: str, callback: int) -> dict[str, int]:
+    """How far a batch is, as its owner is told."""
+    with Session(dsn) as session:
+        told = Reader(session).find(about_batch("txqueue", callback))
+    return {name: told[name] for name in ("jobs", "done", "failed", "left")}
+
+
+def test_a_batch_waits_for_a_job_that_runs_again(node: Master, dsn: str) -> None:
+    """Its counts are those of now, before and after its callback has run."""
+    first, second = node.enqueue({}, {})
+    callback = put(node, [first, second], after_any_end=True)
+    end(node, "failed", first)
+    assert batch(node, dsn, callback) == {"jobs": 2, "done": 0, "failed": 1, "left": 1}
+    retry(node, first)
+    assert batch(node, dsn, callback) == {"jobs": 2, "done": 0, "failed": 0, "left": 2}
+    end(node, "done", second)
+    assert node.waiting("parents") == [callback]
+    end(node, "failed", first)
+    end(node, "done", callback)
+    assert batch(node, dsn, callback) == {"jobs": 2, "done": 1, "failed": 1, "left": 0}
+    retry(node, first)
+    end(node, "done", first)
+    assert batch(node, dsn, callback) == {"jobs": 2, "done": 2, "failed": 0, "left": 0}

@@ -1,6 +1,9 @@
 """What is kept for those who ask: progress, failed attempts, ends that are told, tenants."""
 
+import json
+
 import psycopg2.extensions
+import pytest
 
 from tests.db.masters import Master
 from tests.db.stored import Taken
@@ -15,6 +18,17 @@ def say(session: Master, chunk: Taken, progress: str | None) -> int:
         *([2.0] * len(chunk.ids), [progress] * len(chunk.ids)),
     )
     return noted
+
+
+@pytest.mark.parametrize("outcome", ["done", "failed"])
+def test_the_last_progress_is_kept_with_the_end(node: Master, outcome: str) -> None:
+    """Also when nothing was told of it before; another attempt begins anew."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    said = {"job_id": job_id, "assignment": chunk.assignment, "delay": 0, "progress": [9, 9, "all"]}
+    settle = "select settled from txqueue.settle(%s, %s)"
+    node.value(settle, node.incarnation, json.dumps([{**said, "outcome": outcome}]))
+    assert node.job(job_id)["progress"] == [9, 9, "all"]
 
 
 def test_progress_is_written_by_who_holds_the_job_and_only_if_there_is_news(node: Master) -> None:

@@ -310,3 +310,23 @@ def test_what_a_former_run_was_assigned_does_not_start() -> None:
         desk.end(1)
         assert desk.running == {}
     assert sorted(desk.finished) == [(5, 3, [], 1, 3), (5, 3, [1], 1, 1), (6, 3, [], 1, 1)]
+
+
+def test_what_a_handler_said_last_of_how_far_it_is_goes_with_its_end() -> None:
+    """However shortly before it returned, or failed."""
+    desk = Desk()
+
+    def perform(_: Any, job: RunningJob) -> None:
+        job.progress(1, 2)
+        job.progress(2, 2, "all")
+        if job.id == 2:
+            raise KeyError
+
+    with desk.handler(perform, retry=Retry(attempts=1)):
+        desk.hand(5, Handled.entry(1), Handled.entry(2))
+        desk.turn()
+    assert desk.finished == []
+    assert [(each["outcome"], each["progress"]) for each in desk.settled] == [
+        ("done", [2, 2, "all"]),
+        ("failed", [2, 2, "all"]),
+    ]

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from tests.unit.performing import Desk, Handled
 from txqueue import Next, RunningJob, Snooze, UniqueMode, WorkItem
-from txqueue.errors import InvalidWork, Refused
+from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
 from txqueue.store.enqueuing import job_object
 from txqueue.worker.running import Parents
 from txqueue.worker.stages import enqueue_stages
@@ -51,10 +51,14 @@ class Opened:
     def __init__(self) -> None:
         self.results: list[str | None] = []
         self.committed: list[tuple[WorkItem, dict[str, Any]]] = []
+        self.away = 0
 
     @asynccontextmanager
     async def open(self, job: RunningJob) -> AsyncIterator[Any]:
         """A transaction whose commit completes the job."""
+        if self.away > 0:
+            self.away -= 1
+            raise DatabaseUnavailable("the database is away")
         txn: Any = Transaction()
         job.within = txn
         try:
@@ -337,3 +341,37 @@ def test_a_stage_that_cannot_be_said_fails_its_job_and_no_other(why: str) -> Non
         (2, "snooze"),
         (3, "snooze"),
     ]
+
+
+def test_a_completion_waits_for_a_database_that_is_away(desk: Desk, opened: Opened) -> None:
+    """The handler has succeeded: no attempt is spent, and what comes then is enqueued once."""
+    opened.away = 3
+
+    def perform(_: Any, job: RunningJob) -> None:
+        job.then(Stage(1))
+
+    with desk.handler(perform, timeout=1.0):
+        desk.hand(5, Handled.entry(1))
+        desk.turn()
+        assert desk.settled == []
+        assert desk.finished == []
+        desk.clock.pump([0.1] * 60)
+    assert desk.settled == []
+    assert desk.finished == [(5, 3, [], 1, 1)]
+    assert [work for work, _ in opened.committed] == [Stage(1)]
+
+
+def test_a_completion_that_waits_can_be_cancelled(desk: Desk, opened: Opened) -> None:
+    """An operator need not wait for the database."""
+    opened.away = 1000
+
+    def perform(_: Any, job: RunningJob) -> None:
+        job.then(Stage(1))
+
+    with desk.handler(perform):
+        desk.hand(5, Handled.entry(1))
+        desk.turn()
+        desk.performer.cancel(5, 1, "ann")
+        desk.turn()
+    (settled,) = desk.settled
+    assert settled["outcome"] == "cancelled"

@@ -207,6 +207,11 @@ class _Quiet(Connection):
     def __init__(self, street: Street) -> None:
         self._street = street
 
+    @property
+    def is_idle(self) -> bool:
+        """Never: it is inside a transaction."""
+        return False
+
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Ask the street."""
         if "enqueue_many" in sql:

@@ -135,7 +135,11 @@ class WorkQueue:
                 the server has rolled it back.
         """
         async with self._trip() as trip, self._pool.transaction() as connection:
-            yield Transaction(connection, self._schema, trip)
+            txn = Transaction(connection, self._schema, trip)
+            try:
+                yield txn
+            finally:
+                txn.end()
 
     async def run_interaction(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Unpack
 
-from txqueue.errors import JobNotFound
+from txqueue.errors import JobNotFound, TransactionMisused
 from txqueue.store.enqueuing import EnqueueOptions
 from txqueue.store.questions import Inquiry, Question
 from txqueue.work import WorkItem
@@ -34,9 +34,22 @@ class Batch:
         self._txn = txn
         self.ids: list[int] = []
         self.callback_id: int | None = None
+        self._is_open = True
+
+    def end(self) -> None:
+        """Take no more jobs: the callback is about to be enqueued."""
+        self._is_open = False
+
+    def _check(self) -> None:
+        if not self._is_open:
+            raise TransactionMisused(
+                "the batch is complete: its callback would not wait for another job",
+                "enqueue its jobs inside its async with block",
+            )
 
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue a job of the batch; see `Transaction.enqueue`."""
+        self._check()
         job_id = await self._txn.enqueue(work, **options)
         self.ids.append(job_id)
         return job_id
@@ -45,6 +58,7 @@ class Batch:
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
     ) -> list[int]:
         """Enqueue many of them; see `Transaction.enqueue_many`."""
+        self._check()
         ids = await self._txn.enqueue_many(works, **options)
         self.ids += ids
         return ids
@@ -61,7 +75,8 @@ def about_batch(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
         JobNotFound: When there is no such job, or it does not wait for others.
     """
     rows = yield Question(
-        "select job_id, work_type, state::text as state, waiting_for, options -> 'parents' as ends"
+        "select job_id, work_type, state::text as state, waiting_for, options -> 'parents' as ends,"
+        " options -> 'after' as after"
         f" from {schema}.job where job_id = %s",
         (job_id,),
     )
@@ -71,6 +86,9 @@ def about_batch(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
         (job_id,),
     )
     ends = {row["ended"]: row["jobs"] for row in counted} or (rows and rows[0]["ends"])
+    if ends and not counted and isinstance(rows[0]["after"], list):
+        # The callback has run; some of the jobs may have been run again since.
+        ends = yield from _ends_now(schema, rows[0]["after"])
     if not rows or not ends:
         raise JobNotFound(
             f"no batch calls job {job_id} back", "pass the callback's number: batch.callback_id"
@@ -78,3 +96,14 @@ def about_batch(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     counts = {name: ends.get(name, 0) for name in (*ENDS, "left")}
     told = {"batch": job_id, "work_type": rows[0]["work_type"], "state": rows[0]["state"]}
     return {**told, "jobs": sum(counts.values()), **counts}
+
+
+def _ends_now(schema: str, ids: list[int]) -> Inquiry[dict[str, int]]:
+    """Count jobs by how they have ended as of now."""
+    rows = yield Question(
+        "select case when state in ('done', 'failed', 'cancelled') then state::text else 'left' end"
+        f" as ended, count(*) as jobs from {schema}.job where job_id = any(%s::bigint[])"
+        " group by 1",
+        (ids,),
+    )
+    return {row["ended"]: row["jobs"] for row in rows}

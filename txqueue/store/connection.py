@@ -10,7 +10,7 @@ import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 from twisted.internet.defer import CancelledError, Deferred
 
-from txqueue.errors import DatabaseUnavailable, Refused
+from txqueue.errors import DatabaseUnavailable, Refused, TransactionMisused
 from txqueue.store.driver import Driver
 from txqueue.store.failures import demoted, translated, translation
 from txqueue.store.hosts import Attempt, attempts
@@ -206,9 +206,12 @@ class Connection:
         """Commit the open transaction.
 
         Raises:
+            TransactionMisused: When a statement in it has ended it.
             Refused: When a statement in it had failed, whatever became of the error: the server
                 rolls such a transaction back.
         """
+        if self.is_idle:
+            raise ended_inside()
         cursor = await self._executed("commit", ())
         if cursor.statusmessage != "COMMIT":
             raise Refused(
@@ -283,3 +286,11 @@ class Connection:
             self._timer = None
         if self._driver.pollable() is not None:
             self._driver.close()
+
+
+def ended_inside() -> TransactionMisused:
+    """Return the error of a transaction that one of its own statements has ended."""
+    return TransactionMisused(
+        "a statement ended the transaction: commit, rollback or prepare transaction",
+        "leave the end to the async with block; raise an error to roll back, or use a savepoint",
+    )

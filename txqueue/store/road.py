@@ -11,9 +11,9 @@ from attrs import define, evolve, frozen
 from txqueue.store.enqueuing import assigned_call, call_of, chunk_text, is_plain, job_object
 from txqueue.work import WorkItem
 
-__all__ = ["Put", "Road", "Stock", "Trip"]
+__all__ = ["Put", "Query", "Road", "Stock", "Trip"]
 
-_MAY_UNDO = re.compile("savepoint|rollback|abort", re.IGNORECASE)
+_MAY_UNDO = re.compile("savepoint|rollback|abort|prepare", re.IGNORECASE)
 
 Query = Callable[[str, Sequence[object]], Awaitable[list[tuple[Any, ...]]]]
 

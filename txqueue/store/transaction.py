@@ -8,14 +8,15 @@ from typing import Any, Unpack
 
 from twisted.internet.defer import Deferred, succeed
 
+from txqueue.errors import TransactionMisused
 from txqueue.job import Token
 from txqueue.pooled import PoolItem
 from txqueue.store.batches import Batch
-from txqueue.store.connection import Connection
+from txqueue.store.connection import Connection, ended_inside
 from txqueue.store.enqueuing import EnqueueOptions, batches, enqueue_call
 from txqueue.store.failures import translated
 from txqueue.store.pools import fill
-from txqueue.store.road import Trip
+from txqueue.store.road import Query, Trip
 from txqueue.store.schema import checked_name
 from txqueue.work import WorkItem
 
@@ -35,6 +36,21 @@ class Transaction:
         self._connection = connection
         self._schema = schema
         self._trip = trip
+        self._is_open = True
+        self._is_busy = False
+
+    def end(self) -> None:
+        """Refuse every use from now on: the connection is lent to others next.
+
+        Raises:
+            TransactionMisused: When a statement is still under way.
+        """
+        self._is_open = False
+        if self._is_busy:
+            raise TransactionMisused(
+                "the transaction ends while a statement of it is under way; it is rolled back",
+                "await each call before the end of the transaction",
+            )
 
     async def execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement of the application.
@@ -45,10 +61,19 @@ class Transaction:
 
         Returns:
             The rows, an empty list for a statement that has none.
+
+        Raises:
+            TransactionMisused: When the transaction has ended, another call is under way, or the
+                statement itself ended the transaction. So do all methods.
         """
+        self._check()
         if self._trip is not None:
             self._trip.note_statement(sql)
-        return await self._connection.query(sql, parameters)
+        rows = await self._query(sql, parameters)
+        if self._connection.is_idle:
+            self._is_open = False
+            raise ended_inside()
+        return rows
 
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue work as part of this transaction.
@@ -65,15 +90,17 @@ class Transaction:
             InvalidWork: When the work or an option is not valid; nothing is written.
             Refused: When the database refuses it; the transaction cannot go on.
         """
+        self._check()
         if self._trip is not None:
-            return await self._trip.enqueue(self._connection.query_often, work, options)
+            return await self._trip.enqueue(self._query_often, work, options)
         sql, parameters = enqueue_call(self._schema, work, options)
-        return int((await self._connection.query_often(sql, parameters))[0][0])
+        return int((await self._query_often(sql, parameters))[0][0])
 
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
     ) -> list[int]:
         """Enqueue many, a round trip for each thousand; returns their numbers in order."""
+        self._check()
         if self._trip is not None:
             self._trip.note_others()
         ids: list[int] = []
@@ -103,9 +130,10 @@ class Transaction:
             InvalidWork: When an item is not of that class, or does not fit it.
             QueueFull: When so many items remain in the pool as its ``bound`` allows.
         """
+        self._check()
         if self._trip is not None:
             self._trip.note_others()
-        return await fill(self._connection.query, self._schema, cls, items)
+        return await fill(self._query, self._schema, cls, items)
 
     @asynccontextmanager
     async def batch(
@@ -122,6 +150,7 @@ class Transaction:
         """
         batch = Batch(self)
         yield batch
+        batch.end()
         options |= {"after": batch.ids, "after_any_end": True}
         batch.callback_id = await self.enqueue(callback, **options)
 
@@ -131,16 +160,43 @@ class Transaction:
         Returns:
             The work type and the payload's JSON text of each.
         """
-        return await self._connection.query(
+        self._check()
+        return await self._query(
             f"select taken_type, taken_payload from {self._schema}.coalesce_into(%s, %s, %s, %s)",
             (token.incarnation, token.assignment, job_id, limit),
         )
 
     async def _enqueue_text(self, text: str) -> list[int]:
-        rows = await self._connection.query_often(
-            f"select {self._schema}.enqueue_many(%s)", (text,)
-        )
+        rows = await self._query_often(f"select {self._schema}.enqueue_many(%s)", (text,))
         return list(rows[0][0])
+
+    def _check(self) -> None:
+        if not self._is_open:
+            raise TransactionMisused(
+                "the transaction has ended: nothing more can be part of it",
+                "use it inside its async with block only, and await what uses it there",
+            )
+        if self._is_busy:
+            raise TransactionMisused(
+                "another call of this transaction is under way: it has one connection",
+                "await one call before the next, or use enqueue_many",
+            )
+
+    async def _query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        return await self._alone(self._connection.query, sql, parameters)
+
+    async def _query_often(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        return await self._alone(self._connection.query_often, sql, parameters)
+
+    async def _alone(
+        self, query: Query, sql: str, parameters: Sequence[object]
+    ) -> list[tuple[Any, ...]]:
+        self._check()
+        self._is_busy = True
+        try:
+            return await query(sql, parameters)
+        finally:
+            self._is_busy = False
 
 
 async def enqueue(

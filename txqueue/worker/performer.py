@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections import Counter
@@ -265,7 +266,8 @@ class Performer:
         self._running[running.job] = running
         self._running_weight += running.job.weight
         timeout = running.options.get("timeout", running.kind.cls.timeout)
-        if timeout is not None:
+        # A handler that has returned took no longer, however long its end takes to write.
+        if timeout is not None and not running.is_completing:
             running.ending.addTimeout(timeout, cast(Any, self._reactor))
         running.ending.addCallbacks(
             self._waited, self._broke, callbackArgs=(running,), errbackArgs=(running,)
@@ -293,13 +295,17 @@ class Performer:
         elif isinstance(value, Snooze | Discard | Fail | Next):
             self._judged(job, NO_RETRY, value, kind)
         elif job.stages:
-            completing = Deferred.fromCoroutine(carry_on(job, kind, value))
+            completing = Deferred.fromCoroutine(carry_on(job, kind, value, self._reactor))
             now = self._reactor.seconds()
-            self._wait_for(Run(job, kind, job.options or {}, now, completing))
+            self._wait_for(Run(job, kind, job.options or {}, now, completing, is_completing=True))
         else:
             self._keep_result(job, kind, value)
 
     def _done(self, job: RunningJob) -> None:
+        if job.last_progress is not None and not job.is_completed:
+            token = {"job_id": job.id, "assignment": job.token.assignment}
+            self._settle(job, {**token, "outcome": "done"})
+            return
         batch = job.batch
         if not job.is_completed:
             batch.done.append(job.id)
@@ -347,6 +353,8 @@ class Performer:
         self._settle(job, verdict.as_json(job.id, job.token.assignment))
 
     def _settle(self, job: RunningJob, outcome: dict[str, Any]) -> None:
+        if job.last_progress is not None:
+            outcome["progress"] = json.loads(job.last_progress)
         self._outcomes.append(outcome)
         self._counts[job.token.assignment] += 1
         self._settled_weight += job.weight

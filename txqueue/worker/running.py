@@ -83,6 +83,7 @@ class RunningJob:
         stages: What its handler said comes then, to be enqueued as it is completed.
         result: What its own transaction keeps as its result, as JSON text; None for nothing.
         within: Its own transaction while that is open.
+        last_progress: What it last said of how far it is, as JSON text; it is kept with its end.
     """
 
     __slots__ = (
@@ -95,6 +96,7 @@ class RunningJob:
         "id",
         "is_completed",
         "is_ended",
+        "last_progress",
         "options",
         "result",
         "stages",
@@ -126,6 +128,7 @@ class RunningJob:
         self._open = opener
         self._has_beaten = False
         self._progress: str | None = None
+        self.last_progress: str | None = None
 
     @property
     def due(self) -> datetime | None:
@@ -166,7 +169,7 @@ class RunningJob:
         Raises:
             InvalidWork: When JSON cannot carry it.
         """
-        self._progress = encode_result([done, total, note[:LONGEST_NOTE]])
+        self._progress = self.last_progress = encode_result([done, total, note[:LONGEST_NOTE]])
         self.beat()
         return succeed(None)
 
@@ -258,6 +261,7 @@ class Run:
         heard_at: When its handler last said that it is alive, or when it began.
         is_reported: Whether it was told that it runs.
         is_hung: Whether it was interrupted because it did not say so.
+        is_completing: Whether the handler has returned, and its end is being written.
     """
 
     job: RunningJob
@@ -268,6 +272,7 @@ class Run:
     heard_at: float = Factory(lambda run: run.began, takes_self=True)
     is_reported: bool = False
     is_hung: bool = False
+    is_completing: bool = False
 
     log = Logger()
 

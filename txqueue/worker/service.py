@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from attrs import astuple
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
@@ -171,10 +172,11 @@ class WorkerProcess:
                 yield job.within
                 await enqueue_stages(job, job.within)
             finally:
-                job.within = None
+                txn, job.within = job.within, None
+                txn.end()
             rows = await connection.query(
-                f"select {self._schema}.complete_one(%s, %s, %s, %s)",
-                (job.token.incarnation, job.token.assignment, job.id, job.result),
+                f"select {self._schema}.complete_one(%s, %s, %s, %s, %s)",
+                (*astuple(job.token), job.id, job.result, job.last_progress),
             )
             if not rows[0][0]:
                 raise TokenLost(

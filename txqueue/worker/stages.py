@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from twisted.internet.task import deferLater
+
 from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.outcome import Next
 from txqueue.payload import decode
 from txqueue.store.enqueuing import job_object
+from txqueue.store.failures import is_passing
 from txqueue.store.sealing import opened
 from txqueue.verdict import Verdict, judge_cancelled
 from txqueue.work import WorkItem, find_work_type
@@ -20,14 +23,20 @@ if TYPE_CHECKING:
 
 __all__ = ["carry_on", "coalesced", "enqueue_stages", "moved_on"]
 
+# Seconds between two tries to complete a job while the database is away.
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 
-async def carry_on(job: RunningJob, kind: Kind, value: Any) -> None:
+
+async def carry_on(job: RunningJob, kind: Kind, value: Any, clock: Any) -> None:
     """Complete a job and enqueue what its handler said comes then, in one transaction.
+
+    The handler has succeeded: while the database is away, this is tried again, as all endings are.
 
     Args:
         job: The job.
         kind: Its type.
         value: What its handler returned.
+        clock: Times the pauses.
 
     Raises:
         InvalidWork: When JSON cannot carry the value.
@@ -36,8 +45,22 @@ async def carry_on(job: RunningJob, kind: Kind, value: Any) -> None:
     """
     if value is not None:
         job.result = json.dumps(kind.stored_result(value))
-    async with job.transaction():
-        """Its end enqueues them: see `enqueue_stages`."""
+    pause = FIRST_PAUSE
+    while not await _completed(job):
+        await deferLater(clock, pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+async def _completed(job: RunningJob) -> bool:
+    """Complete a job; returns whether that was possible now."""
+    try:
+        async with job.transaction():
+            """Its end enqueues what comes then: see `enqueue_stages`."""
+    except Exception as error:
+        if not is_passing(error):
+            raise
+        return False
+    return True
 
 
 async def enqueue_stages(job: RunningJob, txn: Transaction) -> None:

@@ -49,6 +49,8 @@ class Watch:
         for run in runs:
             if run.job.take_beat():
                 run.heard_at = now
+            elif run.is_completing:
+                continue
             elif is_hung(now - run.heard_at, run.kind.cls.heartbeat) and not run.is_hung:
                 run.is_hung = True
                 run.interrupt()

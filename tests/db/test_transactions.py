@@ -1,0 +1,126 @@
+"""A transaction object: used inside its block only, one call at a time, ended by the block."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from tests.db.letters import Note, opened
+from tests.db.masters import Master
+from txqueue import Transaction, WorkQueue
+from txqueue.errors import TransactionMisused
+
+
+async def _batch(txn: Transaction) -> None:
+    async with txn.batch(Note()) as batch:
+        await batch.enqueue(Note())
+
+
+USES: dict[str, Callable[[Transaction], Awaitable[Any]]] = {
+    "execute": lambda txn: txn.execute("select 1"),
+    "enqueue": lambda txn: txn.enqueue(Note()),
+    "enqueue_many": lambda txn: txn.enqueue_many([Note()]),
+    "batch": _batch,
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+async def test_a_transaction_is_not_used_after_its_end(
+    node: Master, dsn: str, use: Callable[[Transaction], Awaitable[Any]]
+) -> None:
+    """Not even while its connection is inside the transaction of another caller."""
+    async with opened(dsn, connections=1) as queue:
+        async with queue.transaction() as first:
+            await first.enqueue(Note())
+        async with queue.transaction():
+            with pytest.raises(TransactionMisused, match="has ended"):
+                await use(first)
+    assert node.states() == {"waiting": 1}
+
+
+async def test_a_transaction_that_was_rolled_back_is_not_used_either(
+    node: Master, dsn: str
+) -> None:
+    """Its error is what the caller learns first."""
+    async with opened(dsn) as queue:
+        with pytest.raises(ZeroDivisionError):
+            async with queue.transaction() as txn:
+                raise ZeroDivisionError
+        with pytest.raises(TransactionMisused, match="has ended"):
+            await txn.enqueue(Note())
+    assert node.states() == {}
+
+
+async def test_two_calls_at_a_time_are_refused(node: Master, dsn: str) -> None:
+    """The second one; the first is done, and the transaction goes on."""
+    async with opened(dsn) as queue, queue.transaction() as txn:
+        first = Deferred.fromCoroutine(txn.execute("select pg_sleep(0.2)"))
+        with pytest.raises(TransactionMisused, match="another call of this transaction"):
+            await txn.enqueue(Note())
+        await first
+        await txn.enqueue(Note())
+    assert node.states() == {"waiting": 1}
+
+
+async def _not_awaited(queue: WorkQueue) -> None:
+    async with queue.transaction() as txn:
+        await txn.enqueue(Note())
+        left = Deferred.fromCoroutine(txn.execute("select pg_sleep(0.2)"))
+        left.addErrback(lambda _: None)
+
+
+async def test_a_call_that_is_not_awaited_rolls_back(node: Master, dsn: str) -> None:
+    """It is still under way as the block ends; the connection is not lent on."""
+    async with opened(dsn, connections=1) as queue:
+        with pytest.raises(TransactionMisused, match="a statement of it is under way"):
+            await _not_awaited(queue)
+        await queue.enqueue(Note())
+    assert node.states() == {"waiting": 1}
+
+
+async def _ended_by(queue: WorkQueue, statement: str, *, swallow: bool) -> None:
+    async with queue.transaction() as txn:
+        await txn.execute("select 1")
+        with suppress(*([TransactionMisused] if swallow else [])):
+            await txn.execute(statement)
+
+
+@pytest.mark.parametrize("swallow", [False, True])
+@pytest.mark.parametrize(
+    "statement", ["rollback", "commit", "prepare transaction 'x'", "select 1; rollback"]
+)
+async def test_a_statement_that_ends_the_transaction_is_an_error(
+    node: Master, dsn: str, statement: str, swallow: bool
+) -> None:
+    """Said at once, and again at the end of the block if it was swallowed."""
+    async with opened(dsn) as queue:
+        with pytest.raises(TransactionMisused, match="a statement ended the transaction"):
+            await _ended_by(queue, statement, swallow=swallow)
+    if statement.startswith("prepare"):
+        node.cursor.execute("rollback prepared 'x'")
+
+
+async def test_a_batch_takes_no_job_after_its_callback(node: Master, dsn: str) -> None:
+    """The callback would not wait for it."""
+    async with opened(dsn) as queue, queue.transaction() as txn:
+        async with txn.batch(Note()) as batch:
+            await batch.enqueue(Note())
+        with pytest.raises(TransactionMisused, match="the batch is complete"):
+            await batch.enqueue(Note())
+        with pytest.raises(TransactionMisused, match="the batch is complete"):
+            await batch.enqueue_many([Note()])
+    assert node.states() == {"waiting": 2}
+
+
+async def test_savepoints_are_the_applications(node: Master, dsn: str) -> None:
+    """A part of the transaction may be undone."""
+    async with opened(dsn) as queue, queue.transaction() as txn:
+        await txn.enqueue(Note())
+        await txn.execute("savepoint here")
+        await txn.enqueue(Note())
+        await txn.execute("rollback to savepoint here")
+    assert node.states() == {"waiting": 1}
