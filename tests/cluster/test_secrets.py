@@ -46,7 +46,15 @@ async def test_secrets_are_nowhere_to_be_seen(nodes: Nodes, db: Database) -> Non
     node = await nodes.start("--workers", "1", app=APP, **told).up()
     misfit = db.enqueue(Strict.work_type, json.dumps({"number": CANARY, "more": CANARY}))
     unread = db.enqueue(Strict.work_type, json.dumps({"number": 7, "x": [CANARY]}))
-    options = db.enqueue(Strict.work_type, '{"number": 1}', options=json.dumps({"timeout": CANARY}))
+    later = "2100-01-01T00:00Z"
+    options = db.enqueue(Strict.work_type, '{"number": 1}', not_before=later)
+    # The database refuses such options; a row of before may have them.
+    db.value(
+        "update txqueue.job set options = %s, state = 'ready', not_before = now(),"
+        " waiting_for = null where job_id = %s returning 1",
+        json.dumps({"timeout": CANARY}),
+        options,
+    )
     wrong = [misfit, unread, options]
     await eventually(lambda: db.states() == {"failed": 3}, PATIENCE)
     # The connections of the node are cut in the middle of it, which is logged.

@@ -12,11 +12,12 @@ ENQUEUING = ["await_ends", "backlog", "enqueue", "enqueue_assigned", "enqueue_ma
 ENQUEUING += ["fill_pool", "identity", "retry_pool", "start_pool"]
 READING = ["backlog", "explain_facts", "find_job", "schedule_runs", "stats"]
 # It looks into tables of the application with the rights of the node that calls it.
-INVOKING = ["due_schedules"]
+INVOKING = ["due_schedules", "is_input", "met_conditions"]
 FUNCTIONS = sorted((Path(__file__).parents[2] / "schema" / "functions").glob("*.sql"))
 # What may be put into a statement as it is: a number, and names that are quoted already.
 NUMBERS = {"lane", "head.lane", "this.control_id", "few + 1", "signature", "its_lane"}
 NUMBERS |= {"quoted_names", "quoted_columns", "quoted_aliases", "quoted_fields"}
+NUMBERS |= {"its_type", "target.type"}
 
 
 def functions(session: Master, condition: str) -> list[str]:

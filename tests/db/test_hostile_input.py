@@ -10,14 +10,14 @@ import pytest
 from tests.db.masters import Master
 
 HOSTILE = [
-    ('{"timeout": 1e400}', "timeout 1000.* is not within"),
-    ('{"timeout": 0}', "timeout 0 is not within"),
-    ('{"timeout": "30"}', "timeout 30 is not within"),
-    ('{"timeout": null}', "timeout .* is not within"),
-    ('{"attempts": 0}', "attempts 0 is not a whole number"),
-    ('{"attempts": 1.5}', "attempts 1.5 is not a whole number"),
-    ('{"attempts": 32768}', "attempts 32768 is not a whole number"),
-    ('{"attempts": true}', "attempts true is not a whole number"),
+    ('{"timeout": 1e400}', "timeout is not within"),
+    ('{"timeout": 0}', "timeout is not within"),
+    ('{"timeout": "30"}', "timeout is not within"),
+    ('{"timeout": null}', "timeout is not within"),
+    ('{"attempts": 0}', "attempts is not a whole number"),
+    ('{"attempts": 1.5}', "attempts is not a whole number"),
+    ('{"attempts": 32768}', "attempts is not a whole number"),
+    ('{"attempts": true}', "attempts is not a whole number"),
     ('{"expires": 1}', "expires is neither true nor false"),
     ('{"redacted": "no"}', "redacted is neither true nor false"),
     ('{"parents": {"done": 5}}', "are not options that can be given"),

@@ -46,7 +46,7 @@ class Server:
     opened: list[Wire] = field(factory=list)
     is_down: bool = False
 
-    def connection(self, *_: object) -> "Server":
+    def connection(self, *_: object, **__: object) -> "Server":
         """Stand for the class."""
         return self
 
