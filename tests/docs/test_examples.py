@@ -56,7 +56,8 @@ def run_sql(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
 def statements(document: Path) -> Iterator[str]:
     """Find the SQL of a document that is meant to run."""
     for block in blocks(document):
-        if block.language == "sql" and not block.text.startswith("-- not run"):
+        is_for_readers = block.action == "not run" or block.text.startswith("-- not run")
+        if block.language == "sql" and not is_for_readers:
             yield block.text
 
 
