@@ -1363,6 +1363,20 @@ begin
     end if;
 end $$;
 
+-- The assignments of a node that are older than so many seconds, and how many jobs of each are still assigned: the node
+-- compares them with what it holds.
+create or replace function txqueue.assignments_of(its_incarnation integer, older_than double precision)
+returns table (assignment bigint, jobs bigint)
+language sql stable security definer
+set search_path = txqueue, pg_temp
+set enable_sort = off
+set jit = off
+as $$
+    select job.assignment, count(*) from job_assigned as job
+     where job.incarnation = its_incarnation and job.assigned_at < clock_timestamp() - make_interval(secs => older_than)
+     group by job.assignment
+$$;
+
 -- A job that runs again as renewed() made it, with the parents it had: it waits for those that run again too, and is
 -- cancelled if one of them cannot be done any more. A parent that history no longer has was done.
 create or replace function txqueue.await_again(this job) returns job
@@ -2830,6 +2844,7 @@ begin
         'is_published', exists (select from work_type where work_type = this.work_type),
         'nodes', coalesce((select jsonb_agg(jsonb_build_object(
                 'name', name, 'state', state, 'load', load, 'capacity', capacity, 'incarnation', incarnation,
+                'missing', report -> 'missing',
                 'serves', this.queue = any (queues), 'knows', this.work_type = any (work_types)) order by name)
             from node_info where state in ('alive', 'draining') and heartbeat_at > clock_timestamp() - lease), '[]'),
         'holders', coalesce((select jsonb_agg(held) from (
@@ -3394,8 +3409,8 @@ as $$
 declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog',
         'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends'];
-    working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'backlog', 'next_job',
-        'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'vouch', 'declare_dead', 'register_node', 'publish', 'heartbeat', 'leave',
+    working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'assignments_of', 'jobs_of', 'backlog', 'next_job',
+        'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'vouch', 'declare_dead', 'reserve_incarnation', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'gauge', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
         'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures',
@@ -3464,8 +3479,9 @@ begin
 end $$;
 
 -- The jobs that were handed to a node by a message: those of one assignment, or of all that it does
--- not know, left alone for a moment because their messages may be on their way. One row an assignment,
--- with its chunk of jobs as claims return it. Its lane is where the first of them is.
+-- not know, left alone for a moment because their messages may be on their way: an assignment is returned as a whole or
+-- not at all. One row an assignment, with its chunk of jobs as claims return it, up to some megabytes of payloads in
+-- all, and at least one. Its lane is where the first of them is.
 create or replace function txqueue.handed(
     its_incarnation integer, its_assignment bigint default null, known bigint[] default '{}')
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text)
@@ -3474,15 +3490,25 @@ set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$
+    with unknown as materialized (
+        select job.assignment,
+               sum(sum(octets_of(job.payload) + coalesce(octet_length(job.options::text), 0))) over running as octets,
+               row_number() over running as place
+          from job_assigned as job
+         where job.incarnation = its_incarnation and job.handed is not null
+           and job.assignment between coalesce(its_assignment, 0) and coalesce(its_assignment, 9223372036854775807)
+           and (its_assignment is not null or job.assignment <> all (known))
+         group by job.assignment
+        having its_assignment is not null or max(job.assigned_at) < clock_timestamp() - interval '0.3 seconds'
+        window running as (order by job.assignment)
+    )
     select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),
            '[' || string_agg('[' || job.job_id || ',"' || job.work_type || '",' || job.attempt || ',' || job.weight || ','
                || job.payload::text || ',' || terms_of(job.options, job."group", job.not_after) || ']', ','
                order by job.rank, job.job_id) || ']'
-      from job_assigned as job
+      from unknown join job_assigned as job on job.assignment = unknown.assignment
      where job.incarnation = its_incarnation and job.handed is not null
-       and job.assignment between coalesce(its_assignment, 0) and coalesce(its_assignment, 9223372036854775807)
-       and (its_assignment is not null
-            or job.assignment <> all (known) and job.assigned_at < clock_timestamp() - interval '0.3 seconds')
+       and (unknown.octets <= 4194304 or unknown.place = 1)
      group by job.assignment
 $$;
 
@@ -3670,6 +3696,17 @@ as $$
               select from job_assigned as held
                where held.job_id = this.job_id and held.incarnation = this.incarnation
                  and held.assignment = this.assignment)
+$$;
+
+-- The jobs of some of a node's assignments that are still assigned to it.
+create or replace function txqueue.jobs_of(its_incarnation integer, assignments bigint[])
+returns table (assignment bigint, job_id bigint)
+language sql stable security definer
+set search_path = txqueue, pg_temp
+set jit = off
+as $$
+    select job.assignment, job.job_id from job_assigned as job
+     where job.incarnation = its_incarnation and job.assignment = any (assignments)
 $$;
 
 -- The transactions that use a lane now, each as the lane's name and the transaction's.
@@ -5094,6 +5131,7 @@ as $$
 declare
     target  node_info;
     numbers bigint[];
+    moment  constant timestamptz := clock_timestamp();
 begin
     select * into target from node_info as node
      where node.incarnation = to_incarnation and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease;
@@ -5110,7 +5148,7 @@ begin
     with passed as (
         update job_assigned as job
            set assignment = numbers[1 + job.lane + 8 * (job.job_id % parts)::integer], node_id = target.node_id,
-               incarnation = to_incarnation, assigned_at = clock_timestamp(), handed = 1
+               incarnation = to_incarnation, assigned_at = moment, handed = 1
          where job.incarnation = its_incarnation and job.assignment = any (assignments)
            and job.job_id = any (ids) and job.started_at is null and job.deaths < 2
            and job.queue = any (target.queues) and job.work_type = any (target.work_types)
@@ -5647,11 +5685,12 @@ end $$;
 
 -- Registers one run of a node under its name and publishes the work types it knows. A former run
 -- of the same name is fenced, and its jobs are given back. Jobs that waited for one of the types
--- become ready, under the policy published.
+-- become ready, under the policy published. Raises an error if a newer run than the one that was reserved has
+-- the name.
 create or replace function txqueue.register_node(
     its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text,
-    its_address text,
+    its_address text, reserved integer default null,
     out node_id integer, out incarnation integer)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -5663,7 +5702,10 @@ begin
     perform check_isolation('a node does not work');
     perform pg_advisory_xact_lock(hashtextextended('node ' || its_name, 839));
     select info.incarnation into former from node_info as info where info.name = its_name;
-    incarnation := nextval('incarnation');
+    if former > reserved then
+        perform refuse(format('a newer run of the node %s has registered', its_name), 'give each node a name of its own');
+    end if;
+    incarnation := coalesce(reserved, nextval('incarnation'));
     insert into node_info as info (name, hostname, pid, port, incarnation, lease, capacity, queues, work_types, version,
                                    address)
     values (its_name, its_hostname, its_pid, its_port, incarnation, make_interval(secs => its_lease),
@@ -5838,6 +5880,15 @@ begin
     end loop;
     return rescued;
 end $$;
+
+-- Reserves the number of a run of a node, for register_node(): a registration that arrives late, when its
+-- caller has given it up and registered anew, has the smaller number and is refused.
+create or replace function txqueue.reserve_incarnation() returns integer
+language sql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+    select nextval('incarnation')::integer
+$$;
 
 -- Lets the jobs of a paused queue, group or tenant start again. Returns whether that changed anything.
 create or replace function txqueue.resume(its_kind text, its_key text, who text) returns boolean

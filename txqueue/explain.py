@@ -87,6 +87,15 @@ def _assigned(facts: Facts) -> Reason:
         detail = f"it has run on node {node} for {_ago(facts, 'started_at')}"
         return "running", detail, f"nothing; to end it: txqueue cancel {job['job_id']}"
     detail = f"node {node} has had it for {_ago(facts, 'assigned_at')}"
+    if any(
+        each["incarnation"] == job["incarnation"] and each.get("missing") for each in facts["nodes"]
+    ):
+        detail = f"{detail}, and does not hold all that is assigned to it"
+        return (
+            "assigned",
+            detail,
+            "nothing: the node gives it back, or runs it, within two heartbeats",
+        )
     return "assigned", detail, "nothing: it runs, or starts when a worker of that node has room"
 
 

@@ -144,6 +144,7 @@ def warnings(
     """
     found = [
         *_dead(nodes, now),
+        *_not_held(nodes),
         *_unserved(live, nodes),
         *_unknown(live, nodes),
         *_failed(live),
@@ -225,6 +226,15 @@ def _dead(nodes: Iterable[Row], now: datetime) -> Warned:
             silent = age((now - node["heartbeat_at"]).total_seconds())
             what = f"node {node['name']} is dead: no heartbeat for {silent}"
             yield "dead_node", node["name"], what, f"start it again on {node['hostname']}"
+
+
+def _not_held(nodes: Iterable[Row]) -> Warned:
+    for node in nodes:
+        jobs = (node.get("report") or {}).get("missing", 0)
+        if jobs and node["state"] in SERVING:
+            what = f"node {node['name']} does not hold {_jobs(jobs)} that are assigned to it"
+            remedy = "nothing: it gives them back within two heartbeats; if not, restart it"
+            yield "not_held", node["name"], what, remedy
 
 
 def _unserved(live: Iterable[Row], nodes: Iterable[Row]) -> Warned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import signal
@@ -120,12 +121,23 @@ def makeService(options: Options) -> MultiService:
     nodes = [Node(reactor, settings) for settings in options.nodes]
     reactor.callWhenRunning(_stop_at_once_on_second_signal, reactor, nodes)
     reactor.callWhenRunning(_keep_memory_flat, reactor)
+    # Registered last, it is called first.
+    reactor.callWhenRunning(atexit.register, _exit_as_failed, nodes)
     if len(nodes) == 1:
         return nodes[0]
     together = MultiService()
     for node in nodes:
         node.setServiceParent(together)
     return together
+
+
+def _exit_as_failed(nodes: list[Node]) -> None:
+    """Exit with 1 if a node stopped by itself, so that a supervisor starts it again."""
+    if any(node.has_failed for node in nodes):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # What twistd returns is 0 in any case, and no exception sets the status from here.
+        os._exit(1)
 
 
 def _keep_memory_flat(reactor: Any) -> None:

@@ -23,6 +23,7 @@ begin
         'is_published', exists (select from work_type where work_type = this.work_type),
         'nodes', coalesce((select jsonb_agg(jsonb_build_object(
                 'name', name, 'state', state, 'load', load, 'capacity', capacity, 'incarnation', incarnation,
+                'missing', report -> 'missing',
                 'serves', this.queue = any (queues), 'knows', this.work_type = any (work_types)) order by name)
             from node_info where state in ('alive', 'draining') and heartbeat_at > clock_timestamp() - lease), '[]'),
         'holders', coalesce((select jsonb_agg(held) from (

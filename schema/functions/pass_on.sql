@@ -16,6 +16,7 @@ as $$
 declare
     target  node_info;
     numbers bigint[];
+    moment  constant timestamptz := clock_timestamp();
 begin
     select * into target from node_info as node
      where node.incarnation = to_incarnation and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease;
@@ -32,7 +33,7 @@ begin
     with passed as (
         update job_assigned as job
            set assignment = numbers[1 + job.lane + 8 * (job.job_id % parts)::integer], node_id = target.node_id,
-               incarnation = to_incarnation, assigned_at = clock_timestamp(), handed = 1
+               incarnation = to_incarnation, assigned_at = moment, handed = 1
          where job.incarnation = its_incarnation and job.assignment = any (assignments)
            and job.job_id = any (ids) and job.started_at is null and job.deaths < 2
            and job.queue = any (target.queues) and job.work_type = any (target.work_types)

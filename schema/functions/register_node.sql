@@ -1,10 +1,11 @@
 -- Registers one run of a node under its name and publishes the work types it knows. A former run
 -- of the same name is fenced, and its jobs are given back. Jobs that waited for one of the types
--- become ready, under the policy published.
+-- become ready, under the policy published. Raises an error if a newer run than the one that was reserved has
+-- the name.
 create or replace function @schema@.register_node(
     its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text,
-    its_address text,
+    its_address text, reserved integer default null,
     out node_id integer, out incarnation integer)
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -16,7 +17,10 @@ begin
     perform check_isolation('a node does not work');
     perform pg_advisory_xact_lock(hashtextextended('node ' || its_name, 839));
     select info.incarnation into former from node_info as info where info.name = its_name;
-    incarnation := nextval('incarnation');
+    if former > reserved then
+        perform refuse(format('a newer run of the node %s has registered', its_name), 'give each node a name of its own');
+    end if;
+    incarnation := coalesce(reserved, nextval('incarnation'));
     insert into node_info as info (name, hostname, pid, port, incarnation, lease, capacity, queues, work_types, version,
                                    address)
     values (its_name, its_hostname, its_pid, its_port, incarnation, make_interval(secs => its_lease),

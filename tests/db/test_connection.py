@@ -19,6 +19,7 @@ from txqueue.store.hosts import redirected, socket_of
 from txqueue.store.listener import Listener
 from txqueue.store.pool import Pool
 from txqueue.store.prepared import OFTEN
+from txqueue.store.session import of_a_master, of_a_worker
 from txqueue.torture.needs import lacking
 from txqueue.torture.proxy import Address, Proxy
 from txqueue.torture.server import Server, dsn_of, pgbouncer
@@ -140,6 +141,30 @@ async def test_after_a_statement_without_an_answer_the_next_connection_works(
         connection = await connected(dsn)
         assert await connection.query("select 1") == [(1,)]
         connection.close()
+
+
+async def test_a_statement_that_is_given_up_ends_on_the_server_too(database18: str) -> None:
+    """Its backend would go on, with its locks, and could commit what nobody waits for any more."""
+    given_up = await Connection(running_reactor(), NAME, patience=0.3).open(database18)
+    with pytest.raises(DatabaseUnavailable):
+        await given_up.query(LONG)
+    await eventually(lambda: running_statements(database18) == 0, SOON)
+
+
+@pytest.mark.parametrize("session", [of_a_master(7.0), of_a_worker()], ids=["master", "worker"])
+async def test_a_session_has_its_bounds(database18: str, session: dict[str, str]) -> None:
+    """The server keeps them, whatever becomes of the client or its host."""
+    connection = await Connection(running_reactor(), NAME, session=session).open(database18)
+    with closing(connection):
+        rows = await connection.query(
+            "select name, setting from pg_settings where name = any (%s)", (list(session),)
+        )
+    found = dict(rows)
+    # A unix socket has no host that may die.
+    assert {name for name in found if name.startswith("tcp_")} < set(session)
+    assert {name: value for name, value in found.items() if not name.startswith("tcp_")} == {
+        name: value for name, value in session.items() if not name.startswith("tcp_")
+    }
 
 
 async def test_what_does_not_fit_into_the_socket_at_once_arrives(database18: str) -> None:

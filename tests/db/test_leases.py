@@ -2,6 +2,7 @@
 
 import json
 
+import psycopg2
 import pytest
 
 from tests.db.masters import Master
@@ -158,3 +159,16 @@ def test_what_a_stopped_node_takes_at_the_last_moment_is_given_back(
     assert holds(other, job_id)
     node.beats()
     assert node.claimed_ids() == [job_id]
+
+
+REGISTER = """select incarnation from txqueue.register_node(
+    '{}', 'host', 1, null, 10, 100, '{{default}}', '[]', '', null, {})"""
+
+
+def test_a_registration_that_arrives_late_is_refused(node: Master) -> None:
+    """Its run has given it up and registered anew: the name stays with the newer one."""
+    first, second = (node.value("select txqueue.reserve_incarnation()") for _ in range(2))
+    assert node.value(REGISTER.format("late", second)) == second
+    with pytest.raises(psycopg2.Error, match="a newer run of the node late has registered"):
+        node.value(REGISTER.format("late", first))
+    assert node.value("select incarnation from txqueue.node_info where name = 'late'") == second

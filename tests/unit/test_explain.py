@@ -18,3 +18,15 @@ def test_a_pool_s_job_that_finds_nothing_to_take_says_what_is_left() -> None:
     assert told.reason == "pool"
     assert told.detail.startswith("1,200 items are left of the pool letter, with its other jobs")
     assert explain({**facts, "pool": None}).reason == "time"
+
+
+def test_a_job_that_its_node_may_not_hold() -> None:
+    """It is not said to run."""
+    job = {"job_id": 7, "state": "assigned", "node": "a", "incarnation": 1, "started_at": None}
+    facts = {
+        "job": {**job, "assigned_at": NOW},
+        "now": SOON,
+        "nodes": [{"incarnation": 1, "missing": 2}],
+    }
+    assert "does not hold all that is assigned to it" in explain(facts).detail
+    assert "does not hold" not in explain({**facts, "nodes": [{"incarnation": 1}]}).detail

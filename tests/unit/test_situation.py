@@ -123,3 +123,12 @@ def test_pools_that_were_filled_and_never_started_are_warned_of() -> None:
     found = idle(pools)
     assert kinds(found) == [("idle_pool", "letter")]
     assert "5,000 items" in found[0]["what"]
+
+
+def test_a_node_that_does_not_hold_what_is_assigned_to_it() -> None:
+    """It gives it back by itself; should it not, an operator can."""
+    found = warnings(
+        [], [node("a", report={"missing": 3}), node("b", report={"missing": 0})], [], NOW
+    )
+    assert kinds(found) == [("not_held", "a")]
+    assert "3 jobs" in found[0]["what"]

@@ -26,7 +26,7 @@ class Desk:
         self.looked: list[bool] = []
         self.room = Room(100, 100, 100, 100, 1)
         self.takes_suspects = True
-        self.assignments: list[int] = []
+        self.lost = 0
         self.sweeper = Sweeper(
             Clock(),
             self,  # type: ignore[arg-type]
@@ -34,10 +34,13 @@ class Desk:
             queues=["default"],
             work_types=["test"],
             performers=self,
-            is_written=lambda: True,
             claimed=lambda _: None,
             looked=self.looked.append,
+            lost=self._note_loss,
         )
+
+    def _note_loss(self) -> None:
+        self.lost += 1
 
     def perform(self, chunks: Any) -> None:
         """Perform nothing."""

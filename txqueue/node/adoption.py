@@ -81,7 +81,10 @@ class Adoption(Periodic):
             self._adopt(await self._engine.handed(identity[1], assignment))
         if not named or self._clock.seconds() - self._looked_at >= OFTEN:
             self._looked_at = self._clock.seconds()
-            self._adopt(await self._engine.handed(identity[1], known=self._held()))
+            found = self._adopt(await self._engine.handed(identity[1], known=self._held()))
+            # What is found is so much at a time.
+            self._looked_at = float("-inf") if found else self._looked_at
+            return 0.0 if found or self._named else self._every
         return 0.0 if self._named else self._every
 
     @property
@@ -90,8 +93,11 @@ class Adoption(Periodic):
             return OFTEN
         return NOW_AND_THEN if self._has_peers() else SELDOM
 
-    def _adopt(self, chunks: Sequence[Chunk]) -> None:
-        if self.running:
-            new = [chunk for chunk in chunks if self._accept(chunk.assignment)]
-            self.adopted += sum(chunk.jobs for chunk in new)
-            self._perform(new)
+    def _adopt(self, chunks: Sequence[Chunk]) -> bool:
+        """Perform what arrived for the first time; returns whether anything did."""
+        if not self.running:
+            return False
+        new = [chunk for chunk in chunks if self._accept(chunk.assignment)]
+        self.adopted += sum(chunk.jobs for chunk in new)
+        self._perform(new)
+        return bool(new)

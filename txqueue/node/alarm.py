@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from txqueue.clock import Clock, Timer
-from txqueue.errors import DatabaseUnavailable
+from txqueue.store.failures import complaint
 
 __all__ = ["Alarm", "Periodic"]
 
@@ -90,22 +90,26 @@ class Periodic(Service):
     async def _safe_step(self) -> float | None:
         try:
             delay = await self.step()
-        except DatabaseUnavailable as error:
-            self.log.warn(
-                "{service}: {error}; trying again in {pause:.1f} s",
-                service=self.name or type(self).__name__,
-                error=error,
-                pause=self._pause,
-            )
-        except Exception:
-            self.log.failure(
-                "{service}: trying again in {pause:.1f} s",
-                service=self.name or type(self).__name__,
-                pause=self._pause,
-            )
+        except Exception as error:
+            self._complain(error)
         else:
             self._pause = FIRST_PAUSE
             return delay
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
         # All nodes have lost the database at one moment: they do not come back at one.
         return pause * random.uniform(0.5, 1.0)
+
+    def _complain(self, error: Exception) -> None:
+        """Write a line about what the database refuses, and a traceback of anything else."""
+        service = self.name or type(self).__name__
+        if (said := complaint(error)) is not None:
+            self.log.warn(
+                "{service}: {said}; trying again in {pause:.1f} s",
+                service=service,
+                said=said,
+                pause=self._pause,
+            )
+        else:
+            self.log.failure(
+                "{service}: trying again in {pause:.1f} s", service=service, pause=self._pause
+            )

@@ -73,15 +73,28 @@ class Ledger(Periodic):
         self._writing = _Entries()
         self._written_at = float("-inf")
         self._has_freed = False
+        # How many entries have come in, and up to which of them all are written.
+        self._noted = self._taken = self._written = 0
+
+    @property
+    def mark(self) -> int:
+        """Stands for all that was noted so far; see `has_written`."""
+        return self._noted
+
+    def has_written(self, mark: int) -> bool:
+        """Tell whether all is written that had been noted when `mark` was read."""
+        return self._written >= mark
 
     def finish(self, finished: Finished) -> None:
         """Note jobs that returned nothing."""
         self._open.finished.append(finished)
+        self._noted += 1
         self.alarm.ring()
 
     def settle(self, outcomes: str) -> None:
         """Note jobs that ended otherwise: JSON objects as ``settle()`` takes them, in an array."""
         self._open.settled.append(outcomes)
+        self._noted += 1
         self.alarm.ring()
 
     def start(self, jobs: Iterable[_Started]) -> None:
@@ -92,6 +105,7 @@ class Ledger(Periodic):
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
         """Note what is still assigned of an assignment, or some of its jobs, to be given back."""
         self._open.given_back.append((assignment, died, ids))
+        self._noted += 1
         self.alarm.ring()
 
     @property
@@ -117,8 +131,10 @@ class Ledger(Periodic):
             if not self._writing:
                 await self._gather()
                 self._writing, self._open = self._open, _Entries()
+                self._taken = self._noted
             await self._write(self._writing)
             self._writing = _Entries()
+            self._written = self._taken
             self._written_at = self._clock.seconds()
         return None
 

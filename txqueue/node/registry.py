@@ -13,7 +13,7 @@ from txqueue.node.alarm import Periodic
 from txqueue.node.host import has_ended
 from txqueue.store.engine import Beat, Engine
 
-__all__ = ["Registry"]
+__all__ = ["BEATS_A_LEASE", "Registry"]
 
 BEATS_A_LEASE = 4
 LEAST_PAUSE = 0.05

@@ -22,7 +22,8 @@ from txqueue.node.desk import Desk
 from txqueue.node.ears import Ears
 from txqueue.node.ledger import Ledger
 from txqueue.node.maintenance import Maintenance
-from txqueue.node.registry import Registry
+from txqueue.node.reconciliation import Reconciliation
+from txqueue.node.registry import BEATS_A_LEASE, Registry
 from txqueue.node.scheduler import Scheduler
 from txqueue.node.settings import NodeSettings, policy_row, row_of, served_types
 from txqueue.node.sweep import Sweeper
@@ -32,6 +33,7 @@ from txqueue.store.listener import Listener
 from txqueue.store.pool import Pool
 from txqueue.store.rest import Rest
 from txqueue.store.schedules import Schedules
+from txqueue.store.session import of_a_master
 
 __all__ = ["Node", "NodeSettings"]
 
@@ -50,6 +52,9 @@ class Node(MultiService):
     Args:
         reactor: Times, watches and spawns.
         settings: How it runs; the modules of ``app`` are imported.
+
+    Attributes:
+        has_failed: Whether it stopped by itself: another took its name, or its port.
     """
 
     log = Logger()
@@ -58,17 +63,20 @@ class Node(MultiService):
         super().__init__()
         self._reactor = reactor
         self._settings = settings
+        self.has_failed = False
         self._draining: Deferred[None] | None = None
         # Whoever rests too long when the database is back loses his jobs to those who did not.
         self._rest = Rest(longest=settings.lease / 5)
+        patience = max(settings.lease, PATIENCE)
         self._pool = Pool(
             reactor,
             settings.dsn,
             CONNECTIONS,
             f"txqueue {settings.name}",
-            patience=max(settings.lease, PATIENCE),
+            patience=patience,
             rest=self._rest,
             any_moment=True,
+            session=of_a_master(patience),
         )
         self._engine = Engine(self._pool, settings.schema)
         self._types = served_types()
@@ -86,6 +94,7 @@ class Node(MultiService):
         self._sweeper = self._made_sweeper()
         self._scheduler = self._made_scheduler()
         self._adoption = self._made_adoption()
+        self._reconciliation = self._made_reconciliation()
         self._cluster = self._made_cluster()
         self._credits = self._made_credits()
         self._ears = Ears(
@@ -131,9 +140,9 @@ class Node(MultiService):
             queues=self._settings.queues,
             work_types=[cls.work_type for cls in self._types],
             performers=self._workers,
-            is_written=lambda: self._ledger.is_clean,
             claimed=self._maintenance.claimed,
             looked=self._looked,
+            lost=lambda: self._reconciliation.alarm.ring(),
         )
 
     def _made_scheduler(self) -> Scheduler:
@@ -155,6 +164,18 @@ class Node(MultiService):
             perform=self._workers.perform,
             has_clients=lambda: self._credits.are_out,
             has_peers=lambda: self._cluster.has_peers,
+        )
+
+    def _made_reconciliation(self) -> Reconciliation:
+        return Reconciliation(
+            self._reactor,
+            self._engine,
+            incarnation=lambda: self._registry.identity[1] if self._registry.identity else None,
+            every=self._settings.lease / BEATS_A_LEASE,
+            holder=self._workers,
+            records=self._ledger,
+            claim=lambda: self._sweeper.claim,
+            accept=self._arrivals.accept,
         )
 
     def _made_credits(self) -> Credits:
@@ -188,7 +209,7 @@ class Node(MultiService):
             turned=self._turned,
             look_again=self._registry.alarm.ring,
             kept=self._registry.kept,
-            failed=self._stop,
+            failed=self._fail,
         )
 
     def _made_admin(self) -> Admin | None:
@@ -203,7 +224,7 @@ class Node(MultiService):
             self._reactor,
             self._settings.admin,
             self.describe,
-            self._stop,
+            self._fail,
             responders=desk.responders,
             greet=greet,
         )
@@ -227,6 +248,8 @@ class Node(MultiService):
             "workers": self._workers.describe(),
             "short_road": {**self._credits.describe(), "adopted": self._adoption.adopted},
             "unwritten": not self._ledger.is_clean,
+            "missing": self._reconciliation.missing,
+            "given_back": self._reconciliation.given_back,
         }
 
     def stop_at_once(self) -> None:
@@ -242,6 +265,7 @@ class Node(MultiService):
             self._sweeper,
             self._scheduler,
             self._adoption,
+            self._reconciliation,
             self._ears,
             self._maintenance,
             self._archiving,
@@ -251,7 +275,11 @@ class Node(MultiService):
         return [service for service in services if service is not None]
 
     def _report(self) -> Mapping[str, Any]:
-        return {"workers": len(self._workers.describe()), **self._cluster.report()}
+        return {
+            "workers": len(self._workers.describe()),
+            "missing": self._reconciliation.missing,
+            **self._cluster.report(),
+        }
 
     def _heard(self, beat: Beat) -> None:
         """Hear who the peers are, and what is to be cancelled."""
@@ -303,15 +331,16 @@ class Node(MultiService):
     def _replaced(self) -> None:
         if self.running:
             self._workers.stop_at_once()
-            self._reactor.stop()
+            self._fail()
 
-    def _stop(self) -> None:
+    def _fail(self) -> None:
         if self.running:
+            self.has_failed = True
             self._reactor.stop()
 
     async def _drain(self) -> None:
-        takers = [self._sweeper, self._scheduler, self._adoption, self._ears, self._maintenance]
-        for service in (*takers, self._archiving):
+        takers = [self._sweeper, self._scheduler, self._adoption, self._reconciliation, self._ears]
+        for service in (*takers, self._maintenance, self._archiving):
             await _stopped(service)
         await self._say("draining")
         await self._cluster.drain()

@@ -43,10 +43,6 @@ class Performers(Protocol):
     def takes_suspects(self) -> bool:
         """Whether a job that may kill its process can be given one of its own."""
 
-    @property
-    def assignments(self) -> list[int]:
-        """The assignments that are held."""
-
     def perform(self, chunks: Sequence[Chunk]) -> None:
         """Perform chunks."""
 
@@ -61,9 +57,9 @@ class Sweeper(Periodic):
         queues: The queues served.
         work_types: The names of the types known.
         performers: Who performs the jobs.
-        is_written: Whether nothing is left to write about assigned jobs.
         claimed: Told how many jobs each claim took.
         looked: Told after each look whether ready jobs are left.
+        lost: Called when a claim may have taken jobs, and its answer is lost.
     """
 
     name = "sweep"
@@ -77,9 +73,9 @@ class Sweeper(Periodic):
         queues: Sequence[str],
         work_types: Sequence[str],
         performers: Performers,
-        is_written: Callable[[], bool],
         claimed: Callable[[int], None],
         looked: Callable[[bool], None],
+        lost: Callable[[], None],
     ) -> None:
         super().__init__(clock)
         self._engine = engine
@@ -87,9 +83,11 @@ class Sweeper(Periodic):
         self._queues = queues
         self._work_types = work_types
         self._performers = performers
-        self._is_written = is_written
         self._claimed = claimed
         self._looked = looked
+        self._lost = lost
+        self._claims = 0
+        self._is_claiming = False
         self._empty_claims = 0
         self._claimed_at = float("-inf")
         self._looked_at = float("-inf")
@@ -97,8 +95,12 @@ class Sweeper(Periodic):
         self._reached: tuple[str, int] | None = None
         self._last_tenant: str | None = None
         self._looked_back_at = float("-inf")
-        self._may_have_lost_a_claim = False
         self._wants_room = False
+
+    @property
+    def claim(self) -> int | None:
+        """The number of the claim whose answer is waited for; None while there is none."""
+        return self._claims if self._is_claiming else None
 
     def room_made(self) -> None:
         """Workers can be handed more: claim, unless the last look found nothing to claim."""
@@ -121,8 +123,6 @@ class Sweeper(Periodic):
             return None
         if delay > 0:
             return delay
-        if self._may_have_lost_a_claim:
-            await self._adopt_nothing(identity[1])
         claim = await self._claim(identity, room)
         if self.running:
             self._performers.perform(claim.chunks)
@@ -133,6 +133,8 @@ class Sweeper(Periodic):
 
     async def _claim(self, identity: tuple[int, int], room: Room) -> Claim:
         self._claimed_at = time.monotonic()
+        self._claims += 1
+        self._is_claiming = True
         try:
             claim = await self._engine.next_job(
                 *identity,
@@ -149,8 +151,10 @@ class Sweeper(Periodic):
                 after_tenant=self._last_tenant,
             )
         except DatabaseUnavailable:
-            self._may_have_lost_a_claim = True
+            self._lost()
             raise
+        finally:
+            self._is_claiming = False
         self._since = claim.seen_at - PROMOTED_MARGIN
         self._last_tenant = claim.last_tenant
         return claim
@@ -182,14 +186,6 @@ class Sweeper(Periodic):
         self._empty_claims = 1 if claim.chunks else self._empty_claims + 1
         pause = idle_delay(self._empty_claims)
         return pause if claim.due_in is None else min(pause, max(claim.due_in, 0.0))
-
-    async def _adopt_nothing(self, incarnation: int) -> None:
-        """Give back what a claim may have taken whose answer got lost with its connection."""
-        if not self._is_written():
-            return
-        held = self._performers.assignments
-        await self._engine.release(incarnation, held, all_but=True, spare_handed=True)
-        self._may_have_lost_a_claim = False
 
     async def _return(self, incarnation: int, claim: Claim) -> None:
         if claim.chunks:

@@ -22,6 +22,7 @@ from txqueue.wire.commands import (
     Configure,
     Finish,
     GiveBack,
+    Hold,
     Lease,
     Log,
     Perform,
@@ -187,6 +188,11 @@ class Worker:
         return Unstarted(
             [(key, each) for key in unstarted for each in unstarted[key]], answer["weight"]
         )
+
+    async def holds(self, assignments: Iterable[int]) -> dict[int, set[int]]:
+        """Ask it which jobs of some assignments it holds; those that ended were reported before."""
+        answer = await self._pipe.say(Hold, assignments=json.dumps(list(assignments)))
+        return {int(key): set(ids) for key, ids in json.loads(answer["jobs"]).items()}
 
     async def give_back(self) -> None:
         """Have it start nothing of what it holds, and give that back once it answers."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from twisted.application.service import Service
@@ -118,6 +119,31 @@ class WorkerPool(Service):
         waiting = [self._suspect.assignment] if self._suspect else []
         held = [assignment for worker in self._workers.values() for assignment in worker.held]
         return waiting + held
+
+    @property
+    def holdings(self) -> Counter[int]:
+        """How many jobs of each assignment some worker holds, or is to hold."""
+        held: Counter[int] = Counter()
+        if self._suspect is not None:
+            held[self._suspect.assignment] += self._suspect.jobs
+        for worker in self._workers.values():
+            held.update(worker.held)
+        return held
+
+    async def holds(self, assignments: Collection[int]) -> dict[int, set[int]]:
+        """Return which jobs of some assignments the workers hold.
+
+        Raises:
+            TimeoutError: When a worker that holds some of them does not answer soon.
+        """
+        jobs: dict[int, set[int]] = {assignment: set() for assignment in assignments}
+        for worker in self._ready():
+            if not (its := [each for each in assignments if each in worker.held]):
+                continue
+            asking = Deferred.fromCoroutine(worker.holds(its))
+            for assignment, ids in (await asking.addTimeout(SOON, self.reactor)).items():
+                jobs[assignment] |= ids
+        return jobs
 
     @property
     def load(self) -> float:

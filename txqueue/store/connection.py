@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +18,7 @@ from txqueue.store.moments import read_any_moment
 from txqueue.store.prepared import Prepared
 from txqueue.store.resolving import resolved
 from txqueue.store.rest import Rest
+from txqueue.store.session import SET
 
 __all__ = ["Connection"]
 
@@ -41,6 +42,7 @@ class Connection:
         patience: Seconds after which a statement without an answer is held for lost, with its
             connection; None to wait for ever.
         any_moment: Whether moments beyond Python's range are read as the nearest within it.
+        session: Settings of the server for the session; not made behind a pooler.
     """
 
     def __init__(
@@ -50,7 +52,9 @@ class Connection:
         patience: float | None = None,
         *,
         any_moment: bool = False,
+        session: Mapping[str, str] | None = None,
     ) -> None:
+        self._session = session
         self._any_moment = any_moment
         self._reactor = reactor
         self._patience = patience
@@ -119,6 +123,7 @@ class Connection:
         try:
             with translated():
                 await self._connecting(attempt)
+                await self._set_session()
         except DatabaseUnavailable:
             self.close()
             if not is_late:
@@ -148,6 +153,12 @@ class Connection:
             lambda result: None if connecting.called else connecting.callback(result)
         )
         return connecting
+
+    async def _set_session(self) -> None:
+        if self._session:
+            backend = self._driver.pollable().get_backend_pid()
+            given = list(self._session), list(self._session.values()), backend
+            await self._driver.send(SET, given, self.close)
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows, an empty list if it has none.
@@ -241,7 +252,7 @@ class Connection:
                 self._timer = self._reactor.callLater(self._patience, self._look)
 
     def _look(self) -> None:
-        """Close the connection if an answer takes too long: a cancellation might block."""
+        """Close the connection if an answer takes too long, and end what the server does of it."""
         self._timer = None
         if self._patience is None or self._asked_at is None:
             return
@@ -249,7 +260,7 @@ class Connection:
         if left > 0:
             self._timer = self._reactor.callLater(left, self._look)
         else:
-            self.close()
+            self._give_up()
 
     def _give_up(self) -> None:
         # After a cancellation nobody knows what the server is doing: do not use it again.

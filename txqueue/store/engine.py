@@ -126,9 +126,11 @@ class Engine:
         self, node: Mapping[str, Any], work_types: Sequence[Mapping[str, Any]]
     ) -> tuple[int, int]:
         """Register a run of a node and publish its work types; returns (node_id, incarnation)."""
+        # A registration that was given up may yet arrive: its number is smaller than the next one's.
+        reserved = await self._call("reserve_incarnation")
         rows = await self.pool.query(
             f"select node_id, incarnation from {self.schema}.register_node("
-            "%s, %s, %s, %s, %s, %s, %s::text[], %s, %s, %s)",
+            "%s, %s, %s, %s, %s, %s, %s::text[], %s, %s, %s, %s)",
             (
                 *(
                     node[key]
@@ -137,6 +139,7 @@ class Engine:
                 json.dumps(work_types),
                 node["version"],
                 node["address"],
+                reserved,
             ),
         )
         return rows[0][0], rows[0][1]
@@ -264,15 +267,13 @@ class Engine:
         assignments: Sequence[int],
         *,
         died: bool = False,
-        all_but: bool = False,
         ids: Sequence[int] | None = None,
-        spare_handed: bool = False,
     ) -> int:
         """Give jobs of assignments back; see the stored function."""
         numbers = None if ids is None else list(ids)
         rows = await self.pool.query(
-            f"select {self.schema}.release(%s, %s::bigint[], %s, %s, %s::bigint[], %s)",
-            (incarnation, list(assignments), died, all_but, numbers, spare_handed),
+            f"select {self.schema}.release(%s, %s::bigint[], %s, ids => %s::bigint[])",
+            (incarnation, list(assignments), died, numbers),
         )
         return int(rows[0][0])
 
@@ -294,6 +295,24 @@ class Engine:
             (incarnation, assignment, list(known)),
         )
         return [_chunk(incarnation, asked_at, row) for row in rows]
+
+    async def assignments_of(self, incarnation: int, older_than: float) -> dict[int, int]:
+        """Return how many jobs of each assignment are assigned to a node.
+
+        Args:
+            incarnation: The node's run.
+            older_than: Seconds; younger assignments are left out.
+        """
+        call = f"select assignment, jobs from {self.schema}.assignments_of(%s, %s)"
+        return dict(await self.pool.query(call, (incarnation, older_than)))
+
+    async def jobs_of(self, incarnation: int, assignments: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the jobs of some assignments that are assigned to a node: (assignment, number)."""
+        call = f"select assignment, job_id from {self.schema}.jobs_of(%s, %s::bigint[])"
+        return [
+            (assignment, job_id)
+            for assignment, job_id in await self.pool.query(call, (incarnation, list(assignments)))
+        ]
 
     async def pass_on(
         self,

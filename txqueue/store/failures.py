@@ -17,9 +17,10 @@ from txqueue.errors import (
     QueueFull,
     Refused,
     SchemaMismatch,
+    TxqueueError,
 )
 
-__all__ = ["answered", "demoted", "is_passing", "translated", "translation"]
+__all__ = ["answered", "complaint", "demoted", "is_passing", "translated", "translation"]
 
 # Raised by the stored functions refuse(), refuse_full() and refuse_duplicate().
 _REFUSALS: dict[str | None, type[Refused]] = {
@@ -136,6 +137,25 @@ def _unavailable(error: BaseException) -> DatabaseUnavailable:
         f"the database does not answer: {said[:300]}",
         "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs",
     )
+
+
+def complaint(error: BaseException) -> str | None:
+    """Return one line about a statement that the database refused; None if it is no such error.
+
+    Args:
+        error: What a call of the store raised.
+    """
+    if isinstance(error, psycopg2.errors.InsufficientPrivilege):
+        return (
+            f"{_primary(error)}; connect as a member of txqueue_worker (txqueue migrate grants it)"
+        )
+    if isinstance(error, psycopg2.errors.LockNotAvailable):
+        return f"{_primary(error)}; another session holds a lock: see pg_locks"
+    if isinstance(error, psycopg2.errors.QueryCanceled):
+        return f"{_primary(error)}; the server is busy, or a lock is held: see pg_stat_activity"
+    if isinstance(error, TxqueueError):
+        return str(error)
+    return _primary(error) if is_passing(error) and isinstance(error, psycopg2.Error) else None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, TimeoutError
 from txqueue.errors import ConfigurationError
 from txqueue.store.connection import Connection
 from txqueue.store.rest import Rest
+from txqueue.store.session import kept_alive
 
 __all__ = ["Listener"]
 
@@ -56,7 +57,7 @@ class Listener:
         if self._connection is not None and not self._connection.is_dead:
             return False
         self.close()
-        connection = Connection(self._reactor, "txqueue listener", PATIENCE)
+        connection = Connection(self._reactor, "txqueue listener", PATIENCE, session=kept_alive())
         self._connection = await connection.open(self._dsn, self._rest)
         await connection.query(f'listen "{self._channel}"')
         connection.on_notify(self._heard)

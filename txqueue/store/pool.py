@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import uniform
 from typing import Any, TypeVar
@@ -35,6 +35,7 @@ class Pool:
             again by himself, in many places.
         any_moment: Whether moments beyond Python's range are read as the nearest within it: for
             tools, which show what is there.
+        session: Settings of the server for each session.
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class Pool:
         patience: float | None = None,
         rest: Rest | None = None,
         any_moment: bool = False,
+        session: Mapping[str, str] | None = None,
     ) -> None:
+        self._session = session
         self._any_moment = any_moment
         self._rest = rest
         self._reactor = reactor
@@ -143,6 +146,7 @@ class Pool:
             self._application_name,
             self._patience,
             any_moment=self._any_moment,
+            session=self._session,
         )
 
     def _put_back(self, connection: Connection) -> None:

@@ -12,6 +12,7 @@ __all__ = [
     "Configure",
     "Finish",
     "GiveBack",
+    "Hold",
     "Inspect",
     "Lease",
     "Log",
@@ -128,6 +129,16 @@ class GiveBack(amp.Command):
 
     arguments = [(b"most", amp.Integer(optional=True))]
     response = [(b"unstarted", LongText()), (b"weight", amp.Integer())]
+
+
+class Hold(amp.Command):
+    """Master to worker: which jobs of some assignments do you hold, started or not?
+
+    Answered with ``{assignment: [ids]}``. What has ended was reported before.
+    """
+
+    arguments = [(b"assignments", LongText())]
+    response = [(b"jobs", LongText())]
 
 
 class Inspect(amp.Command):

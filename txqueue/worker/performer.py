@@ -6,6 +6,8 @@ import json
 import random
 import time
 from collections import Counter
+from collections.abc import Set
+from itertools import chain
 from typing import Any, Protocol, cast
 
 from attrs import evolve
@@ -148,6 +150,17 @@ class Performer:
             The numbers of what is given up by assignment, and its weight.
         """
         return self._waiting.give_up(most)
+
+    def held(self, assignments: Set[int]) -> dict[int, list[int]]:
+        """Return the jobs of some assignments that have not ended; report those that have."""
+        self._flush()
+        held: dict[int, list[int]] = {}
+        waiting = ((batch.token.assignment, entry[0]) for batch, entry in self._waiting)
+        running = ((job.token.assignment, job.id) for job in self._running)
+        for assignment, job_id in chain(waiting, running):
+            if assignment in assignments:
+                held.setdefault(assignment, []).append(job_id)
+        return held
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
         """End a job that somebody cancelled: it never starts, or is interrupted if it can be."""

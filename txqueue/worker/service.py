@@ -22,6 +22,7 @@ from txqueue.job import Token
 from txqueue.memory import exempt_what_is_there
 from txqueue.store.pool import Pool
 from txqueue.store.pools import Parts
+from txqueue.store.session import of_a_worker
 from txqueue.store.transaction import Transaction
 from txqueue.wire.commands import (
     Cancel,
@@ -29,6 +30,7 @@ from txqueue.wire.commands import (
     Configure,
     Finish,
     GiveBack,
+    Hold,
     Lease,
     Log,
     Perform,
@@ -66,6 +68,7 @@ class WorkerProcess:
                 Lease: self._lease,
                 Perform: self._perform,
                 GiveBack: self._give_back,
+                Hold: self._hold,
                 Cancel: self._cancel,
             },
             lost=self._end,
@@ -119,7 +122,11 @@ class WorkerProcess:
             os.environ["TXQUEUE_DSN"] = chosen["dsn"]
         self._schema = chosen["schema"]
         self._pool = Pool(
-            self._reactor, chosen["dsn"], MOST_CONNECTIONS, f"txqueue worker {chosen['name']}"
+            self._reactor,
+            chosen["dsn"],
+            MOST_CONNECTIONS,
+            f"txqueue worker {chosen['name']}",
+            session=of_a_worker(),
         )
         _import(chosen["app"])
         self._threads.start()
@@ -152,6 +159,9 @@ class WorkerProcess:
     def _give_back(self, most: int | None = None) -> dict[str, Any]:
         unstarted, weight = self._configured.give_up_waiting(most)
         return {"unstarted": json.dumps(unstarted), "weight": weight}
+
+    def _hold(self, assignments: str) -> dict[str, Any]:
+        return {"jobs": json.dumps(self._configured.held(set(json.loads(assignments))))}
 
     def _cancel(self, assignment: int, job_id: int, who: str) -> dict[str, Any]:
         self._configured.cancel(assignment, job_id, who)

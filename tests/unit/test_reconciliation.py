@@ -1,0 +1,184 @@
+"""A node gives back what is assigned to it and that it does not hold, once two looks agree."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from twisted.internet.defer import TimeoutError
+from twisted.internet.task import Clock
+
+from txqueue.node.arrivals import Arrivals
+from txqueue.node.reconciliation import GAP, Reconciliation, missing
+
+EVERY = 0.5
+INCARNATION = 7
+
+
+class Desk:
+    """A node that holds some jobs, and a database that has some assigned to it."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.assigned: dict[int, list[int]] = {}
+        self.held: dict[int, set[int]] = {}
+        self.is_busy = False
+        self.noted = self.written = 0
+        self.claim: int | None = None
+        self.incarnation: int | None = INCARNATION
+        self.released: list[int] = []
+        self.arrivals = Arrivals()
+        self.reconciliation = Reconciliation(
+            self.clock,
+            self,  # type: ignore[arg-type]
+            incarnation=lambda: self.incarnation,
+            every=EVERY,
+            holder=self,
+            records=self,
+            claim=lambda: self.claim,
+            accept=self.arrivals.accept,
+        )
+
+    async def assignments_of(self, incarnation: int, older_than: float) -> dict[int, int]:
+        """Answer as the engine does."""
+        assert (incarnation, older_than > 0) == (INCARNATION, True)
+        return {assignment: len(ids) for assignment, ids in self.assigned.items() if ids}
+
+    async def jobs_of(self, _: int, assignments: Sequence[int]) -> list[tuple[int, int]]:
+        """Answer as the engine does."""
+        return [(each, job_id) for each in assignments for job_id in self.assigned[each]]
+
+    async def release(self, _: int, assignments: Sequence[int], *, ids: Sequence[int]) -> int:
+        """Take back what is named."""
+        for assignment in assignments:
+            left = [each for each in self.assigned[assignment] if each not in ids]
+            self.assigned[assignment] = left
+        self.released += ids
+        return len(ids)
+
+    @property
+    def holdings(self) -> Counter[int]:
+        """How many jobs of each assignment the workers hold."""
+        return Counter({assignment: len(ids) for assignment, ids in self.held.items()})
+
+    async def holds(self, assignments: Collection[int]) -> dict[int, set[int]]:
+        """Say which jobs those are, unless a worker does not answer."""
+        if self.is_busy:
+            raise TimeoutError
+        return {assignment: self.held.get(assignment, set()) for assignment in assignments}
+
+    @property
+    def mark(self) -> int:
+        """How many ends were reported."""
+        return self.noted
+
+    def has_written(self, mark: int) -> bool:
+        """Tell whether so many are in the database."""
+        return self.written >= mark
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Start it, and stop it."""
+        self.reconciliation.startService()
+        yield
+        self.reconciliation.stopService()
+        assert self.clock.getDelayedCalls() == []
+
+    def look(self, times: int = 2) -> None:
+        """Let it look, so many times."""
+        self.clock.pump([EVERY] * (times * round(GAP / EVERY)))
+
+
+def test_what_a_lost_claim_took_is_given_back() -> None:
+    """All of it, at the second look."""
+    desk = Desk()
+    desk.assigned = {5: [50, 51]}
+    with desk.running():
+        assert desk.released == []
+        desk.look()
+    assert desk.released == [50, 51]
+    assert desk.reconciliation.given_back == 2
+
+
+def test_what_arrived_in_part_is_completed() -> None:
+    """What the workers hold stays theirs; a message of it that is late starts nothing."""
+    desk = Desk()
+    desk.assigned = {5: [50, 51, 52]}
+    desk.held = {5: {51}}
+    with desk.running():
+        desk.look()
+    assert desk.released == [50, 52]
+    assert not desk.arrivals.accept(5)
+
+
+def test_what_is_held_is_left_alone() -> None:
+    """However long it runs."""
+    desk = Desk()
+    desk.assigned = {5: [50, 51], 6: [60]}
+    desk.held = {5: {50, 51}, 6: {60}}
+    with desk.running():
+        desk.look(20)
+    assert desk.released == []
+
+
+def test_what_has_ended_and_is_not_written_is_left_alone() -> None:
+    """It is assigned and nobody holds it, until the completions are written."""
+    desk = Desk()
+    desk.assigned = {5: [50]}
+    desk.noted = 1
+    with desk.running():
+        desk.look(10)
+        assert desk.released == []
+        desk.assigned, desk.written = {}, 1
+        desk.look(10)
+    assert desk.released == []
+
+
+def test_what_a_claim_under_way_took_is_left_alone() -> None:
+    """Its answer may still come; once it is given up, what it took is given back."""
+    desk = Desk()
+    desk.assigned, desk.claim = {5: [50]}, 3
+    with desk.running():
+        desk.look(10)
+        assert desk.released == []
+        desk.claim = 4
+        desk.look(3)
+    assert desk.released == [50]
+
+
+def test_a_worker_that_does_not_answer_is_asked_again() -> None:
+    """Nothing is given back meanwhile: it may hold it."""
+    desk = Desk()
+    desk.assigned, desk.is_busy = {5: [50]}, True
+    with desk.running():
+        desk.look(5)
+        assert desk.released == []
+        desk.is_busy = False
+        desk.look(5)
+    assert desk.released == [50]
+
+
+def test_a_node_without_a_lease_gives_nothing_back() -> None:
+    """Others do, once it is presumed dead."""
+    desk = Desk()
+    desk.assigned, desk.incarnation = {5: [50]}, None
+    with desk.running():
+        desk.look(5)
+        assert desk.released == []
+        desk.incarnation = INCARNATION
+        desk.look(3)
+    assert desk.released == [50]
+
+
+@pytest.mark.parametrize(
+    ("assigned", "held", "found"),
+    [
+        ({}, {1: 1}, {}),
+        ({1: 2}, {1: 2}, {}),
+        ({1: 2}, {1: 3}, {}),
+        ({1: 2, 2: 5}, {1: 1}, {1: 1, 2: 5}),
+    ],
+)
+def test_missing(assigned: dict[int, int], held: dict[int, int], found: dict[int, int]) -> None:
+    """What the workers hold too much is no concern: its rows are another's."""
+    assert missing(assigned, held) == found

@@ -1,0 +1,191 @@
+"""Compares what is assigned to the node with what it holds, and gives back what it does not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+from attrs import frozen
+from twisted.internet.defer import TimeoutError
+from twisted.internet.task import deferLater
+
+from txqueue.clock import Clock
+from txqueue.node.alarm import Periodic
+from txqueue.store.engine import Engine
+
+__all__ = ["GAP", "YOUNGEST", "Holder", "Reconciliation", "Records", "missing"]
+
+# An assignment is looked at when it is so many seconds old: its message may be on its way.
+YOUNGEST = 1.0
+# Seconds between the two looks that must agree, and what a look may take of the time.
+GAP, SHARE = 2.0, 50.0
+# How often, and how many seconds apart, to see whether all reports are written.
+TRIES, PAUSE = 20, 0.1
+# Assignments whose jobs are compared at a time.
+MOST = 1000
+
+
+class Holder(Protocol):
+    """What holds the node's jobs."""
+
+    @property
+    def holdings(self) -> Counter[int]:
+        """How many jobs of each assignment are held."""
+
+    async def holds(self, assignments: Collection[int]) -> dict[int, set[int]]:
+        """Return which jobs of some assignments are held."""
+
+
+class Records(Protocol):
+    """What writes down how jobs end."""
+
+    @property
+    def mark(self) -> int:
+        """Stands for all that was noted so far."""
+
+    def has_written(self, mark: int) -> bool:
+        """Tell whether all is written that had been noted at a mark."""
+
+
+@frozen
+class _Look:
+    """What a look found: assignments of which jobs are missing here, and how things stood."""
+
+    at: float
+    mark: int
+    claim: int | None
+    missing: frozenset[int]
+
+
+def missing(assigned: Mapping[int, int], held: Mapping[int, int]) -> dict[int, int]:
+    """Return how many jobs of each assignment are assigned and not held.
+
+    Args:
+        assigned: Jobs by assignment, as the database has them.
+        held: Jobs by assignment, as the node has them.
+    """
+    return {
+        assignment: jobs - held.get(assignment, 0)
+        for assignment, jobs in assigned.items()
+        if jobs > held.get(assignment, 0)
+    }
+
+
+class Reconciliation(Periodic):
+    """Looks again and again for jobs that are assigned to the node and that it does not hold.
+
+    Whatever the cause (a claim that commits after its master has given it up, an assignment that
+    arrived in part), such a job would wait for ever. Two looks must find it, so that nothing is
+    on its way; all that was reported before must be written; and its number is named, so that a
+    statement that is late gives nothing else back.
+
+    Args:
+        clock: Times the looks.
+        engine: The stored functions.
+        incarnation: Returns the incarnation of this run, None while it has no lease.
+        every: Seconds between two looks.
+        holder: What holds the node's jobs.
+        records: What writes down how they end.
+        claim: Returns the number of the claim that is under way; None if there is none.
+        accept: Notes that an assignment arrived: a message that is late must not start it.
+
+    Attributes:
+        missing: How many jobs the last look missed, of the assignments that two looks found.
+        given_back: How many were given back so far.
+    """
+
+    name = "reconciliation"
+
+    def __init__(
+        self,
+        clock: Clock,
+        engine: Engine,
+        *,
+        incarnation: Callable[[], int | None],
+        every: float,
+        holder: Holder,
+        records: Records,
+        claim: Callable[[], int | None],
+        accept: Callable[[int], bool],
+    ) -> None:
+        super().__init__(clock)
+        self._clock = clock
+        self._engine = engine
+        self._incarnation = incarnation
+        self._every = every
+        self._holder = holder
+        self._records = records
+        self._claim = claim
+        self._accept = accept
+        self._last: _Look | None = None
+        self.missing = self.given_back = 0
+
+    async def step(self) -> float | None:
+        """Look once; give back what the look before has missed as well."""
+        incarnation = self._incarnation()
+        if incarnation is None:
+            self._last = None
+            return self._every
+        began = self._clock.seconds()
+        assigned = await self._engine.assignments_of(incarnation, YOUNGEST)
+        took = self._clock.seconds() - began
+        found = missing(assigned, self._holder.holdings)
+        if self._last is None:
+            self._last = self._looked(found)
+        elif self._is_proof(self._last):
+            again = sorted(self._last.missing & found.keys())
+            self.missing = sum(found[each] for each in again)
+            self._last = self._looked(found)
+            await self._give_back(incarnation, again[:MOST])
+        return min(self._every, GAP) if found else max(self._every, took * SHARE)
+
+    def _looked(self, found: Mapping[int, int]) -> _Look:
+        # The claim is read after the look: what it had taken by then was seen.
+        return _Look(self._clock.seconds(), self._records.mark, self._claim(), frozenset(found))
+
+    def _is_proof(self, last: _Look) -> bool:
+        """Tell whether what is still missing was not just on its way when it was looked for."""
+        if self._clock.seconds() - last.at < GAP:
+            return False
+        # What a claim has taken whose answer has not come yet may still come.
+        is_same_claim = last.claim is not None and last.claim == self._claim()
+        return not is_same_claim and self._records.has_written(last.mark)
+
+    async def _give_back(self, incarnation: int, assignments: list[int]) -> None:
+        if not assignments:
+            return
+        try:
+            held = await self._holder.holds(assignments)
+        except TimeoutError:
+            # A worker is busy; the next look asks again.
+            return
+        if not await self._written(self._records.mark):
+            return
+        lost = [
+            (assignment, job_id)
+            for assignment, job_id in await self._engine.jobs_of(incarnation, assignments)
+            if job_id not in held[assignment]
+        ]
+        if lost:
+            await self._release(incarnation, lost)
+
+    async def _release(self, incarnation: int, lost: list[tuple[int, int]]) -> None:
+        for assignment, _ in lost:
+            self._accept(assignment)
+        given = await self._engine.release(
+            incarnation, sorted({each for each, _ in lost}), ids=[job_id for _, job_id in lost]
+        )
+        self.given_back += given
+        self.log.warn(
+            "{given} jobs were assigned to this node that it did not hold: they are given back",
+            given=given,
+        )
+
+    async def _written(self, mark: int) -> bool:
+        """Wait a moment until all is written that had been noted at a mark."""
+        for _ in range(TRIES):
+            if self._records.has_written(mark):
+                return True
+            await deferLater(self._clock, PAUSE)  # type: ignore[arg-type]  # it needs callLater only
+        return False
