@@ -18,7 +18,8 @@ __all__ = ["GAP", "YOUNGEST", "Holder", "Reconciliation", "Records", "missing"]
 
 # An assignment is looked at when it is so many seconds old: its message may be on its way.
 YOUNGEST = 1.0
-# Seconds between the two looks that must agree, and what a look may take of the time.
+# Seconds between the two looks that must agree, if beats are not shorter, and what part of the
+# time looks may take.
 GAP, SHARE = 2.0, 50.0
 # How often, and how many seconds apart, to see whether all reports are written.
 TRIES, PAUSE = 20, 0.1
@@ -114,6 +115,7 @@ class Reconciliation(Periodic):
         self._engine = engine
         self._incarnation = incarnation
         self._every = every
+        self._gap = min(GAP, every)
         self._holder = holder
         self._records = records
         self._claim = claim
@@ -138,7 +140,7 @@ class Reconciliation(Periodic):
             self.missing = sum(found[each] for each in again)
             self._last = self._looked(found)
             await self._give_back(incarnation, again[:MOST])
-        return min(self._every, GAP) if found else max(self._every, took * SHARE)
+        return max(self._gap if found else self._every, took * SHARE)
 
     def _looked(self, found: Mapping[int, int]) -> _Look:
         # The claim is read after the look: what it had taken by then was seen.
@@ -146,7 +148,7 @@ class Reconciliation(Periodic):
 
     def _is_proof(self, last: _Look) -> bool:
         """Tell whether what is still missing was not just on its way when it was looked for."""
-        if self._clock.seconds() - last.at < GAP:
+        if self._clock.seconds() - last.at < self._gap:
             return False
         # What a claim has taken whose answer has not come yet may still come.
         is_same_claim = last.claim is not None and last.claim == self._claim()

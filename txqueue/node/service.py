@@ -142,7 +142,7 @@ class Node(MultiService):
             performers=self._workers,
             claimed=self._maintenance.claimed,
             looked=self._looked,
-            lost=lambda: self._reconciliation.alarm.ring(),
+            lost=self._claim_lost,
         )
 
     def _made_scheduler(self) -> Scheduler:
@@ -302,6 +302,9 @@ class Node(MultiService):
     def _lease_lost(self) -> None:
         self._credits.review()
         self._workers.give_back()
+
+    def _claim_lost(self) -> None:
+        self._reconciliation.alarm.ring()
 
     async def _identity_of_queue(self) -> str:
         if not self._queue_identity:

@@ -126,7 +126,7 @@ class Engine:
         self, node: Mapping[str, Any], work_types: Sequence[Mapping[str, Any]]
     ) -> tuple[int, int]:
         """Register a run of a node and publish its work types; returns (node_id, incarnation)."""
-        # A registration that was given up may yet arrive: its number is smaller than the next one's.
+        # A registration that was given up may yet arrive, with a smaller number than the next.
         reserved = await self._call("reserve_incarnation")
         rows = await self.pool.query(
             f"select node_id, incarnation from {self.schema}.register_node("

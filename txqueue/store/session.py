@@ -8,10 +8,11 @@ from typing import Final
 __all__ = ["SET", "kept_alive", "of_a_master", "of_a_worker"]
 
 # Behind a pooler the session is not this client's alone: nothing is set there.
-SET: Final = """select set_config(name, value, false) from unnest(%s::text[], %s::text[]) as each (name, value)
+SET: Final = """select set_config(name, value, false)
+    from unnest(%s::text[], %s::text[]) as each (name, value)
     where pg_backend_pid() = %s"""
 
-# A host that died is found out within 25 s: the server ends its sessions, and their locks with them.
+# The server ends the sessions of a host that died within 25 s, and their locks with them.
 _KEPT_ALIVE: Final = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
