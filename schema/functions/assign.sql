@@ -26,7 +26,7 @@ begin
       from job_ready_@lane@ where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_@lane@ where ctid = any (tids);

@@ -26,7 +26,7 @@ begin
          where known.work_type = enqueue_assigned.work_type;
         perform from node_info as node
           where node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
-            and node.heartbeat_at > clock_timestamp() - node.lease
+            and node.heartbeat_at > clock_timestamp() - node.lease and node.vouched_at is null
             and facts.queue = any (node.queues) and enqueue_assigned.work_type = any (node.work_types)
             and not exists (select from control as held
                              where held.kind = 'queue' and held.key = facts.queue

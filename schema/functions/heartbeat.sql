@@ -13,7 +13,8 @@ set search_path = @schema@, pg_temp
 as $$
 begin
     update node_info set heartbeat_at = clock_timestamp(), load = its_load, report = its_report, vouched_at = null,
-           leased_at = case when heartbeat_at < clock_timestamp() - lease then clock_timestamp() else leased_at end
+           leased_at = case when heartbeat_at < clock_timestamp() - lease or vouched_at is not null then clock_timestamp()
+                            else leased_at end
      where incarnation = its_incarnation and state in ('alive', 'draining')
     returning state into its_state;
     owned := found;

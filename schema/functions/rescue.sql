@@ -1,8 +1,8 @@
 -- Declares nodes dead whose lease is out and gives their jobs back, and what was handed since to
 -- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
 --
--- A node rescues others only if it has itself kept its lease for as long as theirs lasts: after an
--- outage of the database all are late, and whoever comes back first must not take from the others.
+-- A node rescues others only if it has itself kept its lease, by its own heartbeats, for as long as theirs
+-- lasts: after an outage of the database all are late, and the first that comes back must not take from the others.
 create or replace function @schema@.rescue(its_incarnation integer default null) returns integer
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp

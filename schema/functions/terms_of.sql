@@ -1,5 +1,5 @@
 -- What a worker must know of a job besides its payload, as JSON text: the options it was enqueued with,
--- whether it is one of a group, and how many seconds are left until its not_after. Without settings of
+-- whether it counts for a limit (of a group, a queue or a tenant), and how many seconds are left until its not_after. Without settings of
 -- its own, so that it is inlined.
 create or replace function @schema@.terms_of(options jsonb, "group" text, not_after timestamptz) returns text
 language sql volatile

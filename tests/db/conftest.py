@@ -57,3 +57,10 @@ def other(dsn: str, node: Master) -> Iterator[Master]:
     """Another master's session on the same database."""
     with master(dsn, "other") as session:
         yield session
+
+
+@pytest.fixture
+def third(dsn: str, node: Master) -> Iterator[Master]:
+    """And one more."""
+    with master(dsn, "third") as session:
+        yield session

@@ -85,6 +85,36 @@ def test_a_peer_that_hears_a_node_keeps_its_lease(node: Master, other: Master) -
     assert holds(node, job_id)
 
 
+def test_a_node_that_was_vouched_for_buries_nobody_when_it_is_back(
+    node: Master, other: Master, third: Master
+) -> None:
+    """It was away itself: those that are not back yet have their time from then on."""
+    job_id = taken(node)
+    away = (
+        "update txqueue.node_info set heartbeat_at = {0}, leased_at = {0} where node_id = any (%s)"
+    )
+    away = away.format("now() - interval '60 s'")
+    node.cursor.execute(away, ([node.node_id, other.node_id, third.node_id],))
+    third.beats()
+    assert third.value(VOUCH, third.incarnation, [other.incarnation]) == [other.incarnation]
+    assert other.beats()
+    assert holds(node, job_id)
+
+
+def test_a_node_that_was_vouched_for_gets_no_new_work(node: Master, other: Master) -> None:
+    """It cannot reach the database, where that would be."""
+    node.enqueue({})
+    (chunk,) = node.claim()
+    node.value(VOUCH, node.incarnation, [other.incarnation])
+    passed = "select count(*) from txqueue.pass_on(%s, %s::bigint[], null, %s)"
+    assert node.value(passed, node.incarnation, [chunk.assignment], other.incarnation) == 0
+    assigned = "select assignment from txqueue.enqueue_assigned(%s, %s, 'test.kind', '{}')"
+    assert node.value(assigned, other.node_id, other.incarnation) is None
+    assert other.beats()
+    assert node.value(passed, node.incarnation, [chunk.assignment], other.incarnation) == 1
+    assert node.value(assigned, other.node_id, other.incarnation) is not None
+
+
 def test_a_lease_is_not_kept_for_ever(node: Master, other: Master) -> None:
     """Six leases on, a node that does not reach the database is as good as dead."""
     job_id = taken(node)

@@ -23,6 +23,7 @@ class Around:
         self.given_back: list[tuple[int, list[int] | None]] = []
         self.read: list[int] = []
         self.turns: list[bool] = []
+        self.reaches = True
         self.cluster = Cluster(
             Clock(),
             cast("Engine", None),
@@ -30,6 +31,7 @@ class Around:
             endpoint=None,
             workers=cast("WorkerPool", self),
             identity=lambda: (3, 4),
+            reaches=lambda: self.reaches,
             accept=lambda assignment: True,  # noqa: ARG005
             read=self.read.extend,
             give_back=lambda number, ids: self.given_back.append((number, ids)),
@@ -97,3 +99,11 @@ def test_the_load_is_that_of_the_workers(around: Around) -> None:
     assert (load.capacity, load.outstanding, load.limit, load.excess) == (20, 17, 21, 1)
     assert load.memory > 0
     assert around.cluster.report().keys() == {"lag", "memory"}
+
+
+def test_a_node_that_does_not_reach_the_database_has_no_room(around: Any) -> None:
+    """A peer may keep its lease; work that it is handed it could not read, nor complete."""
+    around.loads = [Load(1, 10, 0), Load(2, 10, 5)]
+    assert around.cluster.load().free == 15
+    around.reaches = False
+    assert (around.cluster.load().free, around.cluster.load().idle) == (0, 0)

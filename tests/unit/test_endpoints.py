@@ -1,5 +1,6 @@
 """Endpoints: of this host only, free or not."""
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -106,3 +107,12 @@ def test_a_place_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="cannot listen at unix:"):
         parsed_endpoint(f"unix:{tmp_path / 'file' / 'a.sock'}").ensure_free()
+
+
+@pytest.mark.parametrize("pid", [os.getpid(), 2**22 + 1, "nobody"])
+def test_a_lock_whose_process_is_no_node_is_removed(tmp_path: Path, pid: object) -> None:
+    """In a container the new master may have the very number of the one that was killed."""
+    lock = tmp_path / "a.sock.lock"
+    lock.symlink_to(str(pid))
+    parsed_endpoint(f"unix:{tmp_path / 'a.sock'}").ensure_free()
+    assert not lock.is_symlink()

@@ -58,6 +58,7 @@ class Cluster(MultiService):
         endpoint: Endpoint | None,
         workers: WorkerPool,
         identity: Callable[[], tuple[int, int] | None],
+        reaches: Callable[[], bool],
         accept: Callable[[int], bool],
         read: Callable[[Sequence[int]], None],
         give_back: Callable[[int, list[int] | None], None],
@@ -70,6 +71,7 @@ class Cluster(MultiService):
         super().__init__()
         self._workers = workers
         self._identity = identity
+        self._reaches = reaches
         self._read = read
         self._give_back = give_back
         self._turned = turned
@@ -118,12 +120,14 @@ class Cluster(MultiService):
         """Return what this node says of itself."""
         loads = self._workers.loads
         node_id, incarnation = self._numbers
+        # One that cannot reach the database could read nothing that it is handed.
+        has_room = incarnation and self._reaches()
         return NodeReport(
             node_id,
             incarnation,
             capacity=sum(load.capacity for load in loads),
             outstanding=sum(load.outstanding for load in loads),
-            limit=sum(load.limit for load in loads) if incarnation else 0,
+            limit=sum(load.limit for load in loads) if has_room else 0,
             ahead=self._pulse.steady,
             excess=ahead_of(loads)[1],
             workers=max(1, len(loads)),

@@ -71,7 +71,7 @@ class Registry(Periodic):
         self._gained = gained
         self._replaced = replaced
         self._identity: tuple[int, int] | None = None
-        self._renewed_at = float("-inf")
+        self._renewed_at = self._reached_at = float("-inf")
         self._clock = clock
         self._expiry: Timer | None = None
 
@@ -88,6 +88,11 @@ class Registry(Periodic):
         return None
 
     @property
+    def reaching(self) -> tuple[int, int] | None:
+        """The identity while the node itself reaches the database; a peer may keep its lease."""
+        return self.identity if time.monotonic() - self._reached_at < self.lease / 2 else None
+
+    @property
     def incarnation(self) -> int:
         """The incarnation, whether its lease holds or not: its writes are fenced."""
         return self._identity[1] if self._identity else 0
@@ -100,6 +105,7 @@ class Registry(Periodic):
         """
         began = time.monotonic()
         self._identity = await self._engine.register_node(self._node, self._work_types)
+        self._reached_at = time.monotonic()
         self._renewed(began)
         self.log.info(
             "registered as node {name}, incarnation {number}",
@@ -124,6 +130,7 @@ class Registry(Periodic):
         report = {**self._report(), "host": self._host or None}
         beat = await self._engine.heartbeat(self.incarnation, self._load(), report)
         self._next_end = beat.next_end
+        self._reached_at = time.monotonic()
         if beat.owned:
             had_lease = self.identity is not None
             self._renewed(began)

@@ -182,7 +182,7 @@ class Node(MultiService):
         return Credits(
             self._reactor,
             name=self._settings.name,
-            identity=lambda: self._registry.identity,
+            identity=lambda: self._registry.reaching,
             queue_identity=self._identity_of_queue,
             room=lambda: self._workers.room,
             peer_loads=self._cluster.loads,
@@ -202,6 +202,7 @@ class Node(MultiService):
             endpoint=self._settings.listen,
             workers=self._workers,
             identity=lambda: self._registry.identity,
+            reaches=lambda: self._registry.reaching is not None,
             accept=self._arrivals.accept,
             read=self._adoption.read,
             give_back=lambda number, ids: self._ledger.give_back(number, died=False, ids=ids),
@@ -339,7 +340,8 @@ class Node(MultiService):
     def _fail(self) -> None:
         if self.running:
             self.has_failed = True
-            self._reactor.stop()
+            # What fails at once does so before the reactor runs.
+            self._reactor.callWhenRunning(self._reactor.stop)
 
     async def _drain(self) -> None:
         takers = [self._sweeper, self._scheduler, self._adoption, self._reconciliation, self._ears]

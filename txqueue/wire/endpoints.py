@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import socket
 from contextlib import closing
@@ -21,6 +22,7 @@ from twisted.internet.endpoints import (
 from twisted.internet.protocol import Factory
 
 from txqueue.errors import ConfigurationError
+from txqueue.processes import command_of
 from txqueue.wire.tls import Credentials
 
 __all__ = ["Endpoint", "is_loopback", "parsed_endpoint"]
@@ -203,12 +205,27 @@ def _try_port(interface: str, port: int) -> None:
 
 def _try_path(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not path.exists():
-        return
+    if path.exists() and _answers(path):
+        raise OSError("another process listens there")
+    lock = path.with_name(f"{path.name}.lock")
+    if lock.is_symlink() and _is_stale(lock):
+        lock.unlink()
+
+
+def _answers(path: Path) -> bool:
     with closing(socket.socket(socket.AF_UNIX)) as trial:
         try:
             trial.connect(str(path))
         except ConnectionRefusedError:
             # Left by a process that was killed.
-            return
-    raise OSError("another process listens there")
+            return False
+    return True
+
+
+def _is_stale(lock: Path) -> bool:
+    """Tell whether the process that a lock names is no node: in a container, numbers come again."""
+    try:
+        pid = int(lock.readlink().name)
+        return pid == os.getpid() or "txqueue" not in command_of(pid)
+    except (OSError, ValueError):
+        return True

@@ -44,5 +44,5 @@ def is_expired(terms: dict[str, Any], expires: bool, asked_at: float) -> bool:
 
 
 def is_grouped(terms: dict[str, Any]) -> bool:
-    """Tell whether a job is one of a group."""
+    """Tell whether a job counts for a limit: of a group, a queue or a tenant."""
     return "grouped" in terms
