@@ -59,6 +59,11 @@ class Load:
         """Weight it can still be handed."""
         return max(0, self.limit - self.outstanding)
 
+    @property
+    def idle(self) -> int:
+        """Weight it could start at once."""
+        return max(0, self.capacity - self.outstanding)
+
 
 @frozen
 class Room:
@@ -144,12 +149,14 @@ def room_of(loads: Iterable[Load]) -> Room:
 
 
 def least_loaded(loads: Sequence[Load]) -> Load:
-    """Choose the worker for a chunk: the most free weight, then the least outstanding."""
-    return max(loads, key=lambda load: (load.free, -load.outstanding, -load.key))
+    """Choose the worker for a chunk: the one that can start most of it, then the one with most room."""
+    return max(loads, key=lambda load: (load.idle, load.free, -load.outstanding, -load.key))
 
 
 def updated_rate(rate: float, weight: int, seconds: float) -> float:
     """Fold what was finished in the last seconds into a pace, older times fading."""
+    if seconds <= 0:
+        return rate
     keep = math.pow(0.5, seconds / MEMORY)
     return rate * keep + weight / seconds * (1 - keep)
 

@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 
 from txqueue.balance import NodeReport, Unstarted
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.handoff import FIRST_REST, LOOK, Handoff
+from txqueue.node.handoff import ALONE, FIRST_REST, LASTING, LOOK, Handoff
 from txqueue.store.engine import Chunk, Engine, Passed
 
 ME, OTHER, THIRD = 1, 2, 3
@@ -235,3 +235,29 @@ def test_without_peers_a_draining_node_gives_all_back(stage: Stage) -> None:
     stage.holds(1, 2)
     stage.now(stage.handoff.pass_all())
     assert (stage.moved, stage.given_back) == ([], {5: [2], 6: [1]})
+
+
+def test_what_does_not_start_in_a_moment_goes_back_to_the_queue(stage: Stage) -> None:
+    """Whether there are peers or not: there it obeys pause, priority and limits again."""
+    stage.reports = []
+    stage.holds(1, 2, 3)
+    assert stage.step() == LOOK
+    assert stage.returned == []
+    stage.clock.advance(LASTING)
+    stage.mine = evolve(stage.mine, excess=2)
+    stage.step()
+    assert stage.wanted == [2]
+    assert sorted(stage.returned) == [1, 2]
+
+
+def test_what_starts_in_a_moment_stays(stage: Stage) -> None:
+    """A worker's pace shows only after a while."""
+    stage.reports = []
+    stage.holds(1, 2, 3)
+    stage.step()
+    stage.mine = evolve(stage.mine, excess=0)
+    stage.clock.advance(LASTING)
+    assert stage.step() == ALONE
+    stage.holds(1)
+    stage.step()
+    assert stage.returned == []

@@ -40,13 +40,20 @@ def test_a_worker_holds_its_capacity_and_what_its_pace_carries_off(workers: list
 
 
 @given(loads)
-def test_the_least_loaded_has_the_most_free(workers: list[Load]) -> None:
-    """No other worker has more free weight, or as much with less outstanding."""
+def test_the_least_loaded_can_start_most(workers: list[Load]) -> None:
+    """No other worker can start more at once, or as much and has more free weight."""
     chosen = least_loaded(workers)
     assert chosen in workers
-    assert (chosen.free, -chosen.outstanding) == max(
-        (load.free, -load.outstanding) for load in workers
+    assert (chosen.idle, chosen.free, -chosen.outstanding) == max(
+        (load.idle, load.free, -load.outstanding) for load in workers
     )
+
+
+def test_a_pace_of_before_does_not_draw_long_jobs_to_a_full_worker() -> None:
+    """However much it did of late: the other one can start them now."""
+    quick, idle = Load(1, 20, 20, rate=50_000), Load(2, 20, 0, rate=100)
+    assert quick.free > idle.free
+    assert least_loaded([quick, idle]) is idle
 
 
 @given(loads)

@@ -14,6 +14,8 @@ __all__ = ["Handoff", "Holders", "Neighbours"]
 
 # Seconds between two looks at the peers; between two while work comes in; while there are none.
 LOOK, EAGER, ALONE = 0.1, 0.02, 0.5
+# What is beyond a worker's room for so long did not start in a moment: it goes back; seconds.
+LASTING = 0.3
 # A peer that had nothing for us, or whom nothing suited, is left alone for so long; seconds.
 FIRST_REST, LONGEST_REST = 0.2, 10.0
 # Jobs passed on by one statement.
@@ -85,6 +87,7 @@ class Handoff(Periodic):
         self._accept = accept
         self._give_back = give_back
         self._is_eager = False
+        self._excess = (float("inf"), 0)
         self._rests: dict[int, tuple[float, float]] = {}
 
     def room_made(self) -> None:
@@ -93,12 +96,14 @@ class Handoff(Periodic):
             self.alarm.ring()
 
     async def step(self) -> float | None:
-        """Look whether work should go to a peer, or come from one."""
+        """Look whether work should go to a peer or back to the queue, or come from a peer."""
         neighbours, mine = self._peers(), self._load()
         peers = self._rested(neighbours.reports) if neighbours is not None else []
         self._is_eager = False
+        if lasting := self._lasting_excess(mine.excess):
+            self._return(await self._workers.take_back(lasting))
         if neighbours is None or not peers or mine.is_draining:
-            return ALONE
+            return LOOK if mine.excess else ALONE
         if shares := overflow(mine, peers):
             unstarted = await self._workers.take_back(sum(share.weight for share in shares))
             await self._share_out(unstarted, shares)
@@ -108,6 +113,21 @@ class Handoff(Periodic):
             self._note(taken.incarnation, is_in_vain=not assignments)
             self._is_eager = bool(assignments)
         return EAGER if self._is_eager else LOOK
+
+    def _lasting_excess(self, excess: int) -> int:
+        """Return the weight that workers hold beyond their room, and did a moment ago."""
+        now = self._clock.seconds()
+        since, least = self._excess
+        if not excess:
+            self._excess = (float("inf"), 0)
+        elif not least:
+            self._excess = (now, excess)
+        elif now - since < LASTING:
+            self._excess = (since, min(least, excess))
+        else:
+            self._excess = (float("inf"), 0)
+            return min(least, excess)
+        return 0
 
     async def surrender(self, incarnation: int, weight: int) -> tuple[list[int], int]:
         """Pass what waits here, up to a weight, on to a node that asks; it is told by the answer.

@@ -147,7 +147,15 @@ class Worker:
     @property
     def load(self) -> Load:
         """What it holds, as the policy sees it."""
-        return Load(self.key, self._owner.capacity, self.outstanding, self._rate)
+        return Load(self.key, self._owner.capacity, self.outstanding, self._pace())
+
+    def _pace(self) -> float:
+        """Return the weight it finishes a second: one that reports nothing slows down meanwhile."""
+        passed = self._owner.reactor.seconds() - self._paced_at
+        if passed < PACE_WINDOW:
+            return self._rate
+        rate = updated_rate(self._rate, self._paced_weight, PACE_WINDOW)
+        return updated_rate(rate, 0, passed - PACE_WINDOW)
 
     def perform(self, chunk: Chunk) -> None:
         """Hand a chunk over."""
