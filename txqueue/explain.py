@@ -235,7 +235,15 @@ def _without_room(facts: Facts) -> Iterator[Reason]:
     job, nodes = facts["job"], _working(facts["nodes"])
     least = min((each["load"] for each in nodes), default=0.0)
     reserve = _control(facts, "queue").get("reserve") or 0.0
-    if reserve and job["priority"] < HIGH and least >= 1 - reserve:
+    open_weight = max((each["capacity"] * (1 - reserve) for each in nodes), default=0.0)
+    if reserve and job["priority"] < HIGH and job["weight"] > open_weight and least > 0:
+        detail = (
+            f"its weight of {job['weight']} is more than the reserve of the queue {job['queue']}"
+            f" ({reserve:.0%}) leaves of any node: it starts on one that runs nothing else"
+        )
+        remedy = f"nothing: it follows; or: txqueue limit {job['queue']} --reserve 0"
+        yield "reserve", detail, remedy
+    elif reserve and job["priority"] < HIGH and least >= 1 - reserve:
         detail = (
             f"the queue {job['queue']} keeps {reserve:.0%} of each node for priorities from {HIGH}"
             f" on, and the least loaded is at {least:.0%}"

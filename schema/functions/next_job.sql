@@ -53,6 +53,7 @@ declare
     passed     smallint[];
     -- What is held back, where anything is: see open_queues(). Parallel to queues.
     is_held    boolean := false;
+    is_empty   boolean := false;
     served     text[] := queues;
     given      integer[];
     allowed    integer[];
@@ -98,9 +99,10 @@ begin
     end if;
     is_held := room > 0 and is_held;
     if is_held then
-        select held.open, held.allowed, held.allowed, held.kept, held.counted, held.opens_in
-          into queues, given, allowed, kept, counted, opens_in
-          from open_queues(served, (select me.capacity from node_info as me where me.incarnation = its_incarnation)) as held;
+        select held.open, held.allowed, held.allowed, held.kept, held.counted, held.opens_in, free_weight >= me.capacity
+          into queues, given, allowed, kept, counted, opens_in, is_empty
+          from node_info as me, lateral open_queues(served, me.capacity) as held
+         where me.incarnation = its_incarnation;
         due_in := least(due_in, opens_in);
         served := queues;
     end if;
@@ -182,7 +184,13 @@ begin
                 is_last := is_last and cardinality(tids) is not distinct from claimed.jobs;
             end if;
             if tids is not null and (claimed.weight > least(open_room, part) or claimed.heaviest > largest or claimed.octets > octets_limit) then
+                suspect := tids[1];
                 tids := fitting(head.lane, tids, open_room::integer, part::integer, largest, capacity, octets_limit);
+                if tids is null and is_empty and total = 0 then
+                    -- Heavier than what the reserve leaves of a node: one that runs nothing must do.
+                    tids := fitting(head.lane, array[suspect], room::integer, part::integer, largest, capacity, octets_limit);
+                end if;
+                suspect := null;
                 is_all := false;
                 exit when tids is null;
             end if;

@@ -21,7 +21,8 @@ begin
             continue when its.jobs = 0;
             open := open || name;
             allowed := allowed || its.jobs;
-            kept := kept || ceil(this.reserve * its_capacity)::integer;
+            -- Something is left to the others, however large the reserve.
+            kept := kept || greatest(0, least(ceil(this.reserve * its_capacity), its_capacity - 1))::integer;
             counted := counted || (this.concurrency is not null);
         else
             open := open || name;

@@ -250,3 +250,23 @@ def test_what_counts_for_a_limit_is_marked(node: Master) -> None:
     limit(node, "queue", "default", concurrency=3)
     node.enqueue({})
     assert node.claim()[0].jobs[0][5] == {"grouped": True}
+
+
+@pytest.mark.parametrize(("weight", "reserve"), [(100, 0.1), (100, 0.999), (5000, 0.1), (1, 0.999)])
+def test_a_job_too_heavy_for_what_a_reserve_leaves(
+    weight: int, reserve: float, node: Master
+) -> None:
+    """An empty node takes it, one that runs something does not, and what follows waits for it."""
+    limit(node, "queue", "default", reserve=reserve)
+    heavy, light = node.enqueue({"weight": weight}, {})
+    if weight > 1:
+        assert node.take(99, capacity=100).ids == []
+    assert node.take(100, capacity=100).ids == [heavy]
+    assert node.ready() == [light]
+
+
+def test_a_reserve_holds_whatever_an_empty_node_takes(node: Master) -> None:
+    """Light jobs leave it free."""
+    limit(node, "queue", "default", reserve=0.1)
+    ids = node.enqueue(*[{"weight": 30} for _ in range(4)])
+    assert node.take(100, capacity=100).ids == ids[:3]
