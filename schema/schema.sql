@@ -438,6 +438,10 @@ create index on txqueue.job_waiting (priority, not_before) where waiting_for in 
 
 comment on column txqueue.setting.payload_limit is 'Longest payload accepted, in bytes of its JSON text.';
 
+
+-- Suspects, which are lifted once the job that kills is found.
+create index on txqueue.job_ready (queue) where deaths > 1;
+
 set check_function_bodies = off;
 
 -- Adds parts of an application's table, each from one key to another and so many items, which whoever
@@ -1086,7 +1090,7 @@ begin
       from job_ready_0 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_0 where ctid = any (tids);
@@ -1124,7 +1128,7 @@ begin
       from job_ready_1 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_1 where ctid = any (tids);
@@ -1162,7 +1166,7 @@ begin
       from job_ready_2 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_2 where ctid = any (tids);
@@ -1200,7 +1204,7 @@ begin
       from job_ready_3 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_3 where ctid = any (tids);
@@ -1238,7 +1242,7 @@ begin
       from job_ready_4 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_4 where ctid = any (tids);
@@ -1276,7 +1280,7 @@ begin
       from job_ready_5 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_5 where ctid = any (tids);
@@ -1314,7 +1318,7 @@ begin
       from job_ready_6 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_6 where ctid = any (tids);
@@ -1352,7 +1356,7 @@ begin
       from job_ready_7 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, "group", not_after) || ']', ',' order by rank, job_id) || ']',
+               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_7 where ctid = any (tids);
@@ -2541,7 +2545,7 @@ begin
          where known.work_type = enqueue_assigned.work_type;
         perform from node_info as node
           where node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
-            and node.heartbeat_at > clock_timestamp() - node.lease
+            and node.heartbeat_at > clock_timestamp() - node.lease and node.vouched_at is null
             and facts.queue = any (node.queues) and enqueue_assigned.work_type = any (node.work_types)
             and not exists (select from control as held
                              where held.kind = 'queue' and held.key = facts.queue
@@ -3383,6 +3387,10 @@ begin
         this.error := format('poison: %s worker processes died while they held this job', this.deaths);
         this.fingerprint := fingerprint(this.error);
         this.failed_at := this.finished_at;
+        -- What it explains is no reason to suspect others any more. A claim that has some takes them as suspects.
+        update job_ready set deaths = 1
+         where (lane, job_id) in (select lane, job_id from job_ready where queue = this.queue and deaths > 1
+                                   limit 10000 for update skip locked);
     else
         this.state := 'ready';
         this.lane := current_lane();
@@ -3504,7 +3512,7 @@ as $$
     )
     select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),
            '[' || string_agg('[' || job.job_id || ',"' || job.work_type || '",' || job.attempt || ',' || job.weight || ','
-               || job.payload::text || ',' || terms_of(job.options, job."group", job.not_after) || ']', ','
+               || job.payload::text || ',' || terms_of(job.options, coalesce(job."group", job.counted::text), job.not_after) || ']', ','
                order by job.rank, job.job_id) || ']'
       from unknown join job_assigned as job on job.assignment = unknown.assignment
      where job.incarnation = its_incarnation and job.handed is not null
@@ -3538,7 +3546,8 @@ set search_path = txqueue, pg_temp
 as $$
 begin
     update node_info set heartbeat_at = clock_timestamp(), load = its_load, report = its_report, vouched_at = null,
-           leased_at = case when heartbeat_at < clock_timestamp() - lease then clock_timestamp() else leased_at end
+           leased_at = case when heartbeat_at < clock_timestamp() - lease or vouched_at is not null then clock_timestamp()
+                            else leased_at end
      where incarnation = its_incarnation and state in ('alive', 'draining')
     returning state into its_state;
     owned := found;
@@ -3911,7 +3920,7 @@ create or replace function txqueue.lock_ready_0(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
+    out grouped integer, out suspects tid[], out gravest tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -3926,8 +3935,9 @@ begin
     until_job := coalesce(until_job, 9223372036854775807);
     if only_high then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
@@ -3935,8 +3945,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
@@ -3944,8 +3955,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
@@ -3963,7 +3975,7 @@ create or replace function txqueue.lock_ready_1(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
+    out grouped integer, out suspects tid[], out gravest tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -3978,8 +3990,9 @@ begin
     until_job := coalesce(until_job, 9223372036854775807);
     if only_high then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_1
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
@@ -3987,8 +4000,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_1
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
@@ -3996,8 +4010,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_1
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
@@ -4015,7 +4030,7 @@ create or replace function txqueue.lock_ready_2(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
+    out grouped integer, out suspects tid[], out gravest tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -4030,8 +4045,9 @@ begin
     until_job := coalesce(until_job, 9223372036854775807);
     if only_high then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_2
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
@@ -4039,8 +4055,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_2
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
@@ -4048,8 +4065,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_2
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
@@ -4067,7 +4085,7 @@ create or replace function txqueue.lock_ready_3(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
+    out grouped integer, out suspects tid[], out gravest tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -4082,8 +4100,9 @@ begin
     until_job := coalesce(until_job, 9223372036854775807);
     if only_high then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_3
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
@@ -4091,8 +4110,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_3
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
@@ -4100,8 +4120,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_3
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
@@ -4119,7 +4140,7 @@ create or replace function txqueue.lock_ready_4(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
+    out grouped integer, out suspects tid[], out gravest tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -4134,8 +4155,9 @@ begin
     until_job := coalesce(until_job, 9223372036854775807);
     if only_high then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_4
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
@@ -4143,8 +4165,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_4
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
@@ -4152,8 +4175,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_4
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
@@ -4171,7 +4195,7 @@ create or replace function txqueue.lock_ready_5(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
+    out grouped integer, out suspects tid[], out gravest tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -4186,8 +4210,9 @@ begin
     until_job := coalesce(until_job, 9223372036854775807);
     if only_high then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_5
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
@@ -4195,8 +4220,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_5
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
@@ -4204,8 +4230,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_5
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
@@ -4223,7 +4250,7 @@ create or replace function txqueue.lock_ready_6(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
+    out grouped integer, out suspects tid[], out gravest tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -4238,8 +4265,9 @@ begin
     until_job := coalesce(until_job, 9223372036854775807);
     if only_high then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_6
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
@@ -4247,8 +4275,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_6
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
@@ -4256,8 +4285,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_6
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
@@ -4275,7 +4305,7 @@ create or replace function txqueue.lock_ready_7(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
+    out grouped integer, out suspects tid[], out gravest tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -4290,8 +4320,9 @@ begin
     until_job := coalesce(until_job, 9223372036854775807);
     if only_high then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_7
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
@@ -4299,8 +4330,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_7
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
@@ -4308,8 +4340,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_7
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
@@ -4449,9 +4482,10 @@ $$;
 -- Tenants take their turns first, then comes what is no tenant's, and last, where a queue keeps a
 -- reserve, what may use it: jobs of a priority from 7 on.
 --
--- A job that was there when two processes died is to run in a process that runs nothing else, so
--- that the one that kills is found and the others lose nothing: such jobs are taken one a claim, as
--- a chunk that is marked alone, and none if the caller takes no suspects now.
+-- A job that was running when two processes died is a suspect, which is to run in a process that runs no others:
+-- some ten together, and from the third death on by itself, so that the one that kills is found and no other is blamed
+-- for it. They are taken once a claim, as a chunk that is marked alone, and none if the caller takes no suspects now.
+-- A caller with room in one worker gets either those or what ranks before them.
 create or replace function txqueue.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
@@ -4476,7 +4510,9 @@ declare
     parked     integer;
     size       integer;
     tids       tid[];
-    suspect    tid;
+    heavy      tid;
+    few        tid[];
+    first      bigint;
     deaths     integer := case when take_suspects then 32767 else 1 end;
     steps      integer := 0;
     total      integer := 0;
@@ -4486,6 +4522,7 @@ declare
     passed     smallint[];
     -- What is held back, where anything is: see open_queues(). Parallel to queues.
     is_held    boolean := false;
+    is_empty   boolean := false;
     served     text[] := queues;
     given      integer[];
     allowed    integer[];
@@ -4531,9 +4568,10 @@ begin
     end if;
     is_held := room > 0 and is_held;
     if is_held then
-        select held.open, held.allowed, held.allowed, held.kept, held.counted, held.opens_in
-          into queues, given, allowed, kept, counted, opens_in
-          from open_queues(served, (select me.capacity from node_info as me where me.incarnation = its_incarnation)) as held;
+        select held.open, held.allowed, held.allowed, held.kept, held.counted, held.opens_in, free_weight >= me.capacity
+          into queues, given, allowed, kept, counted, opens_in, is_empty
+          from node_info as me, lateral open_queues(served, me.capacity) as held
+         where me.incarnation = its_incarnation;
         due_in := least(due_in, opens_in);
         served := queues;
     end if;
@@ -4650,42 +4688,57 @@ begin
                 is_last := is_last and cardinality(tids) is not distinct from claimed.jobs;
             end if;
             if tids is not null and (claimed.weight > least(open_room, part) or claimed.heaviest > largest or claimed.octets > octets_limit) then
+                heavy := tids[1];
                 tids := fitting(head.lane, tids, open_room::integer, part::integer, largest, capacity, octets_limit);
+                if tids is null and is_empty and total = 0 then
+                    -- Heavier than what the reserve leaves of a node: one that runs nothing must do.
+                    tids := fitting(head.lane, array[heavy], room::integer, part::integer, largest, capacity, octets_limit);
+                end if;
                 is_all := false;
                 exit when tids is null;
             end if;
             taken := 0;
             if claimed.suspects is not null then
                 deaths := 1;
-                select tid into suspect from unnest(tids) with ordinality as each (tid, place)
-                 where tid = any (claimed.suspects) order by each.place limit 1;
-                tids := array(select tid from unnest(tids) with ordinality as each (tid, place)
-                               where tid <> all (claimed.suspects) order by each.place);
-                if suspect is not null then
+                select array_agg(tid order by each.place), min(each.place) into few, first from unnest(tids) with ordinality as each (tid, place)
+                 where tid = any (claimed.suspects);
+                tids := case
+                    -- One worker is not given both: what ranks before the suspects goes first.
+                    when few is not null and workers < 2 then case when first > 1 then tids[1 : first - 1] end
+                    else array(select tid from unnest(tids) with ordinality as each (tid, place)
+                                where tid <> all (claimed.suspects) order by each.place) end;
+                if few is not null and workers < 2 then
+                    is_all := false;
+                    room := case when tids is null then 0 else room end;
+                end if;
+                if few is not null and (workers > 1 or first = 1) then
                     lane := head.lane;
                     alone := true;
+                    few := case when few[1] = any (claimed.gravest) then few[1 : 1]
+                                else array(select tid from unnest(few[1 : 10]) with ordinality as each (tid, place)
+                                            where (tid = any (claimed.gravest)) is not true order by each.place) end;
                     case head.lane
                         when 0 then select * into assignment, jobs, weight, chunk
-                            from assign_0(array[suspect], its_node, its_incarnation, is_counted);
+                            from assign_0(few, its_node, its_incarnation, is_counted);
                         when 1 then select * into assignment, jobs, weight, chunk
-                            from assign_1(array[suspect], its_node, its_incarnation, is_counted);
+                            from assign_1(few, its_node, its_incarnation, is_counted);
                         when 2 then select * into assignment, jobs, weight, chunk
-                            from assign_2(array[suspect], its_node, its_incarnation, is_counted);
+                            from assign_2(few, its_node, its_incarnation, is_counted);
                         when 3 then select * into assignment, jobs, weight, chunk
-                            from assign_3(array[suspect], its_node, its_incarnation, is_counted);
+                            from assign_3(few, its_node, its_incarnation, is_counted);
                         when 4 then select * into assignment, jobs, weight, chunk
-                            from assign_4(array[suspect], its_node, its_incarnation, is_counted);
+                            from assign_4(few, its_node, its_incarnation, is_counted);
                         when 5 then select * into assignment, jobs, weight, chunk
-                            from assign_5(array[suspect], its_node, its_incarnation, is_counted);
+                            from assign_5(few, its_node, its_incarnation, is_counted);
                         when 6 then select * into assignment, jobs, weight, chunk
-                            from assign_6(array[suspect], its_node, its_incarnation, is_counted);
+                            from assign_6(few, its_node, its_incarnation, is_counted);
                         when 7 then select * into assignment, jobs, weight, chunk
-                            from assign_7(array[suspect], its_node, its_incarnation, is_counted);
+                            from assign_7(few, its_node, its_incarnation, is_counted);
                     end case;
                     room := room - weight;
                     part := part - weight;
-                    taken := 1;
-                    total := total + 1;
+                    taken := jobs;
+                    total := total + jobs;
                     return next;
                     alone := false;
                 end if;
@@ -5073,7 +5126,8 @@ begin
             continue when its.jobs = 0;
             open := open || name;
             allowed := allowed || its.jobs;
-            kept := kept || ceil(this.reserve * its_capacity)::integer;
+            -- Something is left to the others, however large the reserve.
+            kept := kept || greatest(0, least(ceil(this.reserve * its_capacity), its_capacity - 1))::integer;
             counted := counted || (this.concurrency is not null);
         else
             open := open || name;
@@ -5134,7 +5188,8 @@ declare
     moment  constant timestamptz := clock_timestamp();
 begin
     select * into target from node_info as node
-     where node.incarnation = to_incarnation and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease;
+     where node.incarnation = to_incarnation and node.state = 'alive' and node.vouched_at is null
+       and node.heartbeat_at > clock_timestamp() - node.lease;
     if not found or to_incarnation = its_incarnation then
         return;
     end if;
@@ -5844,8 +5899,8 @@ end $$;
 -- Declares nodes dead whose lease is out and gives their jobs back, and what was handed since to
 -- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
 --
--- A node rescues others only if it has itself kept its lease for as long as theirs lasts: after an
--- outage of the database all are late, and whoever comes back first must not take from the others.
+-- A node rescues others only if it has itself kept its lease, by its own heartbeats, for as long as theirs
+-- lasts: after an outage of the database all are late, and the first that comes back must not take from the others.
 create or replace function txqueue.rescue(its_incarnation integer default null) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6290,6 +6345,10 @@ begin
         if said.outcome <> 'snooze' and said.unstarted is not true then
             this.attempt := least(this.attempt + 1, 32767);
         end if;
+        if said.unstarted is not true and said.outcome in ('retry', 'snooze') then
+            -- It came to its end, and its process lives.
+            this.deaths := 0;
+        end if;
         if said.outcome in ('retry', 'failed') and said.unstarted is not true then
             perform note_attempt(this);
         end if;
@@ -6617,7 +6676,7 @@ begin
 end $$;
 
 -- What a worker must know of a job besides its payload, as JSON text: the options it was enqueued with,
--- whether it is one of a group, and how many seconds are left until its not_after. Without settings of
+-- whether it counts for a limit (of a group, a queue or a tenant), and how many seconds are left until its not_after. Without settings of
 -- its own, so that it is inlined.
 create or replace function txqueue.terms_of(options jsonb, "group" text, not_after timestamptz) returns text
 language sql volatile

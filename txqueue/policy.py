@@ -149,7 +149,7 @@ def room_of(loads: Iterable[Load]) -> Room:
 
 
 def least_loaded(loads: Sequence[Load]) -> Load:
-    """Choose the worker for a chunk: the one that can start most of it, then the one with most room."""
+    """Choose the worker for a chunk: that which can start most, then that with most room."""
     return max(loads, key=lambda load: (load.idle, load.free, -load.outstanding, -load.key))
 
 

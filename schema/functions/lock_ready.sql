@@ -7,7 +7,7 @@ create or replace function @schema@.lock_ready_@lane@(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
-    out grouped integer, out suspects tid[], out last_rank timestamptz, out last_job bigint)
+    out grouped integer, out suspects tid[], out gravest tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 set search_path = @schema@, pg_temp
 set enable_seqscan = off
@@ -22,8 +22,9 @@ begin
     until_job := coalesce(until_job, 9223372036854775807);
     if only_high then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_@lane@
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
@@ -31,8 +32,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     elsif its_tenant is not null then
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_@lane@
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
@@ -40,8 +42,9 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     else
         select count(*), array_agg(locked.tid), sum(locked.weight), max(locked.weight), sum(locked.octets),
-               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1)
-          into jobs, tids, weight, heaviest, octets, grouped, suspects
+               count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
+               array_agg(locked.tid) filter (where locked.deaths > 2)
+          into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_@lane@
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths

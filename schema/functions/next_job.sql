@@ -16,9 +16,10 @@
 -- Tenants take their turns first, then comes what is no tenant's, and last, where a queue keeps a
 -- reserve, what may use it: jobs of a priority from 7 on.
 --
--- A job that was there when two processes died is to run in a process that runs nothing else, so
--- that the one that kills is found and the others lose nothing: such jobs are taken one a claim, as
--- a chunk that is marked alone, and none if the caller takes no suspects now.
+-- A job that was running when two processes died is a suspect, which is to run in a process that runs no others:
+-- some ten together, and from the third death on by itself, so that the one that kills is found and no other is blamed
+-- for it. They are taken once a claim, as a chunk that is marked alone, and none if the caller takes no suspects now.
+-- A caller with room in one worker gets either those or what ranks before them.
 create or replace function @schema@.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
@@ -43,7 +44,9 @@ declare
     parked     integer;
     size       integer;
     tids       tid[];
-    suspect    tid;
+    heavy      tid;
+    few        tid[];
+    first      bigint;
     deaths     integer := case when take_suspects then 32767 else 1 end;
     steps      integer := 0;
     total      integer := 0;
@@ -184,34 +187,43 @@ begin
                 is_last := is_last and cardinality(tids) is not distinct from claimed.jobs;
             end if;
             if tids is not null and (claimed.weight > least(open_room, part) or claimed.heaviest > largest or claimed.octets > octets_limit) then
-                suspect := tids[1];
+                heavy := tids[1];
                 tids := fitting(head.lane, tids, open_room::integer, part::integer, largest, capacity, octets_limit);
                 if tids is null and is_empty and total = 0 then
                     -- Heavier than what the reserve leaves of a node: one that runs nothing must do.
-                    tids := fitting(head.lane, array[suspect], room::integer, part::integer, largest, capacity, octets_limit);
+                    tids := fitting(head.lane, array[heavy], room::integer, part::integer, largest, capacity, octets_limit);
                 end if;
-                suspect := null;
                 is_all := false;
                 exit when tids is null;
             end if;
             taken := 0;
             if claimed.suspects is not null then
                 deaths := 1;
-                select tid into suspect from unnest(tids) with ordinality as each (tid, place)
-                 where tid = any (claimed.suspects) order by each.place limit 1;
-                tids := array(select tid from unnest(tids) with ordinality as each (tid, place)
-                               where tid <> all (claimed.suspects) order by each.place);
-                if suspect is not null then
+                select array_agg(tid order by each.place), min(each.place) into few, first from unnest(tids) with ordinality as each (tid, place)
+                 where tid = any (claimed.suspects);
+                tids := case
+                    -- One worker is not given both: what ranks before the suspects goes first.
+                    when few is not null and workers < 2 then case when first > 1 then tids[1 : first - 1] end
+                    else array(select tid from unnest(tids) with ordinality as each (tid, place)
+                                where tid <> all (claimed.suspects) order by each.place) end;
+                if few is not null and workers < 2 then
+                    is_all := false;
+                    room := case when tids is null then 0 else room end;
+                end if;
+                if few is not null and (workers > 1 or first = 1) then
                     lane := head.lane;
                     alone := true;
+                    few := case when few[1] = any (claimed.gravest) then few[1 : 1]
+                                else array(select tid from unnest(few[1 : 10]) with ordinality as each (tid, place)
+                                            where (tid = any (claimed.gravest)) is not true order by each.place) end;
                     case head.lane
                         when @each_lane@ then select * into assignment, jobs, weight, chunk
-                            from assign_@each_lane@(array[suspect], its_node, its_incarnation, is_counted);
+                            from assign_@each_lane@(few, its_node, its_incarnation, is_counted);
                     end case;
                     room := room - weight;
                     part := part - weight;
-                    taken := 1;
-                    total := total + 1;
+                    taken := jobs;
+                    total := total + jobs;
                     return next;
                     alone := false;
                 end if;

@@ -40,6 +40,10 @@ begin
         if said.outcome <> 'snooze' and said.unstarted is not true then
             this.attempt := least(this.attempt + 1, 32767);
         end if;
+        if said.unstarted is not true and said.outcome in ('retry', 'snooze') then
+            -- It came to its end, and its process lives.
+            this.deaths := 0;
+        end if;
         if said.outcome in ('retry', 'failed') and said.unstarted is not true then
             perform note_attempt(this);
         end if;

@@ -5,3 +5,6 @@ create index on @schema@.job_waiting (priority, not_before) where waiting_for in
 
 comment on column @schema@.setting.payload_limit is 'Longest payload accepted, in bytes of its JSON text.';
 
+
+-- Suspects, which are lifted once the job that kills is found.
+create index on @schema@.job_ready (queue) where deaths > 1;

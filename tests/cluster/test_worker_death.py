@@ -108,3 +108,18 @@ async def test_a_worker_that_blocks(nodes: Nodes, db: Database, queue: WorkQueue
         await queue.wait(job_id, LIMIT)
     await queue.wait(blocking, LIMIT)
     await pause(0)
+
+
+async def test_what_waited_in_a_process_that_died_is_not_blamed(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """One job among thousands kills its processes: no other counts a death."""
+    node = nodes.start("--workers", "2")
+    ids = await queue.enqueue_many([Noop() for _ in range(5_000)])
+    poison = await queue.enqueue(Kills())
+    ids += await queue.enqueue_many([Noop() for _ in range(5_000)])
+    with pytest.raises(JobFailed, match="poison"):
+        await queue.wait(poison, LIMIT)
+    await eventually(lambda: db.states() == {"done": len(ids), "failed": 1}, LIMIT)
+    assert db.row("select max(deaths) as most from txqueue.job where state = 'done'")["most"] == 0
+    await node.up(2)

@@ -22,6 +22,7 @@ VALUES: Final = frozenset(
         "txqueue.errors",
         "txqueue.explain",
         "txqueue.failed",
+        "txqueue.inflight",
         "txqueue.job",
         "txqueue.memory",
         "txqueue.outcome",

@@ -15,6 +15,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.balance import Unstarted
+from txqueue.inflight import InFlight
 from txqueue.policy import Load, updated_rate
 from txqueue.store.engine import Chunk, Finished
 from txqueue.wire.commands import (
@@ -33,7 +34,7 @@ from txqueue.wire.pipe import Pipe, PipeFactory
 
 __all__ = ["Owner", "Reports", "Worker"]
 
-PIPE_FD = 3
+PIPE_FD, SHARED_FD = 3, 4
 PACE_WINDOW = 0.02
 # Seconds to import the application, and to read what a process said before it ended.
 START_PATIENCE, LAST_WORDS = 300.0, 1.0
@@ -125,17 +126,25 @@ class Worker:
     def _spawn(self) -> Any:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        with ours, theirs:
-            process = self._owner.reactor.spawnProcess(
-                _Exit(self._process_ended),
-                sys.executable,
-                [sys.executable, "-m", "txqueue.worker"],
-                env=os.environ,
-                childFDs={0: 0, 1: 1, 2: 2, PIPE_FD: theirs.fileno()},
-            )
-            self._owner.reactor.adoptStreamConnection(
-                ours.fileno(), socket.AF_UNIX, PipeFactory(self._pipe)
-            )
+        shared = InFlight.made(self._owner.capacity)
+        try:
+            with ours, theirs:
+                return self._spawn_with(ours, {PIPE_FD: theirs.fileno(), SHARED_FD: shared})
+        finally:
+            os.close(shared)
+
+    def _spawn_with(self, ours: socket.socket, descriptors: dict[int, int]) -> Any:
+        process = self._owner.reactor.spawnProcess(
+            _Exit(self._process_ended),
+            sys.executable,
+            [sys.executable, "-m", "txqueue.worker"],
+            env=os.environ,
+            childFDs={0: 0, 1: 1, 2: 2, **descriptors},
+        )
+        self._in_flight = InFlight(self._owner.capacity, descriptors[SHARED_FD])
+        self._owner.reactor.adoptStreamConnection(
+            ours.fileno(), socket.AF_UNIX, PipeFactory(self._pipe)
+        )
         return process
 
     async def configure(self, settings: Mapping[str, Any]) -> None:
@@ -201,6 +210,11 @@ class Worker:
         """Ask it which jobs of some assignments it holds; those that ended were reported before."""
         answer = await self._pipe.say(Hold, assignments=json.dumps(list(assignments)))
         return {int(key): set(ids) for key, ids in json.loads(answer["jobs"]).items()}
+
+    @property
+    def in_flight(self) -> set[int]:
+        """The numbers of the jobs that it runs; of a process that has died, those it died with."""
+        return self._in_flight.ids
 
     async def give_back(self) -> None:
         """Have it start nothing of what it holds, and give that back once it answers."""

@@ -22,6 +22,8 @@ SHORT_LIFE = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 # Seconds that a worker whose pipe is closed has to end.
 EXIT_GRACE = 5.0
+# Seconds for which a suspect's turn on the only worker is made up for, at most.
+LONGEST_TURN = 10.0
 # Seconds that a worker has to say what it has not started.
 SOON = 2.0
 
@@ -67,6 +69,7 @@ class WorkerPool(Service):
         # A job that may kill its process, until a worker is free of others, and that worker.
         self._suspect: Chunk | None = None
         self._alone: Worker | None = None
+        self._alone_since = self._suspects_from = float("-inf")
 
     def startService(self) -> None:
         """Start the processes."""
@@ -110,8 +113,8 @@ class WorkerPool(Service):
 
     @property
     def takes_suspects(self) -> bool:
-        """Whether a job that may kill its process can be given one of its own."""
-        return self._alone is None
+        """Whether jobs that may kill their process can be given one of their own."""
+        return self._alone is None and self.reactor.seconds() >= self._suspects_from
 
     @property
     def assignments(self) -> list[int]:
@@ -173,6 +176,7 @@ class WorkerPool(Service):
             chosen = workers[least_loaded([worker.load for worker in workers.values()]).key]
             if chunk.is_alone:
                 self._suspect, self._alone = chunk, chosen
+                self._alone_since = self.reactor.seconds()
                 self._place_suspect()
             else:
                 chosen.perform(chunk)
@@ -191,7 +195,14 @@ class WorkerPool(Service):
             self._alone.perform(self._suspect)
             self._suspect = None
         else:
-            self._alone = None
+            self._let_others_in()
+
+    def _let_others_in(self) -> None:
+        """End a suspect's turn; where there is one worker only, others have as long a turn then."""
+        self._alone = None
+        if self._count == 1:
+            now = self.reactor.seconds()
+            self._suspects_from = now + min(now - self._alone_since, LONGEST_TURN)
 
     def _drop_suspect(self) -> None:
         if self._suspect is not None:
@@ -268,11 +279,15 @@ class WorkerPool(Service):
     def worker_lost(self, worker: Worker) -> None:
         """A pipe closed: its jobs are given back at once, and another process takes its place."""
         held, worker.held = worker.held, {}
+        # What waited in it had no part in its end.
+        blamed = [] if self._is_ending else sorted(worker.in_flight)
+        for assignment in held if blamed else ():
+            self.reports.give_back(assignment, died=True, ids=blamed)
         for assignment in held:
-            self.reports.give_back(assignment, died=not self._is_ending)
+            self.reports.give_back(assignment, died=False)
         if worker is self._alone:
             self._drop_suspect()
-            self._alone = None
+            self._let_others_in()
         if self.running:
             worker.kill()
         worker.ended.addCallback(lambda _: self._replace(worker))

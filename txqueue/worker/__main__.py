@@ -10,7 +10,7 @@ from threading import Thread
 from types import FrameType
 from typing import Any
 
-PIPE_FD = 3
+PIPE_FD, SHARED_FD = 3, 4
 GRACE = 5.0
 PR_SET_PDEATHSIG = 1
 
@@ -38,7 +38,7 @@ def main() -> None:
     observer: Any = textFileLogObserver(sys.stderr)
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
     Thread(target=_end_with_master, args=(os.dup(PIPE_FD),), daemon=True).start()
-    WorkerProcess(reactor).attach(PIPE_FD)
+    WorkerProcess(reactor, SHARED_FD).attach(PIPE_FD)
     reactor.run(installSignalHandlers=False)
     # A handler stuck in a thread must not keep the process.
     sys.stdout.flush()

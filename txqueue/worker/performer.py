@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 from txqueue.clock import Clock
 from txqueue.errors import Hung, InvalidWork
 from txqueue.failed import FailedAttempt, failure_hooks
+from txqueue.inflight import InFlight
 from txqueue.job import Token
 from txqueue.outcome import Discard, Fail, Next, Snooze
 from txqueue.retry import Retry
@@ -67,6 +68,7 @@ class Performer:
         report: Where results go.
         open_transaction: Opens a job's own transaction.
         work_through: Performs the jobs of pools.
+        in_flight: Where the jobs that run are noted, should this process die.
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class Performer:
         open_transaction: OpenTransaction,
         *,
         work_through: WorkThrough | None = None,
+        in_flight: InFlight | None = None,
     ) -> None:
+        self._in_flight = in_flight or InFlight(capacity)
         self._reactor: Clock = reactor
         self._threads = threads
         self._capacity = capacity
@@ -224,12 +228,14 @@ class Performer:
         waiting = self._waiting
         for _ in range(min(self._burst, len(waiting))):
             batch, entry = waiting.popleft()
+            self._in_flight.begin(entry[0])
             self._begin(batch, entry)
             if self._running_weight and waiting and not self._has_room(waiting[0][1][3]):
                 break
             # Whoever was stopped between two jobs may have lost the lease meanwhile.
             if time.monotonic() >= self._lease_until:
                 break
+        self._in_flight.pause()
 
     def _may_start(self) -> bool:
         if not self._waiting or not self._has_room(self._waiting[0][1][3]):
@@ -277,6 +283,7 @@ class Performer:
 
     def _wait_for(self, running: Run) -> None:
         self._running[running.job] = running
+        self._in_flight.keep(running.job.id)
         self._running_weight += running.job.weight
         timeout = running.options.get("timeout", running.kind.cls.timeout)
         # A handler that has returned took no longer, however long its end takes to write.
@@ -299,6 +306,7 @@ class Performer:
 
     def _ended(self, running: Run) -> None:
         del self._running[running.job]
+        self._in_flight.drop(running.job.id)
         self._running_weight -= running.job.weight
         self._schedule()
 

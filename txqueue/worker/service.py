@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import TokenLost
+from txqueue.inflight import InFlight
 from txqueue.job import Token
 from txqueue.memory import exempt_what_is_there
 from txqueue.store.pool import Pool
@@ -56,12 +57,14 @@ class WorkerProcess:
 
     Args:
         reactor: Its reactor; stopped when the master closes the pipe.
+        shared: The descriptor of the file for `InFlight`; None for none.
     """
 
     log = Logger()
 
-    def __init__(self, reactor: Any) -> None:
+    def __init__(self, reactor: Any, shared: int | None = None) -> None:
         self._reactor = reactor
+        self._shared = shared
         self._pipe = Pipe(
             {
                 Configure: self._configure,
@@ -138,6 +141,7 @@ class WorkerProcess:
             self,
             self._open_transaction,
             work_through=pools.work_through,
+            in_flight=InFlight(chosen["capacity"], self._shared),
         )
         self._performer.start()
         self._lease_watch = LeaseWatch(self._reactor, self._performer.end_groups, self._leave)
