@@ -13,6 +13,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     held    text[];
+    keys    smallint[];
     types   text[];
     rooms   integer[];
     open    text[];
@@ -22,8 +23,10 @@ begin
     select array_agg(keys.name), array_agg(keys.work_type)
       into held, types
       from (select "group" as name, min(work_type) as work_type from job_ready_@lane@
-             where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys
-     where pg_try_advisory_xact_lock(hashtextextended(keys.name, 839));
+             where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys;
+    keys := try_keys(array(select distinct key_of(name) from unnest(held) as name));
+    select array_agg(its.name), array_agg(its.work_type) into held, types
+      from unnest(held, types) as its (name, work_type) where key_of(its.name) = any (keys);
     select array_agg(its.name), array_agg(its.slots), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
       into held, rooms, open
       from group_slots(held, types) as its;

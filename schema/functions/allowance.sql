@@ -17,7 +17,7 @@ begin
     if this.concurrency is null and this.rate is null then
         return;
     end if;
-    if not pg_try_advisory_xact_lock(hashtextextended(this.kind || ' ' || this.key, 839)) then
+    if try_keys(array[key_of(this.kind || ' ' || this.key)]) = '{}' then
         jobs := 0;
         opens_in := contended;
         return;

@@ -1,4 +1,4 @@
--- Declares nodes dead that were not yet, and gives their jobs back. Returns how many jobs.
+-- Declares nodes dead that were not yet, and gives some thousands of the jobs of each back; rescue() goes on. Returns how many.
 create or replace function @schema@.bury(incarnations integer[]) returns integer
 language plpgsql volatile
 set search_path = @schema@, pg_temp
@@ -12,7 +12,7 @@ begin
          where incarnation = any (incarnations) and state in ('alive', 'draining')
         returning incarnation
     loop
-        rescued := rescued + release(orphaned, '{}', true, true);
+        rescued := rescued + release(orphaned, '{}', true, true, at_most => 5000);
     end loop;
     return rescued;
 end $$;

@@ -9,6 +9,7 @@ as $$
 declare
     found bigint[];
 begin
+    perform check_isolation('jobs are not cancelled');
     select ended.cancelled, ended.requested into cancelled, requested
       from end_waiting(ids, coalesce(nullif(who, ''), session_user)) as ended;
     found := cancelled || array(select (each ->> 2)::bigint from jsonb_array_elements(requested) as each);

@@ -1,10 +1,11 @@
 -- Has a running job take the pending jobs along that are like it: of its work type, queue, group and tenant, and with
--- nobody who follows them. They end as done with this transaction, the oldest first, at most so many; their numbers and
+-- nobody who follows them, by choice also what is due later. They end as done with this transaction, the oldest first, at most so many; their numbers and
 -- payloads are returned. None if its token no longer holds: its transaction cannot be committed then.
 --
--- Those of a group are touched under its key only, as by all; it is held to the end of the transaction.
+-- It waits for nothing and holds no key of a group: what another session has locked is left alone, and what it has
+-- locked itself is left alone by those who ready jobs of the group, until the end of this job wakes the group.
 create or replace function @schema@.coalesce_into(
-    its_incarnation integer, its_assignment bigint, its_job_id bigint, at_most integer)
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, at_most integer, later boolean default false)
 returns table (taken_id bigint, taken_type text, taken_payload text)
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -14,44 +15,58 @@ set jit = off
 as $$
 declare
     most constant integer := 10000;
-    holder job;
-    this   job;
-    alike  bigint[];
+    holder  job;
+    this    job;
+    ready   bigint[] := '{}';
+    waiting bigint[] := '{}';
 begin
     select * into holder from job_assigned
      where job_id = its_job_id and assignment = its_assignment and incarnation = its_incarnation;
     if not found then
         return;
     end if;
+    at_most := least(at_most, most);
     if holder."group" is not null then
-        perform pg_advisory_xact_lock(hashtextextended(holder."group", 839));
-        alike := array(
-            select first.job_id from (
-                select * from job_waiting where waiting_for = 'group' and "group" = holder."group"
-                union all
-                select * from job_ready where "group" = holder."group") as first
-             where first.work_type = holder.work_type and first.queue = holder.queue and first.followed is null
-               and first.tenant is not distinct from holder.tenant
-             order by first.rank, first.job_id limit least(at_most, most));
+        waiting := array(
+            select job_id from job_waiting
+             where "group" = holder."group" and (waiting_for = 'group' or later and waiting_for in ('time', 'rate'))
+               and work_type = holder.work_type and queue = holder.queue and followed is null
+               and tenant is not distinct from holder.tenant
+             order by rank, job_id limit at_most for update skip locked);
+        ready := array(
+            select job_id from job_ready
+             where "group" = holder."group" and work_type = holder.work_type and queue = holder.queue and followed is null
+               and tenant is not distinct from holder.tenant
+             order by rank, job_id limit at_most - cardinality(waiting) for update skip locked);
     else
-        alike := array(
-            select first.job_id from (
-                -- One of the two is empty; each has an index.
-                (select * from job_ready where queue = holder.queue and tenant is null and holder.tenant is null
-                  order by rank, job_id limit most)
-                union all
-                (select * from job_ready where queue = holder.queue and tenant = holder.tenant
-                  order by rank, job_id limit most)) as first
-             where first.work_type = holder.work_type and first."group" is null and first.followed is null limit at_most);
+        if holder.tenant is null then
+            ready := array(
+                select job_id from job_ready
+                 where queue = holder.queue and tenant is null
+                   and work_type = holder.work_type and "group" is null and followed is null
+                 order by rank, job_id limit at_most for update skip locked);
+        else
+            ready := array(
+                select job_id from job_ready
+                 where queue = holder.queue and tenant = holder.tenant
+                   and work_type = holder.work_type and "group" is null and followed is null
+                 order by rank, job_id limit at_most for update skip locked);
+        end if;
+        if later then
+            waiting := array(
+                select job_id from job_waiting
+                 where waiting_for in ('time', 'rate') and queue = holder.queue and work_type = holder.work_type
+                   and tenant is not distinct from holder.tenant and "group" is null and followed is null
+                 order by not_before limit at_most - cardinality(ready) for update skip locked);
+        end if;
     end if;
-    alike := array(
-        select job_id from job where job_id = any (alike) and state in ('waiting', 'ready')
-         order by rank, job_id limit at_most for update skip locked);
     for this in
-        with gone as (
-            delete from job where job_id = any (alike) and state in ('waiting', 'ready') returning *
+        with from_waiting as (
+            delete from job_waiting where job_id = any (waiting) returning *
+        ), from_ready as (
+            delete from job_ready where job_id = any (ready) returning *
         )
-        select * from gone order by rank, job_id
+        select * from (select * from from_waiting union all select * from from_ready) as gone order by rank, job_id
     loop
         this.state := 'done';
         this.waiting_for := null;

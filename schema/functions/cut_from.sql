@@ -4,7 +4,7 @@ language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 as $$
 begin
-    if pg_try_advisory_xact_lock(hashtextextended('@schema@ cut pool ' || its_name, 839)) then
+    if lock_pool('cut ' || its_name, false) then
         select pool.is_cut, pool.cut_to into is_cut, cut_to from pool where name = its_name;
     end if;
 end $$;

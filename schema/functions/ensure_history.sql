@@ -13,7 +13,7 @@ declare
     parent  text;
     leaf    text;
 begin
-    if not pg_try_advisory_xact_lock(hashtextextended('@schema@ history', 839)) then
+    if not try_duty('history') then
         return changed;
     end if;
     foreach parent in array array['job_done', 'job_cancelled', 'failed_attempt'] loop

@@ -21,7 +21,7 @@ begin
     if found then
         return number;
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('@schema@ pool ' || its.name, 839));
+    perform lock_pool(its.name, true);
     select work_type into former from pool where name = its.name;
     if former <> its.work_type then
         perform refuse(format('the pool %s belongs to the work type %s', its.name, former), 'give this one another name');

@@ -1,6 +1,5 @@
 -- The kinds of failure that there are now, by work type.
-drop view if exists @schema@.failures;
-create view @schema@.failures as
+create or replace view @schema@.failures as
 select kind.fingerprint, kind.work_type, kind.failed, kind.waiting, kind.first_seen, kind.last_seen, kind.example,
        left(split_part(job.error, E'\n', 1), 500) as error
   from (select fingerprint, work_type, count(*) filter (where state = 'failed') as failed,

@@ -19,8 +19,8 @@ begin
         end if;
         -- One that lives finds all there is: it cannot end before whoever fills has committed.
         if live = 0 then
-            perform pg_advisory_xact_lock(hashtextextended('@schema@ pool slots', its_pool));
-        elsif not pg_try_advisory_xact_lock(hashtextextended('@schema@ pool slots', its_pool)) then
+            perform lock_pool('slots ' || its.name, true);
+        elsif not lock_pool('slots ' || its.name, false) then
             return 0;
         end if;
     end loop;

@@ -12,14 +12,11 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     names text[] := array(select distinct name from unnest(groups) as name);
-    key   bigint;
     its   record;
     this  job;
     tids  tid[];
 begin
-    for key in select distinct hashtextextended(name, 839) from unnest(names) as name order by 1 loop
-        perform pg_advisory_xact_lock(key);
-    end loop;
+    perform lock_keys(array(select distinct key_of(name) from unnest(names) as name));
     for its in
         select each.*
           from group_slots(names, array(
@@ -32,9 +29,14 @@ begin
          where room > 0 or (each.paid_in is not null and not exists (
                     select from job_waiting where waiting_for = 'rate' and "group" = slots.name))
     loop
-        -- Locked first, by a statement of its own: whoever marks a parked job moves its row.
+        -- Locked first, by a statement of its own: whoever marks a parked job moves its row. What another transaction has
+        -- locked, which may be an application's, is left for free_late().
         tids := array(select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
-                       order by rank, job_id limit greatest(its.room, 1) for update);
+                       order by rank, job_id limit greatest(its.room, 1) for update skip locked);
+        if cardinality(tids) < its.room and exists (
+                select from job_waiting where waiting_for = 'group' and "group" = its.name and ctid <> all (tids)) then
+            insert into unfreed values (its.name);
+        end if;
         for this in delete from job_waiting where ctid = any (tids) returning * loop
             if its.room > 0 then
                 this.state := 'ready';

@@ -12,7 +12,7 @@ begin
     if not exists (select from control where backlog is not null) then
         return;
     end if;
-    if not pg_try_advisory_xact_lock(hashtextextended('@schema@ gauge', 839)) then
+    if not try_duty('gauge') then
         return;
     end if;
     for this in select * from control where backlog is not null loop

@@ -11,6 +11,8 @@ create or replace function @schema@.heartbeat(
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
 as $$
+declare
+    rescued integer := 0;
 begin
     update node_info set heartbeat_at = clock_timestamp(), load = its_load, report = its_report, vouched_at = null,
            leased_at = case when heartbeat_at < clock_timestamp() - lease or vouched_at is not null then clock_timestamp()
@@ -19,10 +21,11 @@ begin
     returning state into its_state;
     owned := found;
     if owned then
-        perform rescue(its_incarnation);
+        rescued := rescue(its_incarnation);
     end if;
     perform ready_known();
     perform follow_late();
+    perform free_late();
     perform gauge();
     select coalesce(jsonb_agg(jsonb_build_object(
                'node_id', node_id, 'name', name, 'incarnation', incarnation, 'address', address, 'port', port,
@@ -35,5 +38,9 @@ begin
       into peers, neighbours, next_end
       from node_info
      where state in ('alive', 'draining') and incarnation <> its_incarnation;
+    if rescued >= 5000 then
+        -- There may be more, which a transaction of its own gives back.
+        next_end := 0;
+    end if;
     cancels := cancels_for(its_incarnation);
 end $$;

@@ -1,7 +1,6 @@
 -- How many done and cancelled jobs there are, by the server's own estimate: exact within a second
 -- or so unless it crashed, and free.
-drop view if exists @schema@.history_size;
-create view @schema@.history_size as
+create or replace view @schema@.history_size as
 select kind.state, coalesce(sum(greatest(stats.n_live_tup, 0)), 0)::bigint as jobs
   from (values ('done', '@schema@.job_done'::regclass), ('cancelled', '@schema@.job_cancelled'::regclass))
            as kind (state, parent)

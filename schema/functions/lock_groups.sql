@@ -10,10 +10,7 @@ declare
     groups text[] := array(
         select distinct "group" from job
          where job_id = any (ids) and state in ('waiting', 'ready', 'assigned') and "group" is not null);
-    key    bigint;
 begin
-    for key in select distinct hashtextextended(name, 839) from unnest(groups) as name order by 1 loop
-        perform pg_advisory_xact_lock(key);
-    end loop;
+    perform lock_keys(array(select distinct key_of(name) from unnest(groups) as name));
     return groups;
 end $$;

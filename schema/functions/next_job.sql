@@ -80,7 +80,7 @@ declare
     its_jobs   integer;
 begin
     -- First of all: whoever changes a limit must see what was taken before, and waits for it with nothing locked.
-    perform pg_advisory_xact_lock_shared(hashtextextended('@schema@ control', 839));
+    lock table claiming in row share mode;
     alone := false;
     seen_at := clock_timestamp();
     if coalesce(pg_sequence_last_value('@schema@.has_unfollowed'), 0) = 1 then

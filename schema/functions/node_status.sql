@@ -1,7 +1,6 @@
 -- The nodes, with what only the moment of asking tells: who is silent for longer than its lease,
 -- though nobody has declared it dead yet, and how many jobs each holds.
-drop view if exists @schema@.node_status;
-create view @schema@.node_status as
+create or replace view @schema@.node_status as
 select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarnation, node.started_at,
        node.heartbeat_at,
        case when node.state in ('alive', 'draining') and node.heartbeat_at < clock_timestamp() - node.lease

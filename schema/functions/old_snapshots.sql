@@ -1,8 +1,7 @@
 -- What keeps vacuum from its work: transactions open for over a minute that hold a snapshot,
 -- prepared transactions, replication slots. A role sees others' transactions only as a member of
 -- pg_read_all_stats.
-drop view if exists @schema@.old_snapshots;
-create view @schema@.old_snapshots as
+create or replace view @schema@.old_snapshots as
 select 'transaction' as kind, coalesce(nullif(application_name, ''), usename::text) as name, pid,
        xact_start as since
   from pg_stat_activity

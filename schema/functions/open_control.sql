@@ -14,7 +14,11 @@ begin
     if coalesce(length(its_key), 0) not between 1 and 1000 then
         perform refuse(format('the name of a %s must have 1 to 1000 characters', its_kind), 'name the one that is meant');
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('@schema@ control', 839));
+    -- A group's key first, as completions take it before they look at its limits. Claims wait for no key.
+    if its_kind = 'group' then
+        perform lock_keys(array[key_of(its_key)]);
+    end if;
+    lock table claiming in exclusive mode;
     insert into control (kind, key) values (its_kind, its_key) on conflict do nothing;
     select * into strict this from control where kind = its_kind and key = its_key;
     return this;

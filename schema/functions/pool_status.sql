@@ -1,6 +1,5 @@
 -- How far each pool is. The parts are counted, not the items.
-drop view if exists @schema@.pool_status;
-create view @schema@.pool_status as
+create or replace view @schema@.pool_status as
 select pool.name, pool.work_type, pool.source, pool.size, pool.batch, pool.bound, pool.is_started,
        parts.parts, parts.held as running, parts.waiting_until,
        pool.done + slots.done as done, pool.failed + slots.failed as failed, slots.jobs,

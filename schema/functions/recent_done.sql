@@ -1,8 +1,7 @@
 -- How many jobs of each queue were done since a moment at most a minute ago. History has no index
 -- on time, but it only grows at its end: so this reads no more than the last 4,096 pages of today's
 -- partition, and where they hold less than a minute, since is the oldest job in them.
-drop view if exists @schema@.recent_done;
-create view @schema@.recent_done as
+create or replace view @schema@.recent_done as
 with today as materialized (
     select greatest(now() - interval '1 minute', date_trunc('day', now(), 'UTC')) as beginning,
            greatest(0, pg_relation_size(to_regclass(

@@ -15,8 +15,7 @@ declare
     names  text[] := array(select each ->> 'work_type' from jsonb_array_elements(its_work_types) as each);
 begin
     perform check_isolation('a node does not work');
-    perform pg_advisory_xact_lock(hashtextextended('node ' || its_name, 839));
-    select info.incarnation into former from node_info as info where info.name = its_name;
+    select info.incarnation into former from node_info as info where info.name = its_name for update;
     if former > reserved then
         perform refuse(format('a newer run of the node %s has registered', its_name), 'give each node a name of its own');
     end if;
@@ -34,7 +33,7 @@ begin
         former = info.incarnation
     returning info.node_id into node_id;
     if former is not null then
-        perform release(former, '{}', true, true);
+        perform release(former, '{}', true, true, at_most => 5000);
     end if;
     perform publish(its_work_types);
 end $$;

@@ -1,9 +1,10 @@
 -- Gives back jobs of a node's assignments: of those named, of all but those named, or only the jobs
 -- named by number; not those that were handed by a message, if they are spared: it may be on its way.
--- died says that the process that held them is dead. Returns how many.
+-- died says that the process that held them is dead. Returns how many; if as many as at_most, there may be more: those
+-- that ran go first.
 create or replace function @schema@.release(
     its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null,
-    spare_handed boolean default false)
+    spare_handed boolean default false, at_most integer default null)
 returns integer
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp
@@ -17,6 +18,9 @@ begin
         delete from job_assigned
          where incarnation = its_incarnation and (assignment = any (assignments)) <> all_but
            and (ids is null or job_id = any (ids)) and (handed is null or not spare_handed)
+           and (at_most is null or job_id = any (array(
+                select few.job_id from job_assigned as few where few.incarnation = its_incarnation
+                 order by few.started_at limit at_most)))
         returning *
     loop
         perform give_back(this, died);

@@ -24,7 +24,8 @@ begin
             select from node_info as node
              where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
         union
-        -- A claim that was under way may have committed after its node was declared dead, stopped, or began anew.
+        -- They had more than one transaction gives back. Or a claim that was under way has committed after its node was
+        -- declared dead, stopped, or began anew: what it took has not died.
         select node.former from node_info as node
          where node.started_at > clock_timestamp() - node.lease - interval '1 minute'
            and exists (select from job_assigned as job where job.incarnation = node.former)
@@ -33,7 +34,8 @@ begin
          where node.state in ('dead', 'stopped') and node.ended_at > clock_timestamp() - node.lease - interval '1 minute'
            and exists (select from job_assigned as job where job.incarnation = node.incarnation)
     loop
-        rescued := rescued + release(orphaned, '{}', false, true);
+        exit when rescued >= 5000;
+        rescued := rescued + release(orphaned, '{}', false, true, at_most => 5000 - rescued);
     end loop;
     return rescued;
 end $$;

@@ -17,6 +17,10 @@ declare
     children constant bigint[] := lock_children(ids, '{}');
 begin
     retried := '{}';
+    perform check_isolation('jobs are not run again');
+    -- What was asked of a run before is over: it is not to end the new one.
+    delete from request where job_id = any (ids) and not exists (
+        select from job_assigned as held where held.job_id = request.job_id and held.assignment = request.assignment);
     for this in
         delete from job
          where job_id = any (ids) and (state in ('failed', 'cancelled')

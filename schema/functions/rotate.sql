@@ -30,7 +30,7 @@ declare
 begin
     did := '{}';
     holders := '{}';
-    if not pg_try_advisory_xact_lock(hashtextextended('@schema@ rotate', 839)) then
+    if not try_duty('rotate') then
         return;
     end if;
     if now_ms - (select last_value from rotated) < 1000 then

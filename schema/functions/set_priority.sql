@@ -13,6 +13,7 @@ begin
         perform refuse(format('priority %s is not within 0 to 9', coalesce(its_priority::text, 'null')),
                        'use 2 for low, 4 for normal, 7 for high');
     end if;
+    perform check_isolation('a priority is not changed');
     locked := lock_groups(ids);
     with ranked as (
         update job

@@ -8,3 +8,24 @@ comment on column @schema@.setting.payload_limit is 'Longest payload accepted, i
 
 -- Suspects, which are lifted once the job that kills is found.
 create index on @schema@.job_ready (queue) where deaths > 1;
+
+-- Locks of our own. Advisory ones any session of the database can take, whatever its rights.
+create table @schema@.key_lock (
+    key smallint primary key
+);
+insert into @schema@.key_lock select generate_series(0, 16639);
+comment on table @schema@.key_lock is 'Rows to be locked: 0 to 16383 for groups, limited queues and tenants, the others for pools.';
+
+create table @schema@.claiming ();
+comment on table @schema@.claiming is 'To be locked: claims share it, and whoever changes a limit has it alone.';
+
+create table @schema@.duty (
+    name text primary key
+);
+insert into @schema@.duty values ('history'), ('gauge'), ('rotate');
+comment on table @schema@.duty is 'Rows to be locked by the one session that does what need not be done twice.';
+
+create table @schema@.unfreed (
+    "group" text not null
+);
+comment on table @schema@.unfreed is 'Groups to be looked at again: parked jobs of them were locked as they were to be readied.';

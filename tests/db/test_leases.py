@@ -202,3 +202,16 @@ def test_a_registration_that_arrives_late_is_refused(node: Master) -> None:
     with pytest.raises(psycopg2.Error, match="a newer run of the node late has registered"):
         node.value(REGISTER.format("late", first))
     assert node.value("select incarnation from txqueue.node_info where name = 'late'") == second
+
+
+def test_a_node_with_many_jobs_is_rescued_in_parts(node: Master, other: Master) -> None:
+    """Each heartbeat gives some thousands back, and is followed by the next at once."""
+    node.enqueue(*[{"group": f"g{n}"} for n in range(6_000)])
+    while node.claim(6_000):
+        pass
+    node.falls_silent()
+    beat = "select next_end from txqueue.heartbeat(%s, 0)"
+    assert other.value(beat, other.incarnation) == 0
+    assert other.states() == {"ready": 5_000, "assigned": 1_000}
+    assert other.value(beat, other.incarnation) != 0
+    assert other.states() == {"ready": 6_000}

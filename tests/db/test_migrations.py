@@ -5,11 +5,13 @@ from contextlib import closing
 
 import psycopg2
 import pytest
+from psycopg2.extensions import make_dsn
 
 from tests.db.masters import Master
 from tests.db.snapshot import SNAPSHOT, snapshot_text
 from txqueue import WorkQueue
-from txqueue.errors import ConfigurationError, DatabaseUnavailable, SchemaMismatch
+from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, SchemaMismatch
+from txqueue.store import migrations as migrations_module
 from txqueue.store.migrations import check_database, migrate, schema_sql
 from txqueue.store.version import latest_version
 
@@ -189,6 +191,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "has_long_number",
         "is_asleep",
         "is_awaited",
+        "key_of",
         "lease_margin",
         "note_tenants",
         "octets_of",
@@ -204,3 +207,78 @@ def test_history_lies_ready_from_the_first_moment(node: Master) -> None:
     node.enqueue({})
     (chunk,) = node.claim()
     assert 1 == node.complete(chunk)
+
+
+def test_a_migration_keeps_grants_and_views_of_others(
+    migrated_database: str, node: Master, dsn: str
+) -> None:
+    """What a monitoring tool was granted, and a view that it made of one of txqueue's."""
+    node.cursor.execute("drop role if exists txqueue_monitor")
+    node.cursor.execute("create role txqueue_monitor")
+    for sql in (
+        "grant select on txqueue.node_status, txqueue.live_jobs to txqueue_monitor",
+        "grant execute on function txqueue.backlog to txqueue_monitor",
+        "create view monitor as select name, jobs from txqueue.node_status",
+    ):
+        run(migrated_database, sql)
+    before = catalog(migrated_database)
+    migrate(migrated_database)
+    assert before == catalog(migrated_database)
+    run(migrated_database, "select * from monitor")
+    run(migrated_database, "drop view monitor; drop owned by txqueue_monitor")
+    node.cursor.execute("drop role txqueue_monitor")
+
+
+def test_what_returns_other_columns_is_made_anew(migrated_database: str) -> None:
+    """A view or a function of an older version, which cannot be replaced in place."""
+    before = catalog(migrated_database)
+    run(
+        migrated_database,
+        "drop view txqueue.recent_done; create view txqueue.recent_done as select 1",
+    )
+    run(
+        migrated_database,
+        "drop function txqueue.find_job; create function txqueue.find_job(its_job_id bigint)"
+        " returns integer return 1",
+    )
+    migrate(migrated_database)
+    assert [row for row in before if row[0] == "function"] == [
+        row for row in catalog(migrated_database) if row[0] == "function"
+    ]
+
+
+def test_a_schema_of_somebody_else_is_left_alone(database: str) -> None:
+    """Neither its owner's tables nor another role's schema."""
+    run(database, "create schema txqueue; create table txqueue.job (mine int)")
+    with pytest.raises(Refused, match="has tables that are not txqueue's"):
+        migrate(database)
+    run(database, "drop table txqueue.job; drop role if exists txqueue_applicant")
+    run(database, "create role txqueue_applicant login")
+    with pytest.raises(Refused, match="belongs to postgres"):
+        migrate(make_dsn(database, user="txqueue_applicant"))
+    run(database, "drop role txqueue_applicant")
+
+
+def test_a_role_that_may_not_create_migrates_what_it_owns(database: str) -> None:
+    """An administrator has made the schema for it."""
+    run(database, "drop role if exists txqueue_applicant")
+    run(database, "create role txqueue_applicant login")
+    dsn = make_dsn(database, user="txqueue_applicant")
+    with pytest.raises(Refused, match="permission denied for database"):
+        migrate(dsn)
+    run(database, "create schema txqueue authorization txqueue_applicant")
+    assert migrate(dsn).after == latest_version()
+    assert migrate(dsn).applied == []
+    run(database, "drop schema txqueue cascade; drop role txqueue_applicant")
+
+
+def test_a_migration_names_whoever_keeps_a_table(
+    migrated_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives up, and meanwhile lets others pass again and again."""
+    monkeypatch.setattr(migrations_module, "PATIENCE", 1.0)
+    monkeypatch.setattr(migrations_module, "LOCK_PATIENCE", 0.2)
+    with closing(psycopg2.connect(migrated_database, application_name="reader")) as reader:
+        reader.cursor().execute("select from txqueue.node_status; select pg_sleep(1.1)")
+        with pytest.raises(Refused, match=r"were locked for more than 1 s, by reader \(pid \d+\)"):
+            migrate(migrated_database)

@@ -22,9 +22,12 @@ class Book:
         self.running: list[list[tuple[int, str | None]]] = []
         self.is_away = False
         self._frees = frees
+        self.most = 1_000_000
 
     async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
-        """Complete."""
+        """Complete, unless that are too many."""
+        if len(finished) > self.most:
+            raise DatabaseUnavailable("out of shared memory", "write less")
         self.completed.append([each.assignment for each in finished])
         return self._frees
 
@@ -73,9 +76,9 @@ def test_what_is_given_back_alike_is_one_statement() -> None:
     """Whole assignments, jobs of several, and what a dead process held are three."""
     book = written((5, False, [1, 2]), (6, False, None), (7, False, [3]), (8, True, None))
     assert book.released == [
+        ([8], True, None),
         ([5, 7], False, [1, 2, 3]),
         ([6], False, None),
-        ([8], True, None),
     ]
 
 
@@ -141,3 +144,23 @@ def test_of_what_runs_only_the_last_word_is_kept() -> None:
     clock.pump([1.0] * 10)
     assert book.running == [[(7, None)], [(7, "[99]"), (8, None)]]
     under_test.stopService()
+
+
+def test_completions_that_are_too_many_for_a_statement_are_halved() -> None:
+    """Nothing is left for ever for its size alone."""
+    book = Book()
+    book.most = 3
+    clock, under_test = begun(book)
+    for assignment in range(20):
+        under_test.finish(Finished(0, assignment, "1"))
+    clock.pump([1.0] * 60)
+    assert sorted(number for some in book.completed for number in some) == list(range(20))
+    assert max(map(len, book.completed)) <= 3
+    assert under_test.is_clean
+    under_test.stopService()
+
+
+def test_what_a_process_died_with_is_given_back_before_the_rest_of_its_assignments() -> None:
+    """The rest is all that is left: nothing would be blamed any more."""
+    book = written((1, False, None), (5, True, [1]), (5, False, None))
+    assert book.released == [([5], True, [1]), ([1, 5], False, None)]

@@ -18,8 +18,10 @@ __all__ = ["Ledger"]
 LAST_TRIES = 6
 # A few jobs that come in within so many seconds after a statement are written with one more.
 GATHERING, FEW = 0.005, 50
-# Assignments given back by one statement.
-MOST_GIVEN_BACK = 500
+# Assignments completed, and given back, by one statement.
+MOST_COMPLETED, MOST_GIVEN_BACK = 10_000, 500
+# Seconds after a failure for which no more are completed at a time than went well.
+FORGIVEN = 60.0
 _GivenBack = tuple[int, bool, list[int] | None]
 _Started = tuple[int, int, float, str | None]
 
@@ -73,6 +75,7 @@ class Ledger(Periodic):
         self._writing = _Entries()
         self._written_at = float("-inf")
         self._has_freed = False
+        self._most, self._failed_at = MOST_COMPLETED, float("-inf")
         # How many entries have come in, and up to which of them all are written.
         self._noted = self._taken = self._written = 0
 
@@ -148,21 +151,34 @@ class Ledger(Periodic):
 
     async def _write(self, entries: _Entries) -> None:
         incarnation = self._incarnation()
-        if entries.finished:
-            freed = await self._engine.complete(incarnation, entries.finished)
-            entries.finished = []
-            self._tell(freed)
+        while entries.finished:
+            await self._complete(incarnation, entries.finished)
         if entries.settled:
             await self._settle(incarnation, entries.settled)
             entries.settled = []
         if entries.started:
             await self._note_started(incarnation, list(entries.started.values()))
             entries.started = {}
+        # What a process died with goes before the rest of the same assignments.
+        entries.given_back.sort(key=lambda each: not each[1])
         while entries.given_back:
             alike, rest = _alike(entries.given_back)
             await self._release(incarnation, alike)
             entries.given_back = rest
             self._given_back()
+
+    async def _complete(self, incarnation: int, finished: list[Finished]) -> None:
+        """Write some, half as many after a failure: it may be that they are too many."""
+        some = finished[: self._most]
+        try:
+            freed = await self._engine.complete(incarnation, some)
+        except Exception:
+            self._most, self._failed_at = max(1, len(some) // 2), self._clock.seconds()
+            raise
+        if self._clock.seconds() - self._failed_at > FORGIVEN:
+            self._most = MOST_COMPLETED
+        del finished[: len(some)]
+        self._tell(freed)
 
     async def _release(self, incarnation: int, alike: list[_GivenBack]) -> None:
         _, died, ids = alike[0]

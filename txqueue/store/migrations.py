@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import psycopg2
 from attrs import frozen
 
-from txqueue.errors import ConfigurationError
-from txqueue.store.failures import translated
+from txqueue.errors import ConfigurationError, Refused
+from txqueue.store.failures import answered, translated
 from txqueue.store.schema import Migration, checked_name, functions, migrations
 from txqueue.store.version import check, latest_version
 
 __all__ = ["MigrationReport", "check_database", "migrate", "schema_sql"]
 
-_LOCK = "select pg_advisory_lock(hashtextextended('txqueue migrate', 839))"
 _LEDGER = """
-    create schema if not exists {schema};
     create table if not exists {schema}.migration (
         number     integer primary key,
         name       text not null,
         applied_at timestamptz not null default now()
     );
+    create table if not exists {schema}.migrating ();
+    comment on table {schema}.migrating is 'To be locked by the one session that migrates.';
 """
+_DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
+# What a step may wait for a lock, during which others wait behind it, and what all of it may; and
+# what to wait for another session that migrates; seconds.
+LOCK_PATIENCE, PAUSE, PATIENCE, OTHERS_PATIENCE = 2.0, 0.5, 60.0, 600.0
+_BLOCKERS = """
+    select distinct other.pid, coalesce(nullif(other.application_name, ''), other.usename::text)
+      from pg_locks as lock
+      join pg_class as class on class.oid = lock.relation
+      join pg_stat_activity as other on other.pid = lock.pid
+     where class.relnamespace = to_regnamespace(%s) and lock.granted and other.pid <> %s
+       and other.xact_start < now() - interval '1 second'
+     order by 1"""
 
 
 @frozen
@@ -49,17 +64,20 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
     Raises:
         DatabaseUnavailable: When the server does not answer.
         SchemaMismatch: When the database is newer than this code.
+        Refused: When the schema is another's, or a right is missing, or an open transaction keeps a
+            table for longer than a minute.
     """
     checked_name(schema)
-    with translated(), _session(dsn) as cursor:
-        cursor.execute(_LOCK)
-        before = _version(cursor, schema) or 0
-        if before > latest_version():
-            check(before, schema)
-        pending = [step for step in migrations(schema) if step.number > before]
-        for step in pending:
-            _apply(cursor, schema, step)
-        _apply_functions(cursor, schema)
+    with answered(PATIENCE), _session(dsn) as cursor:
+        _ensure_ledger(cursor, schema)
+        with _alone(dsn, schema):
+            before = _version(cursor, schema) or 0
+            if before > latest_version():
+                check(before, schema)
+            pending = [step for step in migrations(schema) if step.number > before]
+            for step in pending:
+                _patiently(cursor, schema, partial(_apply, cursor, schema, step))
+            _patiently(cursor, schema, partial(_apply_functions, cursor, schema))
     return MigrationReport(
         before, latest_version(), [f"{step.number:04}_{step.name}" for step in pending]
     )
@@ -87,7 +105,9 @@ def check_database(dsn: str, schema: str = "txqueue") -> None:
 
 def schema_sql(schema: str = "txqueue") -> str:
     """Return everything that a migration of an empty database runs, as one SQL script."""
-    parts = [_LEDGER.format(schema=checked_name(schema)), f"set search_path = {schema}, pg_temp;"]
+    ledger = _LEDGER.format(schema=checked_name(schema))
+    parts = [f"create schema if not exists {schema};", ledger]
+    parts += [f"set search_path = {schema}, pg_temp;"]
     parts += [step.sql for step in migrations(schema)]
     parts += ["set check_function_bodies = off;"] + [sql for _, sql in functions(schema)]
     parts += [
@@ -117,12 +137,92 @@ def _version(cursor: Any, schema: str) -> int | None:
     return int(cursor.fetchone()[0] or 0)
 
 
+def _ensure_ledger(cursor: Any, schema: str) -> None:
+    """Make the schema and its first tables, unless they are there or others are about to.
+
+    Raises:
+        Refused: When the schema is another's.
+    """
+    _ensure_own(cursor, schema)
+    if _has_table(cursor, schema, "migrating"):
+        return
+    for _ in range(20):
+        try:
+            cursor.execute("select to_regnamespace(%s) is null", (schema,))
+            if cursor.fetchone()[0]:
+                cursor.execute(f"create schema {schema}")
+            cursor.execute("set client_min_messages = warning")
+            cursor.execute(_LEDGER.format(schema=schema))
+        except (psycopg2.errors.UniqueViolation, psycopg2.errors.DuplicateSchema):
+            # Another session makes it just now.
+            time.sleep(0.1)
+        else:
+            return
+
+
+def _ensure_own(cursor: Any, schema: str) -> None:
+    cursor.execute(
+        "select pg_get_userbyid(nspowner), pg_has_role(nspowner, 'usage'),"
+        " exists (select from pg_class where relnamespace = pg_namespace.oid)"
+        " from pg_namespace where nspname = %s",
+        (schema,),
+    )
+    for owner, is_own, has_tables in cursor.fetchall():
+        if not is_own:
+            raise Refused(f"the schema {schema} belongs to {owner}", f"migrate as {owner}")
+        if has_tables and not _has_table(cursor, schema, "migration"):
+            raise Refused(
+                f"the schema {schema} has tables that are not txqueue's",
+                "choose another name for the schema (--schema, TXQUEUE_SCHEMA)",
+            )
+
+
+def _has_table(cursor: Any, schema: str, name: str) -> bool:
+    cursor.execute("select to_regclass(%s) is not null", (f"{schema}.{name}",))
+    return bool(cursor.fetchone()[0])
+
+
+@contextmanager
+def _alone(dsn: str, schema: str) -> Iterator[None]:
+    """Keep others from migrating meanwhile, by a lock that only the schema's owner can take."""
+    with _session(dsn) as guard:
+        guard.execute(f"set lock_timeout = '{OTHERS_PATIENCE}s'")
+        guard.execute("begin")
+        guard.execute(f"lock table {schema}.migrating in exclusive mode")
+        yield
+
+
+def _patiently(cursor: Any, schema: str, step: Callable[[], None]) -> None:
+    """Do a step; while somebody has a table for long, try again, so that nobody waits behind it.
+
+    Raises:
+        Refused: When that does not end; it names who has the tables.
+    """
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return step()
+        except psycopg2.errors.LockNotAvailable:
+            if time.monotonic() > until:
+                raise _blocked(cursor, schema) from None
+            time.sleep(PAUSE)
+
+
+def _blocked(cursor: Any, schema: str) -> Refused:
+    cursor.execute(_BLOCKERS, (schema, cursor.connection.get_backend_pid()))
+    found = ", ".join(f"{name} (pid {pid})" for pid, name in cursor.fetchall()) or "another session"
+    return Refused(
+        f"tables of the schema {schema} were locked for more than {PATIENCE:g} s, by {found}",
+        "end that transaction, or wait for it, then migrate again; nothing is half done",
+    )
+
+
 @contextmanager
 def _transaction(cursor: Any, schema: str) -> Iterator[None]:
     cursor.execute("begin")
     try:
         cursor.execute("set local client_min_messages = warning")
-        cursor.execute(_LEDGER.format(schema=schema))
+        cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
         cursor.execute(f"set local search_path = {schema}, pg_temp")
         yield
     except BaseException:
@@ -143,18 +243,57 @@ def _apply_functions(cursor: Any, schema: str) -> None:
     with _transaction(cursor, schema):
         # Functions call one another, whichever comes first in the alphabet.
         cursor.execute("set local check_function_bodies = off")
+        before = _defined(cursor)
         for _, sql in functions(schema):
-            cursor.execute(sql)
-        _drop_former_functions(cursor)
+            _define(cursor, sql)
+        _drop_former(cursor, before)
         cursor.execute("select ensure_history()")
         cursor.execute("select grant_roles()")
 
 
-def _drop_former_functions(cursor: Any) -> None:
-    """Drop what this transaction has not written: functions of older versions, other signatures."""
+def _define(cursor: Any, sql: str) -> None:
+    """Define a function or a view; what is there keeps its grants, unless it returns other columns.
+
+    Raises:
+        Refused: When a view of somebody's needs a column that is gone.
+    """
+    cursor.execute("savepoint defined")
+    try:
+        cursor.execute(sql)
+    except (psycopg2.errors.InvalidFunctionDefinition, psycopg2.errors.InvalidTableDefinition):
+        cursor.execute("rollback to savepoint defined")
+        _drop_defined(cursor, sql)
+        cursor.execute(sql)
+    cursor.execute("release savepoint defined")
+
+
+def _drop_defined(cursor: Any, sql: str) -> None:
+    """Drop what a text defines, so that it can return something else."""
+    for kind, name in _DEFINED.findall(sql):
+        which = f"{kind} {name}"
+        if kind == "function":
+            cursor.execute("select %s::regproc::regprocedure::text", (name,))
+            which = f"function {cursor.fetchone()[0]}"
+        try:
+            cursor.execute(f"drop {which}")
+        except psycopg2.errors.DependentObjectsStillExist as error:
+            raise Refused(
+                f"{name} returns other columns now; others need it: {error.diag.message_detail}",
+                "drop those, migrate, and make them again",
+            ) from None
+
+
+def _defined(cursor: Any) -> dict[str, str]:
+    """Return the functions there are, each with what changes as it is written."""
     cursor.execute(
-        "select oid::regprocedure::text from pg_proc"
-        " where pronamespace = current_schema()::regnamespace and xmin <> pg_current_xact_id()::xid"
+        "select oid::regprocedure::text, xmin::text from pg_proc"
+        " where pronamespace = current_schema()::regnamespace"
     )
-    for (signature,) in cursor.fetchall():
-        cursor.execute(f"drop function {signature}")
+    return dict(cursor.fetchall())
+
+
+def _drop_former(cursor: Any, before: dict[str, str]) -> None:
+    """Drop what was not written since: functions of older versions, other signatures."""
+    for signature, written in _defined(cursor).items():
+        if before.get(signature) == written:
+            cursor.execute(f"drop function {signature}")

@@ -154,7 +154,9 @@ class Transaction:
         options |= {"after": batch.ids, "after_any_end": True}
         batch.callback_id = await self.enqueue(callback, **options)
 
-    async def take_along(self, token: Token, job_id: int, limit: int) -> list[tuple[str, str]]:
+    async def take_along(
+        self, token: Token, job_id: int, limit: int, *, later: bool = False
+    ) -> list[tuple[str, str]]:
         """What `RunningJob.coalesce` calls: end pending jobs like a running one with it.
 
         Returns:
@@ -162,8 +164,9 @@ class Transaction:
         """
         self._check()
         return await self._query(
-            f"select taken_type, taken_payload from {self._schema}.coalesce_into(%s, %s, %s, %s)",
-            (token.incarnation, token.assignment, job_id, limit),
+            "select taken_type, taken_payload"
+            f" from {self._schema}.coalesce_into(%s, %s, %s, %s, %s)",
+            (token.incarnation, token.assignment, job_id, limit, later),
         )
 
     async def _enqueue_text(self, text: str) -> list[int]:

@@ -230,22 +230,23 @@ class RunningJob:
         self.stages = [*self.stages, (work, options)]
         return succeed(None)
 
-    async def coalesce(self, limit: int = 1000) -> list[WorkItem]:
+    async def coalesce(self, limit: int = 1000, *, later: bool = False) -> list[WorkItem]:
         """Take pending jobs like this one along: they end with its own transaction, as done.
 
         Those of its work type, queue, tenant and group, if it has one; not those with a unique key
         or that others wait for.
 
         Args:
-            limit: At most so many.
+            limit: At most so many; 10,000 is the most.
+            later: Also those that are not due yet, or wait for their next attempt.
 
         Returns:
-            Their work items, the oldest first.
+            Their work items, the oldest first; not those that another transaction has locked.
 
         Raises:
             InvalidWork: When the job's own transaction is not open, or a payload does not fit.
         """
-        return await coalesced(self, limit)
+        return await coalesced(self, limit, later=later)
 
 
 @define(eq=False)

@@ -69,7 +69,7 @@ async def enqueue_stages(job: RunningJob, txn: Transaction) -> None:
         await txn.enqueue(work, **options)
 
 
-async def coalesced(job: RunningJob, limit: int) -> list[WorkItem]:
+async def coalesced(job: RunningJob, limit: int, *, later: bool = False) -> list[WorkItem]:
     """Take pending jobs along in a job's own transaction; returns their work items.
 
     Raises:
@@ -80,7 +80,7 @@ async def coalesced(job: RunningJob, limit: int) -> list[WorkItem]:
             "a job takes others along in its own transaction only",
             "call it inside: async with job.transaction()",
         )
-    taken = await job.within.take_along(job.token, job.id, limit)
+    taken = await job.within.take_along(job.token, job.id, limit, later=later)
     return [_work(find_work_type(work_type), json.loads(text)) for work_type, text in taken]
 
 
