@@ -9,13 +9,20 @@ from typing import Any, get_args
 from uuid import UUID
 
 import attrs
-from cattrs import BaseValidationError, StructureHandlerNotFoundError, transform_error
+from cattrs import (
+    BaseValidationError,
+    ForbiddenExtraKeysError,
+    StructureHandlerNotFoundError,
+    transform_error,
+)
 from cattrs.preconf.json import make_converter
 
 from txqueue.errors import InvalidWork
 from txqueue.work import WorkItem, is_work_type
 
 __all__ = ["decode", "decoder", "encode", "encode_result", "option_json"]
+
+_KEY = re.compile(r"\[.*\]")
 
 _converter = make_converter(forbid_extra_keys=True, detailed_validation=False)
 _explaining = make_converter(forbid_extra_keys=True)
@@ -107,12 +114,26 @@ def _reason(cls: type[WorkItem], work: Any, error: Exception) -> str:
     try:
         _explaining.structure(_plain(cls, work) if isinstance(work, cls) else work, cls)
     except BaseValidationError as group:
+        if cls.redacted or cls.encrypted:
+            said = transform_error(group, format_exception=_without_values)
+            # What stands in a path is a key of a mapping, which is data too.
+            return "; ".join(_KEY.sub("[...]", each) for each in said)
         return "; ".join(transform_error(group))
     except InvalidWork as misfit:
         return misfit.what
     except Exception:
         return f"expected an object with its fields, got {type(work).__name__}"
     return f"{type(error).__name__} in a field"
+
+
+def _without_values(error: BaseException, kind: type | None) -> str:
+    """Say what is wrong without the error's own words, which may quote a value."""
+    if isinstance(error, KeyError):
+        return "required field missing"
+    if isinstance(error, ForbiddenExtraKeysError):
+        return "extra fields found"
+    expected = f", expected {getattr(kind, '__name__', kind)}" if kind is not None else ""
+    return f"invalid value for type{expected}"
 
 
 def _plain(cls: type[WorkItem], work: WorkItem) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import attrs
 import pytest
-from attrs import define, field
+from attrs import define, field, validators
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -278,3 +278,31 @@ def test_a_naive_moment_is_refused() -> None:
 def test_an_aware_moment_keeps_its_offset() -> None:
     """Moments travel as ISO 8601."""
     assert option_json(datetime(2026, 1, 1, tzinfo=UTC)) == "2026-01-01T00:00:00+00:00"
+
+
+@define
+class Secret(WorkItem):
+    """What nobody may read in an error."""
+
+    redacted = True
+
+    number: int = field(default=0, validator=validators.in_([0]))
+    names: dict[str, int] = field(factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        ({"number": "s3cr3t"}, "invalid value for type, expected int @ $.number"),
+        ({"number": 53237}, "invalid value for type"),
+        ({"names": {"s3cr3t": "x"}}, "invalid value for type, expected int @ $.names[...]"),
+        ({"s3cr3t": 1}, "extra fields found @ $"),
+    ],
+)
+def test_an_error_of_a_redacted_type_shows_no_value_and_no_key(payload: object, said: str) -> None:
+    """What a validator says, keys of mappings and fields that are too many are data."""
+    with pytest.raises(InvalidWork) as error:
+        decode(Secret, payload)
+    assert said in str(error.value)
+    assert "s3cr3t" not in str(error.value)
+    assert "53237" not in str(error.value)
