@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from attrs import frozen
 from twisted.internet.defer import CancelledError
-from twisted.internet.error import ConnectError, ConnectionClosed
+from twisted.internet.error import ConnectError, ConnectionClosed, DNSLookupError
 
 from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.explain import Explanation
@@ -285,7 +285,7 @@ class Admin(KindsOfFailure, RecurringWork):
     async def _open(self) -> None:
         try:
             await self._endpoint.connect(self._reactor, PipeFactory(self._pipe), CONNECT_PATIENCE)
-        except (ConnectError, ConnectionClosed) as error:
+        except (ConnectError, ConnectionClosed, DNSLookupError) as error:
             raise self._unavailable(error) from None
 
     async def _say(self, command: type[Any], **arguments: Any) -> dict[str, Any]:

@@ -26,8 +26,27 @@ LARGEST_PAGE = 60_000
 # What one act may name, so that its transaction is short.
 MOST_NUMBERS = 1_000
 LARGEST_NUMBER = 2**63 - 1
-_MOMENTS = frozenset({"at", "since", "rank", "oldest", "not_before", "not_after"})
-_LISTS = {"nodes", "actions"}
+_MOMENTS = frozenset(
+    [
+        "at",
+        "since",
+        "until",
+        "rank",
+        "oldest",
+        "not_before",
+        "not_after",
+        "began",
+        "ended",
+        "first_seen",
+        "last_seen",
+        "hour",
+        "due",
+        "next_due",
+        "last_due",
+    ]
+)
+# What applications put there is theirs: a text may look like a moment.
+_DATA = frozenset({"payload", "result", "progress", "options", "detail", "policy", "report"})
 
 
 @frozen
@@ -98,20 +117,18 @@ def as_text(document: object) -> str:
 def read_document(text: str) -> Any:
     """Return what `as_text` wrote, its moments as datetimes again, but for those of payloads."""
     document = json.loads(text)
-    if document is None:
-        return None
-    if isinstance(document, list):
-        return [_with_moments(row) for row in document]
-    for name in _LISTS & document.keys():
-        document[name] = [_with_moments(row) for row in document[name]]
     return _with_moments(document)
 
 
-def _with_moments(row: dict[str, Any]) -> dict[str, Any]:
-    for name, value in row.items():
-        if (name in _MOMENTS or name.endswith("_at")) and isinstance(value, str):
-            row[name] = _moment(value)
-    return row
+def _with_moments(value: Any, name: str = "") -> Any:
+    if name in _DATA:
+        return value
+    if isinstance(value, list):
+        return [_with_moments(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _with_moments(each, key) for key, each in value.items()}
+    is_moment = isinstance(value, str) and (name in _MOMENTS or name.endswith("_at"))
+    return _moment(value) if is_moment else value
 
 
 def _moment(text: str) -> datetime | str:

@@ -23,6 +23,7 @@ from txqueue.node.host import host_identity
 from txqueue.node.service import Node, NodeSettings
 from txqueue.settings import Settings
 from txqueue.store.migrations import check_database
+from txqueue.store.schedules import declared
 from txqueue.store.schema import checked_name
 from txqueue.store.sealing import check_key
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
@@ -107,6 +108,8 @@ class Options(usage.Options):
             _import(self.nodes[0].app)
             if any(cls.encrypted for cls in known_work_types()):
                 check_key()
+            # What a class declares wrongly is one line too, and no traceback of the service.
+            declared(known_work_types())
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
         except TxqueueError as error:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.cluster.app_of_failures import Breaks
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Nodes
-from tests.cluster.test_acting import told
+from tests.cluster.test_acting import called, told
 from tests.waiting import eventually
 from txqueue import WorkQueue
 
@@ -55,3 +55,21 @@ async def test_failures_stand_in_the_log_of_the_node(
     assert "ValueError: row 1 of 'items' is bad\n" in node.log
     assert "in perform" in node.log
     assert f"job {away} ({name}) failed in attempt 1 of 5, again in 1 h: Conn" in node.log
+
+
+async def test_everything_shows_through_a_node_as_people_see_it(
+    nodes: Nodes, db: Database, queue: WorkQueue, tmp_path: Path
+) -> None:
+    """Tables, not only JSON: moments come over AMP as text."""
+    node = await nodes.start("--workers", "1", app=APP).up()
+    [bad, away] = await queue.enqueue_many([Breaks(n, str(tmp_path / "mended")) for n in (1, 2)])
+    await eventually(lambda: db.states() == {"failed": 1, "waiting": 1}, PATIENCE)
+    shown = {
+        view: called(*view.split(), node=node)
+        for view in (
+            *("status", "nodes", "jobs", f"job {bad}", f"job {away}", f"explain {bad}", "limits"),
+            *("actions", "failures"),
+        )
+    }
+    assert {view: done.stderr for view, done in shown.items() if done.returncode} == {}
+    assert "is bad" in shown["failures"].stdout

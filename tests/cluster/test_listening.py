@@ -61,6 +61,8 @@ async def test_nodes_meet_over_tls(nodes: Nodes, db: Database, tmp_path: Path) -
         nodes.start(
             *("--listen", f"tcp:{free_port()}:interface=0.0.0.0:host=127.0.0.1"),
             *("--tls-dir", str(folder), "--workers", "1", "--capacity", "10"),
+            # What goes back to the queue it could claim, as it is no peer for that.
+            *("--queues", "default" if folder == ours else "elsewhere"),
             name=name,
             TXQUEUE_LEASE="8",
         )

@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
+import psycopg2
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from tests.db.letters import Note, opened
 from tests.db.masters import Master
+from tests.waiting import pause
 from txqueue import Transaction, WorkQueue
-from txqueue.errors import TransactionMisused
+from txqueue.errors import DatabaseUnavailable, TransactionMisused
 
 
 async def _batch(txn: Transaction) -> None:
@@ -124,3 +126,38 @@ async def test_savepoints_are_the_applications(node: Master, dsn: str) -> None:
         await txn.enqueue(Note())
         await txn.execute("rollback to savepoint here")
     assert node.states() == {"waiting": 1}
+
+
+@pytest.mark.parametrize(
+    ("sql", "error"),
+    [
+        ("select * from my_missing_table", psycopg2.errors.UndefinedTable),
+        ("select my_missing_function()", psycopg2.errors.UndefinedFunction),
+        ("select 1 / 0", psycopg2.errors.DivisionByZero),
+        ("select 'x'::int", psycopg2.errors.InvalidTextRepresentation),
+        ("select '9999999999'::int", psycopg2.errors.NumericValueOutOfRange),
+    ],
+)
+async def test_an_application_s_own_errors_are_those_of_its_driver(
+    dsn: str, sql: str, error: type[Exception]
+) -> None:
+    """No word of txqueue's: to migrate would not help."""
+    async with opened(dsn) as queue:
+        with pytest.raises(error):
+            async with queue.transaction() as txn:
+                await txn.execute(sql)
+
+
+async def test_a_wait_that_is_cancelled_is_no_timeout(dsn: str, node: Master) -> None:
+    """Its job goes on; a queue that is closed says so."""
+    (job_id,) = node.enqueue({})
+    async with opened(dsn) as queue:
+        waiting = Deferred.fromCoroutine(queue.wait(job_id))
+        await pause(0.1)
+        waiting.cancel()
+        with pytest.raises(CancelledError):
+            await waiting
+        waiting = Deferred.fromCoroutine(queue.wait(job_id))
+        await pause(0.1)
+    with pytest.raises(DatabaseUnavailable, match="as the queue was closed"):
+        await waiting

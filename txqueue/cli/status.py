@@ -44,7 +44,7 @@ def _tables(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     history = document["history"]
     yield ""
     yield styled(
-        f"History: {amount(history['done'])} done, {amount(history['cancelled'])} cancelled"
+        f"History: about {amount(history['done'])} done, {amount(history['cancelled'])} cancelled"
         + (f". Stopped nodes: {stopped}" if stopped else ""),
         "dim",
     )

@@ -15,7 +15,7 @@ from twisted.internet.defer import CancelledError, TimeoutError, maybeDeferred
 from txqueue.client.hearing import Hearing
 from txqueue.client.membership import Membership, joinable
 from txqueue.client.waiting import Waiting
-from txqueue.errors import JobFailed, JobNotFound, WaitTimeout
+from txqueue.errors import DatabaseUnavailable, JobFailed, JobNotFound, WaitTimeout
 from txqueue.job import Job, State
 from txqueue.pooled import PoolItem, PoolStatus
 from txqueue.schedule import Exists, Schedule
@@ -74,6 +74,7 @@ class WorkQueue:
         self._hearing = Hearing(reactor, dsn, pool, self._schema)
         self._waiting = Waiting(reactor, self._ended_of, self._hearing.needed)
         self._hearing.heard = self._waiting.heard
+        self._is_closed = False
 
     @classmethod
     async def connect(
@@ -283,6 +284,8 @@ class WorkQueue:
             JobFailed: When it failed or was cancelled.
             JobNotFound: When there is no such job.
             WaitTimeout: When it did not end in time; the job itself goes on.
+            CancelledError: When the wait was cancelled; so does the job.
+            DatabaseUnavailable: When the database is away, or the queue was closed meanwhile.
             KeyUnavailable: When its result is encrypted, and no key here opens it.
         """
         await self.job(job_id)
@@ -291,9 +294,15 @@ class WorkQueue:
             ending.addTimeout(timeout, self._reactor)
         try:
             job = await ending
-        except (TimeoutError, CancelledError):
+        except TimeoutError:
             raise WaitTimeout(
                 f"job {job_id} did not end within {timeout} s", "wait longer or look at it"
+            ) from None
+        except CancelledError:
+            if not self._is_closed:
+                raise
+            raise DatabaseUnavailable(
+                f"job {job_id} had not ended as the queue was closed", "close it after the wait"
             ) from None
         if job.state is not State.DONE:
             raise JobFailed(
@@ -303,6 +312,7 @@ class WorkQueue:
 
     async def close(self) -> None:
         """Close the connections; whoever still waits gets an error."""
+        self._is_closed = True
         self._waiting.stop()
         self._hearing.close()
         if self.membership is not None:

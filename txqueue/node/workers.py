@@ -8,6 +8,7 @@ from typing import Any
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -301,8 +302,14 @@ class WorkerPool(Service):
 
     def _not_given_back(self, failure: Failure, worker: Worker) -> None:
         # One whose pipe is lost or closed has nothing left to give back.
+        if failure.check(ConnectionDone, ConnectionLost):
+            return
         if worker.is_ready and self.running:
-            self.log.error("a worker answers nonsense: {error}", error=failure.value)
+            self.log.error(
+                "worker process {pid} does not say what it has not started, and is ended: {error!r}",
+                pid=worker.pid,
+                error=failure.value,
+            )
             worker.kill()
 
     def _add(self) -> None:

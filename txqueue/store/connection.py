@@ -160,14 +160,24 @@ class Connection:
             given = list(self._session), list(self._session.values()), backend
             await self._driver.send(SET, given, self.close)
 
-    async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    async def query(
+        self,
+        sql: str,
+        parameters: Sequence[object] = (),
+        translate: Callable[[BaseException], BaseException] = translation,
+    ) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows, an empty list if it has none.
+
+        Args:
+            sql: The statement.
+            parameters: What stands for each ``%s``.
+            translate: Returns what to raise in place of one of the driver's errors.
 
         Raises:
             DatabaseUnavailable: When the connection is lost.
             Refused: When the database refuses the input.
         """
-        cursor = await self._executed(sql, parameters)
+        cursor = await self._executed(sql, parameters, translate)
         return [] if cursor.description is None else list(cursor.fetchall())
 
     async def query_often(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
@@ -230,12 +240,17 @@ class Connection:
                 "let the error of the statement end the transaction, or use a savepoint",
             )
 
-    async def _executed(self, sql: str, parameters: Sequence[object]) -> Any:
+    async def _executed(
+        self,
+        sql: str,
+        parameters: Sequence[object],
+        translate: Callable[[BaseException], BaseException] = translation,
+    ) -> Any:
         self._be_patient()
         try:
             return await self._driver.send(sql, parameters, self._give_up)
         except Exception as error:
-            other = demoted(translation(error), self._driver.pollable())
+            other = demoted(translate(error), self._driver.pollable())
             if isinstance(other, DatabaseUnavailable | CancelledError):
                 self._is_broken = True
             if other is error:

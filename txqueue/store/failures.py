@@ -20,7 +20,7 @@ from txqueue.errors import (
     TxqueueError,
 )
 
-__all__ = ["answered", "complaint", "demoted", "is_passing", "translated", "translation"]
+__all__ = ["answered", "complaint", "demoted", "is_passing", "lost", "translated", "translation"]
 
 # Raised by the stored functions refuse(), refuse_full() and refuse_duplicate().
 _REFUSALS: dict[str | None, type[Refused]] = {
@@ -56,6 +56,19 @@ def translation(error: BaseException) -> BaseException:
     if isinstance(error, psycopg2.Error):
         return _of_the_server(error)
     return _unavailable(error) if isinstance(error, ConnectionDone | ConnectionLost) else error
+
+
+def lost(error: BaseException) -> BaseException:
+    """Return the error to raise instead of one of the driver's for a statement of the application.
+
+    Only a connection that is lost is txqueue's to tell; what its own statement did wrong, the
+    application knows by psycopg2's errors.
+    """
+    if isinstance(error, RollbackFailed):
+        return lost(error.originalFailure.value)
+    if isinstance(error, psycopg2.Error) and not _is_lost(error):
+        return error
+    return translation(error)
 
 
 def _of_the_server(error: psycopg2.Error) -> BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Unpack
 
 from twisted.internet.defer import Deferred, succeed
@@ -14,7 +15,7 @@ from txqueue.pooled import PoolItem
 from txqueue.store.batches import Batch
 from txqueue.store.connection import Connection, ended_inside
 from txqueue.store.enqueuing import EnqueueOptions, batches, enqueue_call
-from txqueue.store.failures import translated
+from txqueue.store.failures import lost, translated
 from txqueue.store.pools import fill
 from txqueue.store.road import Query, Trip
 from txqueue.store.schema import checked_name
@@ -63,13 +64,15 @@ class Transaction:
             The rows, an empty list for a statement that has none.
 
         Raises:
+            psycopg2.Error: When the statement fails: that of the driver, as it is.
+            DatabaseUnavailable: When the connection is lost.
             TransactionMisused: When the transaction has ended, another call is under way, or the
                 statement itself ended the transaction. So do all methods.
         """
         self._check()
         if self._trip is not None:
             self._trip.note_statement(sql)
-        rows = await self._query(sql, parameters)
+        rows = await self._alone(partial(self._connection.query, translate=lost), sql, parameters)
         if self._connection.is_idle:
             self._is_open = False
             raise ended_inside()

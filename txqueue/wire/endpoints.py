@@ -209,6 +209,8 @@ def _try_path(path: Path) -> None:
         raise OSError("another process listens there")
     lock = path.with_name(f"{path.name}.lock")
     if lock.is_symlink() and _is_stale(lock):
+        # Without its lock, the socket of a process that was killed would be taken for one in use.
+        path.unlink(missing_ok=True)
         lock.unlink()
 
 
