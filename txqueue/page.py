@@ -27,23 +27,10 @@ LARGEST_PAGE = 60_000
 MOST_NUMBERS = 1_000
 LARGEST_NUMBER = 2**63 - 1
 _MOMENTS = frozenset(
-    [
-        "at",
-        "since",
-        "until",
-        "rank",
-        "oldest",
-        "not_before",
-        "not_after",
-        "began",
-        "ended",
-        "first_seen",
-        "last_seen",
-        "hour",
-        "due",
-        "next_due",
-        "last_due",
-    ]
+    {
+        *("at", "since", "until", "rank", "oldest", "not_before", "not_after", "began", "ended"),
+        *("first_seen", "last_seen", "hour", "due", "next_due", "last_due"),
+    }
 )
 # What applications put there is theirs: a text may look like a moment.
 _DATA = frozenset({"payload", "result", "progress", "options", "detail", "policy", "report"})

@@ -97,6 +97,11 @@ def encode(work: WorkItem) -> dict[str, Any]:
         raise InvalidWork(
             f"a {cls.__qualname__} is not a work item", "pass an instance of a WorkItem subclass"
         )
+    if cls.work_type.startswith("__main__."):
+        raise InvalidWork(
+            f"{cls.__qualname__} is defined in the program that runs, which no node imports",
+            "define it in a module that nodes import with --app, or give it a work_type",
+        )
     unstructure, structure = _codec(cls)
     try:
         payload: dict[str, Any] = unstructure(work)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from txqueue.errors import ConfigurationError
@@ -14,6 +15,13 @@ from txqueue.errors import ConfigurationError
 __all__ = ["Settings"]
 
 PREFIX = "TXQUEUE_"
+NAMES: Final = frozenset(
+    {
+        *("dsn", "schema", "node", "app", "workers", "queues", "capacity", "name", "lease"),
+        *("admin", "listen", "tls_dir", "state_dir", "host", "operator"),
+    }
+)
+"""All settings that a file may have."""
 
 
 class Settings:
@@ -67,7 +75,10 @@ class Settings:
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
             raise ConfigurationError(f"{name} is {value!r}, not names", "give a list of texts")
-        return [part.strip() for part in parts if part.strip()]
+        found = [part.strip() for part in parts if part.strip()]
+        if parts and not found:
+            raise ConfigurationError(f"{name} is {value!r}, which names nothing", "give some")
+        return found
 
     def node_socket(self, name: str) -> str:
         """Return the unix socket that a node of this account and host listens at by default."""
@@ -115,10 +126,23 @@ class Settings:
 def _from_file(folder: Path) -> Mapping[str, Any]:
     own, shared = folder / "txqueue.toml", folder / "pyproject.toml"
     if own.is_file():
-        return _read(own)
+        return _known(own, _read(own))
     if shared.is_file():
-        return _section(_read(shared))
+        return _known(shared, _section(_read(shared)))
     return {}
+
+
+def _known(path: Path, found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings if there are all of those names.
+
+    Raises:
+        ConfigurationError: When there are not: one that is misspelt would count for nothing.
+    """
+    if unknown := sorted(found.keys() - NAMES):
+        near = get_close_matches(unknown[0], NAMES, 1)
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(NAMES))}"
+        raise ConfigurationError(f"{path.name} has {unknown[0]}, which is no setting", meant)
+    return found
 
 
 def _section(shared: Mapping[str, Any]) -> Mapping[str, Any]:

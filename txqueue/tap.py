@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -32,6 +33,8 @@ from txqueue.work import known_work_types
 
 __all__ = ["Options", "makeService"]
 
+# What calls the import.
+_OWN = str(Path(__file__).parent)
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 # Seconds from one time that a master gives back free memory to the next.
 GIVE_BACK = 60.0
@@ -91,7 +94,7 @@ class Options(usage.Options):
 
     def opt_app(self, module: str) -> None:
         """A module that defines work items; may be given again."""
-        self["app"].append(module)
+        self["app"] += [each.strip() for each in module.split(",") if each.strip()]
 
     def opt_dsn(self, dsn: str) -> None:
         """The database: a libpq URI or keyword string; may be given again. TXQUEUE_DSN hides it."""
@@ -241,13 +244,25 @@ def _import(modules: list[str]) -> None:
             importlib.import_module(module)
         except (Exception, SystemExit) as error:
             raise ConfigurationError(
-                f"--app {module} cannot be imported: {type(error).__name__}: {error}",
+                f"--app {module} cannot be imported: {type(error).__name__}: {error}"
+                + _place(error),
                 "mend the module, or run where it can be imported (PYTHONPATH)",
             ) from None
     if not known_work_types():
         raise ConfigurationError(
             f"--app {', '.join(modules)} defines no work items", "subclass txqueue.WorkItem in it"
         )
+
+
+def _place(error: BaseException) -> str:
+    """Say where an import failed, in the application's own files: a name alone helps nobody."""
+    if isinstance(error, SyntaxError):
+        # It says so itself.
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if not each.filename.startswith(("<", _OWN))]
+    own = [each for each in own if f"{os.sep}importlib{os.sep}" not in each.filename]
+    return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
 
 
 def _stop_at_once_on_second_signal(reactor: Any, nodes: list[Node]) -> None:

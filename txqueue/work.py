@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from enum import Enum, IntEnum, StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from txqueue.errors import InvalidWork, UnknownWorkType
 from txqueue.retry import Retry
@@ -101,7 +102,7 @@ class WorkItem:
         priority: 0 to 9, larger goes first.
         weight: What a running job takes of a worker's capacity; at least 1.
         retry: When a failed attempt is tried again.
-        timeout: Seconds one attempt may take, or None.
+        timeout: Seconds one attempt may take, or a timedelta; None for no limit.
         heartbeat: Seconds for which ``perform`` may be silent before its run counts as hung and has
             failed; it calls ``job.beat()`` or ``job.progress()`` meanwhile. None for any time.
         runtime: How ``perform`` runs.
@@ -127,8 +128,8 @@ class WorkItem:
     priority: ClassVar[int] = Priority.NORMAL
     weight: ClassVar[int] = 1
     retry: ClassVar[Retry] = Retry()
-    timeout: ClassVar[float | None] = None
-    heartbeat: ClassVar[float | None] = None
+    timeout: ClassVar[float | timedelta | None] = None
+    heartbeat: ClassVar[float | timedelta | None] = None
     runtime: ClassVar[Runtime] = Runtime.TWISTED
     group_limit: ClassVar[int] = 1
     unique_mode: ClassVar[UniqueMode] = UniqueMode.KEEP
@@ -171,7 +172,7 @@ class WorkItem:
         Returns:
             The job's result, kept as JSON; None for none.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__qualname__} has no perform(self, job): define it")
 
 
 def _keep_fields_out_of_sight(cls: type[WorkItem]) -> None:
@@ -241,7 +242,7 @@ _RULES: tuple[_Rule, ...] = (
     (
         lambda work: isinstance(work.runtime, Runtime),
         "runtime {work.runtime!r} is not a Runtime",
-        "use Runtime.TWISTED",
+        "use Runtime.TWISTED, Runtime.ASYNCIO or Runtime.THREAD",
     ),
     (
         lambda work: work.schedule is None or isinstance(work.schedule, Every | Cron | Cooldown),
@@ -251,7 +252,17 @@ _RULES: tuple[_Rule, ...] = (
     (
         lambda work: not _hidden_policy(work),
         "the field {hidden} hides the policy of that name",
-        "rename the field",
+        "leave out the annotation if the policy is meant (queue = 'mail'); else rename the field",
+    ),
+    (
+        lambda work: not inspect.isasyncgenfunction(work.perform),
+        "perform is an asynchronous generator, because it yields",
+        "return the result; for what is done piece by piece, say job.progress()",
+    ),
+    (
+        lambda work: _takes_a_job(work.perform),
+        "perform does not take the job",
+        "write def perform(self, job), or async def",
     ),
     (
         lambda work: work.runtime is not Runtime.ASYNCIO or _is_coroutine(work.perform),
@@ -268,10 +279,24 @@ _RULES: tuple[_Rule, ...] = (
 
 
 def _check_policy(cls: type[WorkItem]) -> None:
+    for limit in ("timeout", "heartbeat"):
+        if isinstance(length := cls.__dict__.get(limit), timedelta):
+            setattr(cls, limit, length.total_seconds())
     for holds, complaint, remedy in _RULES:
         if not holds(cls):
             said = complaint.format(work=cls, hidden=", ".join(_hidden_policy(cls)))
             raise InvalidWork(f"{cls.__qualname__}: {said}", remedy)
+
+
+def _takes_a_job(handler: object) -> bool:
+    try:
+        inspect.signature(cast("Callable[..., object]", handler)).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:
+        # What is no Python function does not say.
+        return callable(handler)
+    return True
 
 
 def _is_coroutine(handler: object) -> bool:

@@ -212,7 +212,9 @@ class _Quiet(Connection):
         """Never: it is inside a transaction."""
         return False
 
-    async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    async def query(
+        self, sql: str, parameters: Sequence[object] = (), translate: Any = None
+    ) -> list[tuple[Any, ...]]:
         """Ask the street."""
         if "enqueue_many" in sql:
             return [([1, 2],)]

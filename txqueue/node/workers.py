@@ -306,7 +306,7 @@ class WorkerPool(Service):
             return
         if worker.is_ready and self.running:
             self.log.error(
-                "worker process {pid} does not say what it has not started, and is ended: {error!r}",
+                "worker process {pid} does not say what it holds, and is ended: {error!r}",
                 pid=worker.pid,
                 error=failure.value,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice
 from typing import Any, TypedDict
@@ -76,6 +76,20 @@ def _is_mode(value: Any) -> bool:
     return isinstance(value, str) and value in list(UniqueMode)
 
 
+def _is_moment(value: Any) -> bool:
+    return isinstance(value, datetime)
+
+
+def _is_priority(value: Any) -> bool:
+    return isinstance(value, int) and type(value) is not bool and 0 <= value <= 9
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_MOMENT = "give an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)"
+
 # The database checks most columns; what it cannot, or only a worker reads, is checked here.
 _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (
@@ -83,6 +97,13 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         is_timeout,
         "give seconds above 0, at most ten years, or None for the work type's own",
     ),
+    ("not_before", _is_moment, _MOMENT),
+    ("not_after", _is_moment, _MOMENT),
+    ("priority", _is_priority, "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9"),
+    ("queue", _is_text, "give a string"),
+    ("group", _is_text, "give a string, such as f'account:{number}'"),
+    ("tenant", _is_text, "give a string"),
+    ("unique", _is_text, "give a string"),
     ("attempts", _is_attempts, f"give a whole number from 1 to {MOST_ATTEMPTS}"),
     ("expires", _is_flag, "give True to have not_after end the job, False to have it go first"),
     ("unique_mode", _is_mode, "use UniqueMode.KEEP, REPLACE, AGAIN or REJECT"),
@@ -94,8 +115,9 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 class EnqueueOptions(TypedDict, total=False):
     """What may be overridden at enqueue; what is left out is the work type's policy.
 
-    ``not_before`` and ``not_after`` are aware datetimes; ``timeout`` is in seconds; ``attempts`` is
-    how many runs the job gets in all; ``expires`` says whether ``not_after`` ends it unstarted.
+    ``not_before`` and ``not_after`` are aware datetimes; ``timeout`` is in seconds or a timedelta;
+    ``attempts`` is how many runs the job gets in all; ``expires`` says whether ``not_after`` ends
+    it unstarted.
     ``unique`` is a key that one job of the type holds, ``unique_mode`` what becomes of another;
     ``after`` are the numbers of jobs to wait for, until they are done, or with ``after_any_end``
     until they have ended in any way.
@@ -108,7 +130,7 @@ class EnqueueOptions(TypedDict, total=False):
     not_after: datetime | None
     group: str | None
     tenant: str | None
-    timeout: float | None
+    timeout: float | timedelta | None
     attempts: int | None
     expires: bool | None
     unique: str | None
@@ -246,6 +268,8 @@ def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
             f"enqueue has no option {', '.join(sorted(unknown))}",
             f"use {', '.join(sorted(_COLUMNS | _RUNTIME))}",
         )
+    if isinstance(options.get("timeout"), timedelta):
+        options = {**options, "timeout": options["timeout"].total_seconds()}
     for option, holds, remedy in _RULES:
         if (value := options.get(option)) is not None and not holds(value):
             raise InvalidWork(f"{option} {value!r} is not valid", remedy)

@@ -288,7 +288,7 @@ class Performer:
         timeout = running.options.get("timeout", running.kind.cls.timeout)
         # A handler that has returned took no longer, however long its end takes to write.
         if timeout is not None and not running.is_completing:
-            running.ending.addTimeout(timeout, cast(Any, self._reactor))
+            running.ending.addTimeout(timeout, cast(Any, self._reactor), _took_too_long)
         running.ending.addCallbacks(
             self._waited, self._broke, callbackArgs=(running,), errbackArgs=(running,)
         )
@@ -389,6 +389,10 @@ class Performer:
             told = self._settled_weight, self._counts, self._outcomes
             self._outcomes, self._counts, self._settled_weight = [], Counter(), 0
             self._report.settle(*told)
+
+
+def _took_too_long(_: Any, timeout: float) -> None:
+    raise TimeoutError(f"it ran for longer than its timeout of {timeout:g} s")
 
 
 def _failed_attempt(

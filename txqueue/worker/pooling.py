@@ -208,7 +208,7 @@ class PoolWork:
         else:
             running = Deferred.fromCoroutine(_in_turn(cls, batch))
         if cls.timeout is not None:
-            running.addTimeout(cls.timeout, self._reactor)
+            running.addTimeout(cast("float", cls.timeout), self._reactor)
         await running
 
 

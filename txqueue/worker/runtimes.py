@@ -113,6 +113,8 @@ def _by_hand(work: WorkItem, job: Any) -> Any:
     coroutine = work.perform(job)
     try:
         awaited = coroutine.send(None)
+        if not isinstance(awaited, Deferred):
+            _refuse(coroutine)
     except StopIteration as stop:
         return stop.value
     return Deferred.fromCoroutine(_resumed(coroutine, awaited))
@@ -145,6 +147,16 @@ async def _kept_in(coroutine: Coroutine[Any, Any, Any]) -> Any:
         raise RuntimeError(f"the handler raised {type(error).__name__}: {error}") from error
 
 
+def _refuse(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Have a coroutine fail that waits for what is no Deferred: it would go on at once."""
+    coroutine.throw(
+        TypeError(
+            "the handler awaits something of asyncio's; declare runtime = Runtime.ASYNCIO,"
+            " or await Deferreds only"
+        )
+    )
+
+
 async def _resumed(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Any:
     return await _Started(coroutine, awaited)
 
@@ -170,5 +182,7 @@ class _Started:
                 go_on = partial(coroutine.send, value)
             try:
                 awaited = go_on()
+                if not isinstance(awaited, Deferred):
+                    _refuse(coroutine)
             except StopIteration as stop:
                 return stop.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import cast
 
 from txqueue.worker.running import Run
 
@@ -47,11 +48,12 @@ class Watch:
         if told:
             self._report(told)
         for run in runs:
+            heartbeat = cast("float | None", run.kind.cls.heartbeat)
             if run.job.take_beat():
                 run.heard_at = now
             elif run.is_completing:
                 continue
-            elif is_hung(now - run.heard_at, run.kind.cls.heartbeat) and not run.is_hung:
+            elif is_hung(now - run.heard_at, heartbeat) and not run.is_hung:
                 run.is_hung = True
                 run.interrupt()
 

@@ -1,0 +1,175 @@
+"""What new users get wrong: each is told what, and what to do instead."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import define
+from twisted.internet.defer import maybeDeferred, succeed
+
+from txqueue import WorkItem
+from txqueue.errors import ConfigurationError, InvalidWork
+from txqueue.settings import Settings
+from txqueue.store.enqueuing import job_object
+from txqueue.tap import Options
+from txqueue.worker.runtimes import kind_of
+
+
+@define
+class Mail(WorkItem):
+    """Some work."""
+
+    async def perform(self, job: Any) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"not_before": "2030-01-01"}, "give an aware datetime, such as datetime.now"),
+        ({"not_after": date(2030, 1, 1)}, "give an aware datetime"),
+        ({"priority": "high"}, "use Priority.LOW, NORMAL or HIGH"),
+        ({"group": 7}, "give a string, such as f'account:"),
+        ({"timeout": timedelta(0)}, "give seconds above 0"),
+    ],
+)
+def test_options_of_a_wrong_type(options: dict[str, Any], said: str) -> None:
+    """They are refused before anything is written, with what to give."""
+    with pytest.raises(InvalidWork, match=said):
+        job_object(Mail(), options)
+
+
+def test_a_timeout_may_be_a_length_of_time() -> None:
+    """At enqueue and in a class."""
+    job = job_object(Mail(), {"timeout": timedelta(minutes=2)})
+    assert job["options"] == {"timeout": 120.0}
+
+    class Patient(WorkItem):
+        timeout = timedelta(minutes=1)
+        heartbeat = timedelta(seconds=5)
+
+    assert [Patient.timeout, Patient.heartbeat] == [60.0, 5.0]
+
+
+def _annotated() -> None:
+    class Annotated(WorkItem):
+        queue: str = "mail"  # type: ignore[misc] # the mistake
+
+
+def _yields() -> None:
+    class Yields(WorkItem):
+        async def perform(self, job: Any) -> AsyncIterator[int]:
+            yield 1
+
+
+def _takes_nothing() -> None:
+    class TakesNothing(WorkItem):
+        async def perform(self) -> None:  # type: ignore[override] # the mistake
+            """Do nothing."""
+
+
+def _names_a_runtime() -> None:
+    class Named(WorkItem):
+        runtime = "thread"  # type: ignore[assignment] # the mistake
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (_annotated, r"leave out the annotation if the policy is meant \(queue = 'mail'\)"),
+        (_yields, "perform is an asynchronous generator"),
+        (_takes_nothing, r"perform does not take the job; write def perform\(self, job\)"),
+        (_names_a_runtime, "use Runtime.TWISTED, Runtime.ASYNCIO or Runtime.THREAD"),
+    ],
+)
+def test_a_class_that_cannot_work(made: Callable[[], None], said: str) -> None:
+    """It is refused as it is defined."""
+    with pytest.raises(InvalidWork, match=said):
+        made()
+
+
+def test_a_class_of_the_program_that_runs() -> None:
+    """No node could import it: the job would wait for ever."""
+
+    @define
+    class Own(WorkItem):
+        work_type = "__main__.Own"
+
+    with pytest.raises(InvalidWork, match="define it in a module that nodes import"):
+        job_object(Own())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("worker = 4", "has worker, which is no setting; did you mean workers"),
+        ("xyzzy = 4", "there are admin, app"),
+    ],
+)
+def test_a_setting_that_is_misspelt(tmp_path: Path, text: str, said: str) -> None:
+    """It would count for nothing."""
+    (tmp_path / "txqueue.toml").write_text(text)
+    with pytest.raises(ConfigurationError, match=said):
+        Settings({}, {}, tmp_path)
+
+
+def test_a_list_that_names_nothing(tmp_path: Path) -> None:
+    """A node would serve no queue."""
+    with pytest.raises(ConfigurationError, match="which names nothing"):
+        Settings({"queues": ","}, {}, tmp_path).names("queues", ["default"])
+
+
+def test_modules_may_be_joined_by_commas() -> None:
+    """As queues are."""
+    options = Options()
+    options.opt_app("a,b")
+    options.opt_app("c")
+    assert options["app"] == ["a", "b", "c"]
+
+
+def test_an_import_that_fails_says_where(tmp_path: Path) -> None:
+    """The file and the line of the application."""
+    (tmp_path / "mistaken_app.py").write_text("x = 1\nimport not_there_at_all\n")
+    twistd = Path(sys.executable).with_name("twistd")
+    words = [twistd, "-n", "txqueue", "--app", "mistaken_app", "--dsn", "host=/nowhere"]
+    ended = subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=tmp_path,
+        env={**os.environ, "TXQUEUE_STATE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "mistaken_app.py:2)" in ended.stderr
+
+
+class Sleeps(WorkItem):
+    """Awaits what is asyncio's, in the runtime of Twisted."""
+
+    async def perform(self, job: Any) -> None:
+        """Sleep a moment."""
+        await asyncio.sleep(0)
+
+
+class SleepsLater(WorkItem):
+    """The same, after something of Twisted's."""
+
+    async def perform(self, job: Any) -> None:
+        """Sleep a moment."""
+        await succeed(None)
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("cls", [Sleeps, SleepsLater])
+async def test_asyncio_in_the_runtime_of_twisted(cls: type[WorkItem]) -> None:
+    """It would not wait, or fail with words of a stranger."""
+    kind = kind_of(define(cls), None, None)
+    with pytest.raises(TypeError, match=r"declare runtime = Runtime.ASYNCIO"):
+        await maybeDeferred(kind.begin, kind.cls(), object())
