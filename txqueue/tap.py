@@ -271,6 +271,8 @@ def _stop_at_once_on_second_signal(reactor: Any, nodes: list[Node]) -> None:
     def first(number: int, frame: FrameType | None) -> None:
         for each in _STOPPING:
             signal.signal(each, second)
+        for node in nodes:
+            reactor.callFromThread(node.say_that_it_drains)
         if callable(drain):
             drain(number, frame)
 

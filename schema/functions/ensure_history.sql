@@ -21,6 +21,7 @@ begin
             leaf := format('%s_%s', parent, to_char(day, 'YYYYMMDD'));
             continue when to_regclass(leaf) is not null;
             execute format('create table %I (like %I including defaults)', leaf, parent);
+            execute format('alter table %I replica identity full', leaf);
             execute format('alter table %I attach partition %I for values from (%L) to (%L)',
                            parent, leaf, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC');
             changed := changed || ('+' || leaf);

@@ -29,3 +29,16 @@ create table @schema@.unfreed (
     "group" text not null
 );
 comment on table @schema@.unfreed is 'Groups to be looked at again: parked jobs of them were locked as they were to be readied.';
+
+-- A publication for all tables refuses deletions from a table without an identity: the queue would stop.
+do $$
+declare
+    leaf regclass;
+begin
+    for leaf in
+        select oid from pg_class where relnamespace = '@schema@'::regnamespace and relkind in ('r', 'p') and relname not in ('migrating', 'claiming')
+           and not exists (select from pg_index where indrelid = pg_class.oid and indisprimary)
+    loop
+        execute format('alter table %s replica identity full', leaf);
+    end loop;
+end $$;

@@ -88,3 +88,14 @@ def test_progress_must_be_json() -> None:
     with desk.handler(perform):
         hand(desk)
     assert desk.finished[0][2] == [1]
+
+
+def test_what_a_silent_handler_raises_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the real error; that it had been silent before explains nothing."""
+    desk = Desk()
+    monkeypatch.setattr(Handled, "heartbeat", 5.0)
+    waiting: Deferred[object] = Deferred(lambda own: own.errback(OSError("the disk is gone")))
+    with desk.handler(lambda *_: waiting, retry=Retry(attempts=2)):
+        hand(desk)
+        desk.clock.pump([BEAT] * 8)
+    assert "OSError: the disk is gone" in desk.settled[0]["error"]

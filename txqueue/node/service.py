@@ -253,6 +253,13 @@ class Node(MultiService):
             "given_back": self._reconciliation.given_back,
         }
 
+    def say_that_it_drains(self) -> None:
+        """Write what a stop waits for, and how not to wait."""
+        self.log.info(
+            "draining, {running} jobs running; the same signal again stops it now",
+            running=self._workers.in_flight,
+        )
+
     def stop_at_once(self) -> None:
         """End the worker processes now, give their jobs back, and leave, all within seconds."""
         self._workers.stop_at_once()

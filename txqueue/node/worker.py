@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -73,11 +74,20 @@ class Owner(Protocol):
 class _Exit(ProcessProtocol):
     """Tells when a process has ended."""
 
-    def __init__(self, ended: Callable[[], None]) -> None:
+    def __init__(self, ended: Callable[[str], None]) -> None:
         self._ended = ended
 
-    def processEnded(self, reason: Failure) -> None:  # noqa: ARG002 - Twisted's
-        self._ended()
+    def processEnded(self, reason: Failure) -> None:
+        ended: Any = reason.value
+        number, status = ended.signal, ended.exitCode
+        self._ended(f"with status {status}" if number is None else f"by {_name_of(number)}")
+
+
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 class Worker:
@@ -93,6 +103,7 @@ class Worker:
         held: How many jobs it holds, by assignment.
         outstanding: Their weight.
         ended: Fires when both the process and its pipe have ended.
+        end: How the process ended, once it has: by which signal, or with which status.
 
     Raises:
         OSError: When the process cannot be started.
@@ -110,6 +121,7 @@ class Worker:
         self._paced_at = self.started_at = owner.reactor.seconds()
         self._paced_weight = 0
         self.ended: Deferred[None] = Deferred()
+        self.end = ""
         self._lives = {"pipe", "process"}
         self._pipe = Pipe(
             {
@@ -281,7 +293,8 @@ class Worker:
         self._owner.worker_lost(self)
         self._ended("pipe")
 
-    def _process_ended(self) -> None:
+    def _process_ended(self, how: str) -> None:
+        self.end = how
         # What it reported before it ended is read first; but a process that it started may keep
         # the pipe open.
         if "pipe" in self._lives:

@@ -125,6 +125,11 @@ class WorkerPool(Service):
         return waiting + held
 
     @property
+    def in_flight(self) -> int:
+        """How many jobs run."""
+        return sum(len(worker.in_flight) for worker in self._workers.values())
+
+    @property
     def holdings(self) -> Counter[int]:
         """How many jobs of each assignment some worker holds, or is to hold."""
         held: Counter[int] = Counter()
@@ -343,8 +348,9 @@ class WorkerPool(Service):
         if lived > SHORT_LIFE:
             self._pause = FIRST_PAUSE
         self.log.warn(
-            "worker process {pid} ended after {lived:.1f} s; another one starts",
+            "worker process {pid} ended {how} after {lived:.1f} s; another one starts",
             pid=worker.pid,
+            how=worker.end,
             lived=lived,
         )
         self._add_later(0 if lived > SHORT_LIFE else self._longer_pause())

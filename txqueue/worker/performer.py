@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, Protocol, cast
 
 from attrs import evolve
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 
@@ -300,7 +300,8 @@ class Performer:
     def _broke(self, failure: Failure, running: Run) -> None:
         self._ended(running)
         error = failure.value or RuntimeError("the handler failed without saying why")
-        if running.is_hung:
+        # What it raised by itself says more than that it was silent.
+        if running.is_hung and isinstance(error, CancelledError):
             error = Hung(f"hung: silent for longer than {running.kind.cls.heartbeat:g} s")
         self._failed(running.job, running.kind, running.options, error)
 
