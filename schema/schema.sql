@@ -466,6 +466,19 @@ create table txqueue.unfreed (
 );
 comment on table txqueue.unfreed is 'Groups to be looked at again: parked jobs of them were locked as they were to be readied.';
 
+-- A publication for all tables refuses deletions from a table without an identity: the queue would stop.
+do $$
+declare
+    leaf regclass;
+begin
+    for leaf in
+        select oid from pg_class where relnamespace = 'txqueue'::regnamespace and relkind in ('r', 'p') and relname not in ('migrating', 'claiming')
+           and not exists (select from pg_index where indrelid = pg_class.oid and indisprimary)
+    loop
+        execute format('alter table %s replica identity full', leaf);
+    end loop;
+end $$;
+
 set check_function_bodies = off;
 
 -- Adds parts of an application's table, each from one key to another and so many items, which whoever
@@ -2797,6 +2810,7 @@ begin
             leaf := format('%s_%s', parent, to_char(day, 'YYYYMMDD'));
             continue when to_regclass(leaf) is not null;
             execute format('create table %I (like %I including defaults)', leaf, parent);
+            execute format('alter table %I replica identity full', leaf);
             execute format('alter table %I attach partition %I for values from (%L) to (%L)',
                            parent, leaf, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC');
             changed := changed || ('+' || leaf);

@@ -141,6 +141,13 @@ MUTATIONS: Final = {
         'await self._executed("rollback and chain", ())\n'
         '        cursor = await self._executed("commit", ())',
     ),
+    "a node does not look for what it does not hold": _of(
+        "commit_cut_node",
+        "I10 expected",
+        "txqueue/node/reconciliation.py",
+        "            await self._give_back(incarnation, again[:MOST])\n",
+        "",
+    ),
     "jobs wait for nobody": _of(
         "worker_kill",
         "I10",

@@ -43,6 +43,12 @@ class _Entries:
         """Whether nobody waits for them: a few jobs that returned nothing."""
         return len(self.finished) < FEW and not (self.settled or self.started or self.given_back)
 
+    @property
+    def ends(self) -> int:
+        """How many jobs have ended, about."""
+        finished = sum(each.ids.count(",") + 1 for each in self.finished)
+        return finished + sum(text.count('"job_id"') for text in self.settled)
+
     def __bool__(self) -> bool:
         return bool(self.finished or self.settled or self.started or self.given_back)
 
@@ -110,6 +116,11 @@ class Ledger(Periodic):
         self._open.given_back.append((assignment, died, ids))
         self._noted += 1
         self.alarm.ring()
+
+    @property
+    def unwritten(self) -> int:
+        """How many jobs have ended, and are still assigned in the database."""
+        return self._open.ends + self._writing.ends
 
     @property
     def is_clean(self) -> bool:

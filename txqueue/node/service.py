@@ -286,6 +286,7 @@ class Node(MultiService):
         return {
             "workers": len(self._workers.describe()),
             "missing": self._reconciliation.missing,
+            "holds": self._workers.holdings.total() + self._ledger.unwritten,
             **self._cluster.report(),
         }
 

@@ -17,6 +17,7 @@ from txqueue.torture.history import SUFFIX, History, lines_of, read_history
 from txqueue.torture.leash import Leash
 from txqueue.torture.node import TortureClient, TortureNode, free_port, until
 from txqueue.torture.recorder import DSN_VARIABLE, FOLDER_VARIABLE, NODE_VARIABLE, Recorder
+from txqueue.torture.strays import Strays
 
 __all__ = ["FaultInProgress", "Ground", "ScenarioFailed"]
 
@@ -26,6 +27,8 @@ APP = "txqueue.torture.work"
 LEASE = 3.0
 DRAINED_WITHIN = 60.0
 ASK_EVERY, READ_EVERY = 0.1, 0.3
+# Two heartbeats are half a lease; the node's looks, its report and ours come on top.
+STRAY_LEASES, STRAY_MARGIN = 0.5, 4.0
 
 
 class ScenarioFailed(Exception):
@@ -75,6 +78,7 @@ class Ground:
         self._database: Database | None = None
         self._recorder: Recorder | None = None
         self._is_drained = False
+        self._strays: Strays | None = None
 
     def use(self, dsn: str) -> None:
         """Work in a database; whoever brings a server of its own says so before all else.
@@ -85,6 +89,8 @@ class Ground:
         self._database = Database(dsn, self.schema)
         self._database.prepare()
         self._recorder = Recorder(self.folder, "ground", dsn)
+        self._strays = Strays(self._database.session)
+        self._strays.start()
 
     def enter(self, context: AbstractContextManager[T]) -> T:
         """Keep something that is needed until all is read: a server, a proxy."""
@@ -288,6 +294,18 @@ class Ground:
             node.ensure_unharmed()
         for node in self.nodes:
             node.stop()
+        self._expect_no_strays()
+
+    def _expect_no_strays(self) -> None:
+        """Hold the run to I11: no job stays assigned to a live node that does not hold it."""
+        if self._strays is not None:
+            self._strays.stop()
+            self.figure("longest_stray", round(self._strays.longest, 1))
+            longest = STRAY_LEASES * self.lease + STRAY_MARGIN
+            self.expect(
+                self._strays.longest <= longest,
+                f"I11: for {self._strays.longest:.1f} s {self._strays.what}",
+            )
 
     def history(self) -> History:
         """Return what was recorded so far."""
@@ -299,6 +317,8 @@ class Ground:
     def close(self) -> None:
         """End all processes and close all connections."""
         self._leash.close()
+        if self._strays is not None:
+            self._strays.stop()
         if self._recorder is not None:
             self._recorder.close()
         if self._database is not None:

@@ -1,0 +1,77 @@
+"""Backends stopped in the middle of a statement, until after its client has given it up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from txqueue.torture.freezing import frozen
+from txqueue.torture.ground import Ground
+from txqueue.torture.scenario import scenario
+from txqueue.torture.server import Server, short_folder
+
+__all__ = ["backend_stopped"]
+
+# A master gives a statement up after ten seconds.
+STOPPED_FOR: Final = 11.5
+# What is stopped, whose backend it is, and the table whose lock holds it there meanwhile.
+STOPPED: Final = (
+    ("claim", "txqueue n%", "claiming", "exclusive"),
+    ("completion", "txqueue n%", "job_done", "share"),
+    ("heartbeat", "txqueue n%", "node_info", "share"),
+    ("enqueue", "txqueue client", "job_ready", "share"),
+)
+_WAITING: Final = """
+    select waiter.pid from pg_locks as lock join pg_stat_activity as waiter using (pid)
+     where not lock.granted and waiter.application_name like %s
+       and lock.relation in (select %s::regclass union select relid from pg_partition_tree(%s))
+     limit 1"""
+# Backends for a master and its listener, and for the attempts that it has given up.
+MOST_BACKENDS: Final = 8
+
+
+@scenario(
+    "backend_stopped",
+    "a backend is stopped in a claim, a completion, a heartbeat and an enqueue, past patience",
+    own_server=True,
+)
+def backend_stopped(ground: Ground) -> None:
+    """What it does when it goes on is too late for its client, and is undone or mended."""
+    ground.use(ground.enter(Server(ground.enter(short_folder()) / "pg")).dsn)
+    nodes = [ground.start_node("n1"), ground.start_node("n2")]
+    for node in nodes:
+        node.wait_up()
+    ground.start_client(rate=20, kinds=("noop", "slow:0.2", "grouped:0.1", "noop"))
+    ground.flow()
+    for what, whose, table, mode in STOPPED:
+        with ground.fault(f"stop backend in {what}", snapshot=False) as fault:
+            with _caught(ground, whose, table, mode) as backend, frozen([backend]) as still:
+                ground.rest(STOPPED_FOR)
+            if still:
+                fault.evidence = f"backend {backend} stood still for {STOPPED_FOR} s in its {what}"
+        ground.flow()
+    backends = "select count(*) from pg_stat_activity where application_name like 'txqueue n_'"
+    most = max(int(ground.database.value(backends)), 0)
+    ground.figure("backends", most)
+    ground.expect(most <= MOST_BACKENDS, f"no backend is left behind, but there are {most}")
+    ground.drain()
+
+
+@contextmanager
+def _caught(ground: Ground, whose: str, table: str, mode: str) -> Iterator[int]:
+    """Give a backend that waits for a lock, which it gets once it is caught and stopped."""
+    name = f"{ground.schema}.{table}"
+    with ground.database.session() as session:
+        session.rows("begin")
+        session.rows(f"lock table {name} in {mode} mode")
+        found: list[tuple[int]] = []
+
+        def is_caught() -> bool:
+            found[:] = ground.database.rows(_WAITING, (whose, name, name))
+            return bool(found)
+
+        ground.wait(is_caught, f"a backend of {whose} waits for {table}")
+        with frozen([found[0][0]]):
+            session.rows("rollback")
+            yield found[0][0]

@@ -1,0 +1,72 @@
+"""Watches for jobs that are assigned to a live node which does not hold them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Thread
+from typing import Final
+
+from txqueue.errors import TxqueueError
+from txqueue.store.reading import Session
+
+__all__ = ["Strays"]
+
+EVERY: Final = 0.5
+# A heartbeat says what the node held then. What is younger than two beats may have been on its way;
+# a node that is silent, or vouched for, says nothing of how it is now.
+_MISSING: Final = """
+    select node.name, count(*) - (node.report ->> 'holds')::integer
+      from {schema}.node_info as node join {schema}.job_assigned as job using (incarnation)
+     where node.state = 'alive' and node.vouched_at is null and node.report ? 'holds'
+       and node.heartbeat_at > clock_timestamp() - node.lease / 2
+       and job.assigned_at < node.heartbeat_at - node.lease / 2 - interval '1 second'
+     group by node.name, node.report, node.incarnation
+    having count(*) > (node.report ->> 'holds')::integer"""
+
+
+class Strays:
+    """Asks the database twice a second for as long as the run goes on.
+
+    Args:
+        open_session: Opens a connection of its own.
+
+    Attributes:
+        longest: For how many seconds on end some node was found to lack jobs, at most.
+        what: Which node lacked how many then.
+    """
+
+    def __init__(self, open_session: Callable[[], Session]) -> None:
+        self._open = open_session
+        self._stopped = Event()
+        self._since: dict[str, float] = {}
+        self.longest = 0.0
+        self.what = ""
+        self._thread = Thread(target=self._watch, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stopped.is_set():
+            # A fault may have taken the database away: what is not seen is not held against it.
+            with suppress(TxqueueError), self._open() as session:
+                while not self._stopped.wait(EVERY):
+                    self._note(dict(session.rows(_MISSING.format(schema=session.schema))))
+            self._since.clear()
+            self._stopped.wait(EVERY)
+
+    def _note(self, found: dict[str, int]) -> None:
+        now = time.monotonic()
+        self._since = {name: self._since.get(name, now) for name in found}
+        for name, since in self._since.items():
+            if now - since > self.longest:
+                self.longest = now - since
+                self.what = f"node {name} lacked {found[name]} jobs that were assigned to it"
