@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Any, ClassVar, get_args
 from uuid import UUID
 
@@ -14,7 +15,15 @@ from txqueue.errors import InvalidWork
 from txqueue.retry import MOST_ATTEMPTS, Retry
 from txqueue.work import WorkItem
 
-__all__ = ["ExistingTable", "PoolItem", "PoolJob", "PoolStatus", "columns_of", "snake_case"]
+__all__ = [
+    "ExistingTable",
+    "PoolItem",
+    "PoolJob",
+    "PoolStatus",
+    "columns_of",
+    "decimals_of",
+    "snake_case",
+]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
 _SQL_TYPES: dict[Any, str] = {
@@ -168,6 +177,15 @@ def snake_case(name: str) -> str:
 def columns_of(cls: type[PoolItem]) -> list[tuple[str, str]]:
     """Return the name and the SQL type of a column for each field."""
     return list(_columns(cls))
+
+
+def decimals_of(cls: type[PoolItem]) -> frozenset[str]:
+    """Return the names of the fields that are Decimals."""
+    kind: Any = cls
+    fields = attrs.fields(attrs.resolve_types(kind))
+    return frozenset(
+        field.name for field in fields if Decimal in (field.type, *get_args(field.type))
+    )
 
 
 def _columns(cls: Any) -> Iterator[tuple[str, str]]:

@@ -8,14 +8,20 @@ from datetime import datetime, timedelta
 __all__ = ["age", "amount", "duration", "moment", "plain", "rate"]
 
 # Control characters, which a name or a payload could use to drive the terminal.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Also what ends a line: a name is one.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _STEPS = ((86400.0, "d", "h", 3600.0), (3600.0, "h", "min", 60.0), (60.0, "min", "s", 1.0))
 _DAY = 86400.0
 
 
+def _visible(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
 def plain(text: object) -> str:
     """Return text with its control characters made visible and harmless."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text))
+    return _CONTROL.sub(lambda found: _visible(found[0]), str(text))
 
 
 def amount(number: int) -> str:

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ if "TXQUEUE_TEST_NODE" in os.environ:
 TABLES = """
     create table if not exists seen (number bigint not null, attempt int not null);
     create table if not exists document
-        (id bigint primary key, title text not null, kind int not null);
+        (id bigint primary key, title text not null, kind int not null,
+         price numeric not null default 12.340000000000000001);
 """
 SOON = Retry(attempts=2, first=0.01, jitter=0.0)
 
@@ -98,6 +100,7 @@ class Reindex(PoolItem):
 
     id: int
     title: str
+    price: Decimal
 
     size = 3
     batch = 40
@@ -107,6 +110,7 @@ class Reindex(PoolItem):
     async def perform_batch(cls, items: Sequence[Any], batch: Any) -> None:
         """Write which they were; one never can be."""
         for item in items:
+            assert item.price == Decimal("12.340000000000000001")
             if item.title == "broken":
                 batch.fail(item, Fail("broken"))
         async with batch.transaction() as txn:

@@ -7,8 +7,12 @@ from typing import Any
 
 import psycopg2
 import pytest
+from attrs import define
 
+from tests.db.letters import opened
 from tests.db.masters import Master
+from txqueue import ExistingTable, PoolItem
+from txqueue.errors import Refused
 
 JOB = {"work_type": "test.kind", "payload": {}}
 SPEC = {"name": "letters", "work_type": "test.letter", "job": JOB, "size": 2, "batch": 10}
@@ -250,3 +254,34 @@ def test_a_pool_takes_no_name_that_is_taken(node: Master, name: str) -> None:
     with pytest.raises(psycopg2.Error, match="is taken"):
         make(node, name=name)
     assert node.value("select count(*) from txqueue.pool") == 0
+
+
+@define
+class Twice(PoolItem):
+    """Rows of a table by a key that several may have."""
+
+    work_type = "pools.twice"
+    source = ExistingTable("doubled", key="day")
+
+
+@pytest.mark.parametrize(
+    ("index", "is_refused"),
+    [
+        ("create index on doubled (day)", True),
+        ("create unique index on doubled (day) where day > 5", True),
+        ("create unique index on doubled (day, id)", True),
+        ("create unique index on doubled (day)", False),
+    ],
+)
+async def test_a_key_that_is_not_unique_is_refused(
+    dsn: str, node: Master, index: str, *, is_refused: bool
+) -> None:
+    """Parts are cut by it: rows between two of the same key would be left out without a word."""
+    node.cursor.execute("drop table if exists doubled; create table doubled (id int, day int)")
+    node.cursor.execute(index)
+    async with opened(dsn) as queue:
+        if is_refused:
+            with pytest.raises(Refused, match="day of doubled has no unique index"):
+                await queue.start_pool(Twice)
+        else:
+            assert await queue.start_pool(Twice) > 0

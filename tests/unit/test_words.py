@@ -61,4 +61,9 @@ def test_foreign_text_cannot_drive_the_terminal(text: str) -> None:
 
 def test_an_escape_sequence_is_shown_as_what_it_is() -> None:
     """Colours, right-to-left overrides and titles of windows."""
-    assert plain("a\x1b[31mb\u202ec") == "a\\x1b[31mb\\x202ec"
+    assert plain("a\x1b[31mb\u202ec") == "a\\x1b[31mb\\u202ec"
+
+
+def test_a_name_with_a_line_break_stays_one_line() -> None:
+    """It would forge a line of a table, or of the log."""
+    assert plain("mail\nnode x is alive\u2028!") == "mail\\x0anode x is alive\\u2028!"

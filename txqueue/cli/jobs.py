@@ -154,11 +154,11 @@ def _whole(row: Mapping[str, Any], now: datetime) -> Iterator[RenderableType]:
         if row[name] is not None:
             yield ""
             yield styled(name.capitalize(), "bold")
-            yield styled(json.dumps(row[name], indent=2, ensure_ascii=False))
+            yield from map(styled, json.dumps(row[name], indent=2, ensure_ascii=False).splitlines())
     if row["error"]:
         yield ""
         yield styled("Error", "bold red")
-        yield styled(row["error"].rstrip())
+        yield from map(styled, row["error"].rstrip().splitlines())
     if row.get("attempts"):
         yield ""
         yield _attempts(row["attempts"], now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["bar", "console", "facts", "note", "notes", "show", "styled", "table"]
 
+# JSON escapes the controls below a space by itself.
+_UNSEEN = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 NO_WINDOW = 250
 BAR = 24
 
@@ -50,12 +53,20 @@ def show(
         render: Returns what is printed for people.
     """
     if options.json:
-        indent = 2 if sys.stdout.isatty() else None
-        print(json.dumps(document, default=_as_json, ensure_ascii=False, indent=indent))
+        is_seen = sys.stdout.isatty()
+        # On a terminal, what controls it or turns its text around is written as an escape.
+        text = json.dumps(
+            document, default=_as_json, ensure_ascii=False, indent=2 * is_seen or None
+        )
+        print(_UNSEEN.sub(_escaped, text) if is_seen else text)
         return
     out = console(options)
     for each in render():
         out.print(each)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def note(options: Options, text: str) -> None:

@@ -148,7 +148,8 @@ def _tables(outcomes: Sequence[Outcome]) -> Iterator[RenderableType]:
     yield table("", COLUMNS, (_row(each) for each in outcomes))
     for outcome in outcomes:
         if outcome.figures or outcome.violations or outcome.skipped:
-            yield styled(f"\n{outcome.name}", "bold")
+            yield styled("")
+            yield styled(outcome.name, "bold")
             yield facts(_details(outcome))
 
 

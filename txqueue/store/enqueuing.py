@@ -81,7 +81,7 @@ def _is_moment(value: Any) -> bool:
 
 
 def _is_priority(value: Any) -> bool:
-    return isinstance(value, int) and type(value) is not bool and 0 <= value <= 9
+    return isinstance(value, int) and type(value) is not bool
 
 
 def _is_text(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """What the driver raises, turned into what txqueue raises."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -146,6 +147,8 @@ def _said(error: BaseException) -> str:
 
 def _unavailable(error: BaseException) -> DatabaseUnavailable:
     said = " ".join(_said(error).split()) or type(error).__name__
+    # An unescaped @ in a password makes the rest of it part of the host's name.
+    said = re.sub(r'(host name "|host ")[^"]*@', r"\1...@", said)
     return DatabaseUnavailable(
         f"the database does not answer: {said[:300]}",
         "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs",

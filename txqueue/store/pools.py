@@ -9,10 +9,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from txqueue.errors import InvalidWork, JobNotFound
+from txqueue.errors import InvalidWork, JobNotFound, Refused
 from txqueue.job import Token
 from txqueue.payload import encode
-from txqueue.pooled import PoolItem, PoolStatus, columns_of
+from txqueue.pooled import PoolItem, PoolStatus, columns_of, decimals_of
 from txqueue.store.connection import Connection
 from txqueue.store.enqueuing import job_object
 from txqueue.store.pool import Pool
@@ -120,6 +120,16 @@ def spec_of(cls: type[PoolItem]) -> str:
     )
 
 
+_UNSURE = """
+    select class.relkind in ('r', 'p', 'm') and not exists (
+           select from pg_index as known
+             join pg_attribute as first
+               on first.attrelid = known.indrelid and first.attnum = known.indkey[0]
+            where known.indrelid = class.oid and known.indisunique and known.indnkeyatts = 1
+              and known.indpred is null and first.attname = %s)
+      from pg_class as class where class.oid = to_regclass(%s)"""
+
+
 class Pools:
     """What clients do with pools.
 
@@ -135,12 +145,29 @@ class Pools:
 
     async def start(self, cls: type[PoolItem]) -> int:
         """Have a pool worked through; returns how many jobs were enqueued."""
+        await self._ensure_unique(cls)
         await self._query(f"select {self._schema}.ensure_pool(%s)", (spec_of(cls),))
         rows = [(None,)] if cls.source is None else await self._query(*_counting(cls))
         started = await self._query(
             f"select {self._schema}.start_pool(%s, %s)", (cls.pool, rows[0][0])
         )
         return int(started[0][0])
+
+    async def _ensure_unique(self, cls: type[PoolItem]) -> None:
+        """Make sure that the key of an application's table names one row; of a view nobody knows.
+
+        Raises:
+            Refused: When it does not: parts are cut by it, and rows between two would be left out.
+        """
+        if cls.source is None:
+            return
+        table, key = cls.source.name, cls.source.key
+        for (is_unsure,) in await self._query(_UNSURE, (key, table)):
+            if is_unsure:
+                raise Refused(
+                    f"{key} of {table} has no unique index: parts of the pool are cut by it",
+                    "name the primary key, or a column with a unique index that is not partial",
+                )
 
     async def status(self, cls: type[PoolItem]) -> PoolStatus:
         """Return how far a pool is.
@@ -221,7 +248,11 @@ class Parts:
         key, where = _quoted(cls.source.key), cls.source.where.replace("%", "%%")
         wanted = f"{key} between %s and %s" if part.keys is None else f"{key} = any(%s)"
         bounds = (part.first, part.last) if part.keys is None else (_literal(part.keys),)
-        columns = ", ".join(_quoted(name) for name, _ in columns_of(cls)) or "null as _nothing"
+        exact = decimals_of(cls)
+        names = ((name, _quoted(name)) for name, _ in columns_of(cls))
+        # A number of JSON would be read as a float.
+        each = (f"{text}::text as {text}" if name in exact else text for name, text in names)
+        columns = ", ".join(each) or "null as _nothing"
         found = await self.pool.query(
             "select json_agg(_item order by _place)::text, array_agg(_key order by _place)"
             f" from (select {key}::text as _key, row_number() over (order by {key}) as _place,"
