@@ -479,6 +479,11 @@ begin
     end loop;
 end $$;
 
+-- Nodes come and go, and each heartbeat looks for those that live or have ended of late.
+create index on txqueue.node_info (incarnation) where state in ('alive', 'draining');
+create index on txqueue.node_info (ended_at) where ended_at is not null;
+create index on txqueue.node_info (started_at);
+
 set check_function_bodies = off;
 
 -- Adds parts of an application's table, each from one key to another and so many items, which whoever
@@ -2834,6 +2839,11 @@ begin
             changed := changed || ('-' || leaf);
         end if;
     end loop;
+    -- Of a node that has ended, history that names it is gone by then.
+    delete from node_info as former
+     where state in ('dead', 'stopped')
+       and ended_at < clock_timestamp() - greatest((select history_kept from setting), '1 day') - interval '1 day'
+       and not exists (select from job_assigned as job where job.incarnation = former.incarnation);
     return changed;
 end $$;
 

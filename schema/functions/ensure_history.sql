@@ -45,5 +45,10 @@ begin
             changed := changed || ('-' || leaf);
         end if;
     end loop;
+    -- Of a node that has ended, history that names it is gone by then.
+    delete from node_info as former
+     where state in ('dead', 'stopped')
+       and ended_at < clock_timestamp() - greatest((select history_kept from setting), '1 day') - interval '1 day'
+       and not exists (select from job_assigned as job where job.incarnation = former.incarnation);
     return changed;
 end $$;

@@ -42,3 +42,8 @@ begin
         execute format('alter table %s replica identity full', leaf);
     end loop;
 end $$;
+
+-- Nodes come and go, and each heartbeat looks for those that live or have ended of late.
+create index on @schema@.node_info (incarnation) where state in ('alive', 'draining');
+create index on @schema@.node_info (ended_at) where ended_at is not null;
+create index on @schema@.node_info (started_at);

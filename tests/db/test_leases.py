@@ -215,3 +215,15 @@ def test_a_node_with_many_jobs_is_rescued_in_parts(node: Master, other: Master) 
     assert other.states() == {"ready": 5_000, "assigned": 1_000}
     assert other.value(beat, other.incarnation) != 0
     assert other.states() == {"ready": 6_000}
+
+
+def test_nodes_that_ended_before_all_that_is_kept_are_forgotten(
+    node: Master, other: Master, third: Master
+) -> None:
+    """What history names stays; so does one that has jobs, or lives, however silent."""
+    end = "update txqueue.node_info set state = 'stopped', ended_at = now() - %s::interval"
+    node.cursor.execute(f"{end} where node_id = %s", ("40 days", other.node_id))
+    node.cursor.execute(f"{end} where node_id = %s", ("20 days", third.node_id))
+    node.value("select txqueue.ensure_history()::text")
+    names = node.column("select name from txqueue.node_info order by 1")
+    assert names == ["node", "third"]
