@@ -207,3 +207,10 @@ def test_an_interruption(
 
     monkeypatch.setattr("txqueue.store.migrations.migrate", interrupt)
     assert complaint(capsys, "migrate") == (130, "error: interrupted")
+
+
+def test_the_demo_takes_no_database(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would pass it over without a word."""
+    status, line = complaint(capsys, "demo", "--dsn", NOWHERE)
+    assert status == 2
+    assert "txqueue bench drain --dsn" in line

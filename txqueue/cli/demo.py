@@ -11,6 +11,7 @@ import click
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import facts, show, styled
 from txqueue.cli.progress import bars
+from txqueue.errors import ConfigurationError
 from txqueue.words import amount, duration, rate
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ APP = "txqueue.demo"
 @click.pass_obj
 def demo(options: Options, jobs: int, workers: int) -> int:
     """Run a server and a node here, perform some jobs, and clean up."""
+    if options.dsn:
+        raise ConfigurationError(
+            "the demo runs on a server of its own and takes no --dsn",
+            "leave it out; to measure your database: txqueue bench drain --dsn DSN",
+        )
     from txqueue.bench.ground import embedded_ground
 
     with bars(options) as stages, embedded_ground(stages) as ground:
