@@ -22,7 +22,7 @@ APP = ("txqueue.torture.poison",)
 INNOCENT = ("noop", "slow:0.3", "grouped:0.1", "effect:0.2", "heavy:0.1")
 DEATHS = 5
 # An innocent shares a process with a job that kills it so often, then it runs alone.
-COMPANY = 2
+COMPANY = 3
 # A worker that dies soon after its start is replaced after ever longer pauses.
 PATIENCE = 90.0
 _POISONED = """select job_id, state::text as state, deaths, error from {schema}.job
@@ -144,4 +144,4 @@ def _expect_innocence(ground: Ground) -> None:
     burned = [job for job in innocent if job.attempt != 1]
     ground.expect(not burned, f"none spends an attempt, but {burned[:3]}")
     often = [job for job in innocent if job.deaths > COMPANY]
-    ground.expect(not often, f"none dies with poison more than twice, but {often[:3]}")
+    ground.expect(not often, f"none dies with poison more than three times, but {often[:3]}")
