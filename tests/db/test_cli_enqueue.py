@@ -61,6 +61,9 @@ def test_every_option_is_stored(dsn: str, capsys: pytest.CaptureFixture[str]) ->
         "--priority": "7",
         "--weight": "3",
         "--group": "user:7 %s",
+        "--tenant": "acme",
+        "--attempts": "3",
+        "--timeout": "2min",
         "--not-before": "2030-01-31T12:00:00+02:00",
         "--not-after": "2030-01-31T11:00:00Z",
     }
@@ -71,6 +74,7 @@ def test_every_option_is_stored(dsn: str, capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out) == {"job_ids": [job["job_id"]]}
     assert (job["queue"], job["priority"], job["weight"]) == ("mail", 7, 3)
     assert (job["group"], job["work_type"]) == ("user:7 %s", "mail.send")
+    assert (job["tenant"], job["options"]) == ("acme", {"attempts": 3, "timeout": 120.0})
     assert job["not_before"].isoformat() == "2030-01-31T10:00:00+00:00"
     assert job["not_after"].isoformat() == "2030-01-31T11:00:00+00:00"
     with Session(dsn) as session:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from txqueue.cli.lengths import Length
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import note, show, styled
 from txqueue.words import amount
@@ -49,6 +50,9 @@ def _moment(_: click.Context, __: click.Parameter, value: str | None) -> str | N
 @click.option("--priority", type=click.IntRange(0, 9), help="0 to 9, larger goes first.")
 @click.option("--weight", type=click.IntRange(1), help="What it takes of a worker's capacity.")
 @click.option("--group", help="At most one job of a group runs at a time.")
+@click.option("--tenant", help="Whose job it is: tenants take turns.")
+@click.option("--attempts", type=click.IntRange(1, 32767), help="How many runs it gets in all.")
+@click.option("--timeout", type=Length(), metavar="TIME", help="For an attempt: 90s, 5min, 1h.")
 @click.option(
     "--not-before",
     callback=_moment,
@@ -127,7 +131,12 @@ def _refuse_constant(name: str) -> None:
 
 def job_text(work_type: str, payload: str, columns: Mapping[str, Any]) -> str:
     """Return the JSON text of one job as ``enqueue_many()`` takes it."""
-    given = {"work_type": work_type, **columns}
+    columns = dict(columns)
+    attempts, timeout = columns.pop("attempts", None), columns.pop("timeout", None)
+    seconds = None if timeout is None else timeout.total_seconds()
+    terms = {"attempts": attempts, "timeout": seconds}
+    options = {name: value for name, value in terms.items() if value is not None}
+    given = {"work_type": work_type, **columns, "options": options or None}
     rest = json.dumps({name: value for name, value in given.items() if value not in (None, ())})
     return f'{rest[:-1]}, "payload": {payload}}}'
 
