@@ -56,6 +56,8 @@ def test_a_day_is_archived_whole_and_then_dropped(
     node.cursor.execute(noted, (LEAF,))
     assert node.cursor.fetchall() == [(5000, done[1].checksum)]
     assert archive(session, str(tmp_path)) == []
+    # Redacted payloads are in it too.
+    assert Path(done[1].path).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("limit", [3, 100])

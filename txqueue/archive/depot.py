@@ -46,6 +46,7 @@ class Depot:
         hidden = path if self._is_remote else _hidden(path)
         if not self._is_remote:
             self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+            _make_private(Path(hidden))
         try:
             with (
                 self.filesystem.open_output_stream(hidden) as sink,
@@ -122,6 +123,12 @@ def _said(error: BaseException) -> str:
 def _hidden(path: str) -> str:
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}.partial"
+
+
+def _make_private(path: Path) -> None:
+    """Make a file that only this account may read: payloads are in it, redacted ones too."""
+    path.unlink(missing_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _keep(hidden: Path, path: Path) -> None:
