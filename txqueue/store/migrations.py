@@ -32,6 +32,14 @@ _DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", r
 # What a step may wait for a lock, during which others wait behind it, and what all of it may; and
 # what to wait for another session that migrates; seconds.
 LOCK_PATIENCE, PAUSE, PATIENCE, OTHERS_PATIENCE = 2.0, 0.5, 60.0, 600.0
+# What a session gets that makes what another one makes just now.
+_MADE_BY_OTHERS: Final = (
+    psycopg2.errors.UniqueViolation,
+    psycopg2.errors.DuplicateSchema,
+    psycopg2.errors.DuplicateTable,
+    psycopg2.errors.DuplicateObject,
+    psycopg2.errors.InternalError_,
+)
 _BLOCKERS = """
     select distinct other.pid, coalesce(nullif(other.application_name, ''), other.usename::text)
       from pg_locks as lock
@@ -153,8 +161,7 @@ def _ensure_ledger(cursor: Any, schema: str) -> None:
                 cursor.execute(f"create schema {schema}")
             cursor.execute("set client_min_messages = warning")
             cursor.execute(_LEDGER.format(schema=schema))
-        except (psycopg2.errors.UniqueViolation, psycopg2.errors.DuplicateSchema):
-            # Another session makes it just now.
+        except _MADE_BY_OTHERS:
             time.sleep(0.1)
         else:
             return
