@@ -21,9 +21,10 @@ begin
         this.error := format('poison: %s worker processes died while they held this job', this.deaths);
         this.fingerprint := fingerprint(this.error);
         this.failed_at := this.finished_at;
-        -- What it explains is no reason to suspect others any more. A claim that has some takes them as suspects.
+        -- What it explains is no reason to suspect others any more. A claim that has some takes them as suspects. Those
+        -- that died thrice run alone, and are found or done soon.
         update job_ready set deaths = 1
-         where (lane, job_id) in (select lane, job_id from job_ready where queue = this.queue and deaths > 1
+         where (lane, job_id) in (select lane, job_id from job_ready where queue = this.queue and deaths = 2
                                    limit 10000 for update skip locked);
     else
         this.state := 'ready';
