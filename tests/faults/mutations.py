@@ -142,7 +142,7 @@ MUTATIONS: Final = {
         '        cursor = await self._executed("commit", ())',
     ),
     "a node does not look for what it does not hold": _of(
-        "commit_cut_node",
+        "unheard_claim",
         "I10 expected",
         "txqueue/node/reconciliation.py",
         "            await self._give_back(incarnation, again[:MOST])\n",

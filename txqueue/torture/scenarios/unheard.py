@@ -1,0 +1,40 @@
+"""Claims that commit for a live node which never hears of them."""
+
+from __future__ import annotations
+
+from txqueue.torture.demands import no_duplicates
+from txqueue.torture.ground import Ground
+from txqueue.torture.scenario import scenario
+
+__all__ = ["unheard_claim"]
+
+CLAIMS = 3
+# Its room is that of ten jobs: some are left for the node to claim itself.
+_CLAIM = """
+    select coalesce(sum(claimed.jobs), 0)
+      from {schema}.node_info as node,
+           {schema}.next_job(node.node_id, node.incarnation, array['default'],
+                             array(select distinct work_type from {schema}.job_ready),
+                             10, 10, 10, 10, 1) as claimed
+     where node.name = %s and node.state = 'alive' and claimed.assignment is not null"""
+
+
+@scenario("unheard_claim", "claims commit in a live node's name whose answer it never hears")
+def unheard_claim(ground: Ground) -> None:
+    """Claim in its name, as one does that commits late; it finds what it lacks and gives it back.
+
+    The load is more than the node can do at once, so that there is always something to claim.
+    """
+    node = ground.start_node("n1", workers=1, capacity=2).wait_up()
+    ground.start_client(rate=30, kinds=("slow:0.2",), count=120)
+    ground.flow(4)
+    claimed = 0
+    for _ in range(int(CLAIMS * ground.scale)):
+        ground.rest(0.5)
+        with ground.fault("claim", snapshot=False) as fault:
+            jobs = ground.database.value(_CLAIM.format(schema=ground.schema), (node.name,))
+            claimed += jobs
+            fault.evidence = f"{jobs} jobs claimed for node {node.name}" if jobs else ""
+    ground.figure("claimed", claimed)
+    ground.drain()
+    no_duplicates(ground)
