@@ -18,7 +18,7 @@ PREFIX = "TXQUEUE_"
 NAMES: Final = frozenset(
     {
         *("dsn", "schema", "node", "app", "workers", "queues", "capacity", "name", "lease"),
-        *("admin", "listen", "tls_dir", "state_dir", "host", "operator"),
+        *("admin", "listen", "tls_dir", "state_dir", "host", "operator", "kill_stuck"),
     }
 )
 """All settings that a file may have."""

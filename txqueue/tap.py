@@ -52,6 +52,12 @@ class Options(usage.Options):
         ["capacity", None, None, "weight that each worker may run at a time (default: 100)"],
         ["name", None, None, "the node's name (default: the host's)"],
         ["lease", None, None, "seconds after which a silent node is held for dead (default: 10)"],
+        [
+            "kill-stuck",
+            None,
+            None,
+            "seconds after which a worker whose handler blocks it is ended (default: never)",
+        ],
         ["schema", None, None, "the schema of the tables (default: txqueue)"],
         [
             "admin",
@@ -188,10 +194,18 @@ def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
         name=name,
         lease=settings.seconds("lease", 10.0, least=1.0),
         schema=checked_name(str(settings.get("schema", "txqueue"))),
+        kill_stuck=_kill_stuck(settings),
         host=str(settings.get("host", host_identity())),
         admin=admin.beside(place),
         listen=None if listen is None else listen.beside(place),
     )
+
+
+def _kill_stuck(settings: Settings) -> float | None:
+    if settings.get("kill_stuck") is None:
+        return None
+    # Before that it is pinged, and what waits in it is given back.
+    return settings.seconds("kill_stuck", 0.0, least=5.0)
 
 
 def _ensure_free(node: NodeSettings) -> None:

@@ -98,6 +98,37 @@ async def test_all_workers_die_at_start(nodes: Nodes, queue: WorkQueue) -> None:
     assert (await queue.job(job_id)).state == "ready"
 
 
+async def test_what_waits_in_a_blocked_worker_runs_elsewhere(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """What it has begun stays with it, nothing runs twice, and it works on when it answers."""
+    first = await nodes.start("--workers", "1", "--capacity", "100").up(1)
+    blocking = await queue.enqueue(Blocks(12.0))
+    ids = await queue.enqueue_many([Noop(n) for n in range(30)])
+    await eventually(lambda: blocking in db.runs(), LIMIT)
+    await nodes.start("--workers", "1").up(1)
+    for job_id in ids:
+        await queue.wait(job_id, LIMIT)
+    # No job that waited had to wait for the handler that blocked.
+    assert db.job(blocking)["state"] == "assigned"
+    await queue.wait(blocking, LIMIT)
+    assert set(db.runs().values()) == {1}
+    assert f"it runs jobs {blocking}" in first.log
+    after = await queue.enqueue(Noop())
+    await queue.wait(after, LIMIT)
+
+
+async def test_a_blocked_worker_is_ended_where_that_is_wanted(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """Its jobs run again, in the process that takes its place."""
+    node = await nodes.start("--workers", "1", "--kill-stuck", "5").up(1)
+    job_id = await queue.enqueue(Blocks(8.0, times=1))
+    await queue.wait(job_id, LIMIT)
+    assert db.runs()[job_id] == 2
+    assert "has not answered for" in node.log
+
+
 async def test_a_worker_that_blocks(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
     """A handler that blocks its process delays what was handed to it; the others run elsewhere."""
     await nodes.start("--workers", "2", "--capacity", "1").up(2)

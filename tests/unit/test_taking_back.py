@@ -9,6 +9,7 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 
 from txqueue.balance import Unstarted
+from txqueue.inflight import InFlight
 from txqueue.node.worker import Reports, Worker
 from txqueue.node.workers import SOON, WorkerPool
 from txqueue.policy import Load
@@ -131,7 +132,8 @@ def test_a_worker_that_gave_back_a_dangerous_job_is_open_to_others(bench: Bench)
     worker = Worker.__new__(Worker)
     worker._owner, worker._pipe = bench.pool, cast("Any", Pipe())
     worker.key, worker.held, worker.outstanding = 3, {5: 1}, 1
-    worker.is_ready, worker.is_late = True, False
+    worker.is_ready, worker.is_late, worker.is_stopped = True, False, False
+    worker._disowned, worker._in_flight = set(), InFlight(10)
     bench.pool._workers = {3: worker}
     bench.pool._alone = worker
     assert not bench.pool.takes_suspects

@@ -31,7 +31,7 @@ def nodes(options: Options) -> None:
 
 
 def _worker_row(worker: Mapping[str, Any]) -> list[object]:
-    state = "ready" if worker["is_ready"] else "starting"
+    state = "starting" if not worker["is_ready"] else "blocked" if worker["is_late"] else "ready"
     return [str(worker["pid"]), state, amount(worker["jobs"]), amount(worker["weight"])]
 
 

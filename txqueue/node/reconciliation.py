@@ -12,9 +12,10 @@ from twisted.internet.task import deferLater
 
 from txqueue.clock import Clock
 from txqueue.node.alarm import Periodic
+from txqueue.node.records import Records
 from txqueue.store.engine import Engine
 
-__all__ = ["GAP", "YOUNGEST", "Holder", "Reconciliation", "Records", "missing"]
+__all__ = ["GAP", "YOUNGEST", "Holder", "Reconciliation", "missing"]
 
 # An assignment is looked at when it is so many seconds old: its message may be on its way.
 YOUNGEST = 1.0
@@ -36,17 +37,6 @@ class Holder(Protocol):
 
     async def holds(self, assignments: Collection[int]) -> dict[int, set[int]]:
         """Return which jobs of some assignments are held."""
-
-
-class Records(Protocol):
-    """What writes down how jobs end."""
-
-    @property
-    def mark(self) -> int:
-        """Stands for all that was noted so far."""
-
-    def has_written(self, mark: int) -> bool:
-        """Tell whether all is written that had been noted at a mark."""
 
 
 @frozen

@@ -27,6 +27,7 @@ from txqueue.node.registry import BEATS_A_LEASE, Registry
 from txqueue.node.scheduler import Scheduler
 from txqueue.node.settings import NodeSettings, policy_row, row_of, served_types
 from txqueue.node.sweep import Sweeper
+from txqueue.node.watchdog import Watchdog
 from txqueue.node.workers import WorkerPool
 from txqueue.store.engine import Beat, Engine
 from txqueue.store.listener import Listener
@@ -95,6 +96,7 @@ class Node(MultiService):
         self._scheduler = self._made_scheduler()
         self._adoption = self._made_adoption()
         self._reconciliation = self._made_reconciliation()
+        self._watchdog = self._made_watchdog()
         self._cluster = self._made_cluster()
         self._credits = self._made_credits()
         self._ears = Ears(
@@ -176,6 +178,16 @@ class Node(MultiService):
             records=self._ledger,
             claim=lambda: self._sweeper.claim,
             accept=self._arrivals.accept,
+        )
+
+    def _made_watchdog(self) -> Watchdog:
+        return Watchdog(
+            self._reactor,
+            self._engine,
+            incarnation=lambda: self._registry.identity[1] if self._registry.identity else None,
+            workers=lambda: self._workers.ready,
+            records=self._ledger,
+            kill_after=self._settings.kill_stuck,
         )
 
     def _made_credits(self) -> Credits:
@@ -270,6 +282,7 @@ class Node(MultiService):
             self._registry,
             self._workers,
             self._ledger,
+            self._watchdog,
             self._sweeper,
             self._scheduler,
             self._adoption,
@@ -358,6 +371,7 @@ class Node(MultiService):
         await self._say("draining")
         await self._cluster.drain()
         await self._workers.drain()
+        await _stopped(self._watchdog)
         await _stopped(self._workers)
         await _stopped(self._cluster)
         if self._admin is not None:

@@ -35,6 +35,7 @@ class NodeSettings:
         schema: The name of the schema.
         admin: Where it answers questions about itself; None for nowhere.
         listen: Where it listens for peers; None for no peers.
+        kill_stuck: Seconds after which a worker that does not answer is ended; None for never.
         host: Tells the nodes of one host from others: they know at once when one's process ends.
     """
 
@@ -48,6 +49,7 @@ class NodeSettings:
     schema: str = "txqueue"
     admin: Endpoint | None = None
     listen: Endpoint | None = None
+    kill_stuck: float | None = None
     host: str = field(factory=host_identity)
 
 

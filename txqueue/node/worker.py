@@ -99,7 +99,8 @@ class Worker:
 
     Attributes:
         is_ready: Whether it can be handed jobs.
-        is_late: Whether it has been asked what it has not started, and does not answer.
+        is_late: Whether it has been asked something, and does not answer.
+        is_stopped: Whether it begins no other job until it has said what it has not begun.
         held: How many jobs it holds, by assignment.
         outstanding: Their weight.
         ended: Fires when both the process and its pipe have ended.
@@ -114,7 +115,9 @@ class Worker:
     def __init__(self, owner: Owner, key: int) -> None:
         self._owner = owner
         self.key = key
-        self.is_ready = self.is_late = False
+        self.is_ready = self.is_late = self.is_stopped = False
+        self._pinged_at: float | None = None
+        self._disowned: set[tuple[int, int]] = set()
         self.held: dict[int, int] = {}
         self.outstanding = 0
         self._rate = 0.0
@@ -208,15 +211,59 @@ class Worker:
             What it will not start, which is the caller's now.
         """
         answer = await self._pipe.say(GiveBack, most=most)
-        self.is_late = False
+        unstarted = [
+            (int(assignment), job_id)
+            for assignment, ids in json.loads(answer["unstarted"]).items()
+            for job_id in ids
+        ]
+        ours = [each for each in unstarted if each not in self._disowned]
+        for assignment, _ in ours:
+            self._let_go(assignment, 1)
         self.outstanding = max(0, self.outstanding - answer["weight"])
-        unstarted = {int(key): ids for key, ids in json.loads(answer["unstarted"]).items()}
-        for assignment, ids in unstarted.items():
-            self._let_go(assignment, len(ids))
+        self.is_late = False
+        if most is None:
+            self._go_on()
         self._owner.reported(self)
-        return Unstarted(
-            [(key, each) for key in unstarted for each in unstarted[key]], answer["weight"]
-        )
+        return Unstarted(ours, answer["weight"] if ours else 0)
+
+    @property
+    def silent(self) -> float:
+        """Seconds since a ping that is not answered; 0 if there is none."""
+        return 0.0 if self._pinged_at is None else self._owner.reactor.seconds() - self._pinged_at
+
+    def ping(self) -> None:
+        """Ask it whether it is there, unless it was asked before and has not answered."""
+        if self._pinged_at is None:
+            self._pinged_at = self._owner.reactor.seconds()
+            self._pipe.say(Hold, assignments="[]").addCallbacks(self._answered, lambda _: None)
+
+    def _answered(self, _: object) -> None:
+        self._pinged_at = None
+
+    def stop(self) -> None:
+        """Have it begin no other job until it has said what it has not begun."""
+        self.is_late = self.is_stopped = True
+        self._in_flight.stop()
+        # A pipe that is lost gives everything back.
+        Deferred.fromCoroutine(self.give_back()).addErrback(lambda _: None)
+
+    def _go_on(self) -> None:
+        self.is_stopped = False
+        self._disowned.clear()
+        self._in_flight.stop(is_stopped=False)
+
+    @property
+    def begun(self) -> set[int] | None:
+        """The numbers of jobs that it has begun and whose end was not heard, if that is known."""
+        return self._in_flight.begun
+
+    def disown(self, jobs: Iterable[tuple[int, int]]) -> None:
+        """Give back jobs, as `(assignment, number)`, that it has not begun and will not begin."""
+        lost = set(jobs) - self._disowned
+        self._disowned |= lost
+        for assignment, _ in lost:
+            self._let_go(assignment, 1)
+        self.return_(Unstarted(sorted(lost), 0))
 
     async def holds(self, assignments: Iterable[int]) -> dict[int, set[int]]:
         """Ask it which jobs of some assignments it holds; those that ended were reported before."""

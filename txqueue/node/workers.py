@@ -82,7 +82,7 @@ class WorkerPool(Service):
         """Start nothing more, give back what is not started, wait for what runs."""
         self._is_draining = True
         self.give_back()
-        while any(worker.held for worker in self._ready()):
+        while any(worker.held for worker in self.ready):
             await _turn(self.reactor, 0.02)
 
     def stop_at_once(self) -> None:
@@ -146,7 +146,7 @@ class WorkerPool(Service):
             TimeoutError: When a worker that holds some of them does not answer soon.
         """
         jobs: dict[int, set[int]] = {assignment: set() for assignment in assignments}
-        for worker in self._ready():
+        for worker in self.ready:
             if not (its := [each for each in assignments if each in worker.held]):
                 continue
             asking = Deferred.fromCoroutine(worker.holds(its))
@@ -166,6 +166,7 @@ class WorkerPool(Service):
             {
                 "pid": worker.pid,
                 "is_ready": worker.is_ready,
+                "is_late": worker.is_late,
                 "jobs": sum(worker.held.values()),
                 "weight": worker.outstanding,
             }
@@ -218,20 +219,20 @@ class WorkerPool(Service):
     def renew(self, until: float, incarnation: int) -> None:
         """Let the workers start a run's jobs until a moment of the monotonic clock."""
         self._lease = until, incarnation
-        for worker in self._ready():
+        for worker in self.ready:
             worker.renew(*self._lease)
 
     def give_back(self) -> None:
         """Have the workers start nothing of what they hold, and give that back."""
         self._drop_suspect()
         self._place_suspect()
-        for worker in self._ready():
+        for worker in self.ready:
             asking = Deferred.fromCoroutine(worker.give_back())
             asking.addErrback(self._not_given_back, worker)
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
         """Have the worker that holds it, if one does, end a job that somebody cancelled."""
-        for worker in self._ready():
+        for worker in self.ready:
             if assignment in worker.held:
                 worker.cancel(assignment, job_id, who)
 
@@ -243,7 +244,7 @@ class WorkerPool(Service):
         Returns:
             What they will not start, which is the caller's now.
         """
-        workers = [worker for worker in self._ready() if not worker.is_late]
+        workers = [worker for worker in self.ready if not worker.is_late]
         shares = tail_shares([worker.load for worker in workers], most)
         asking = [self._soon(worker, shares[worker.key]) for worker in workers]
         answers = await DeferredList(asking, consumeErrors=True)
@@ -300,9 +301,11 @@ class WorkerPool(Service):
 
     def _open(self) -> list[Worker]:
         """Those that may be handed any job."""
-        return [worker for worker in self._ready() if worker is not self._alone]
+        return [each for each in self.ready if each is not self._alone and not each.is_late]
 
-    def _ready(self) -> list[Worker]:
+    @property
+    def ready(self) -> list[Worker]:
+        """The workers that can be handed jobs, or could if they answered."""
         return [worker for worker in self._workers.values() if worker.is_ready]
 
     def _not_given_back(self, failure: Failure, worker: Worker) -> None:

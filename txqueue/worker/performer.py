@@ -39,6 +39,8 @@ __all__ = ["Performer", "Report"]
 # after a burst of jobs: the quicker they are, the longer it is.
 SLICE, QUICK = 0.005, 0.001
 LONGEST_BURST = 64
+# Seconds after which a burst ends, so that the master is heard: it may have given the worker up.
+LONGEST_SILENCE = 1.0
 NO_RETRY = Retry(attempts=1)
 
 
@@ -213,34 +215,39 @@ class Performer:
     def _turn(self) -> None:
         """Start what there is room for, for a slice of time, and report what ended."""
         self._is_scheduled = False
+        # What was reported by the turn before has been sent meanwhile.
+        self._in_flight.forget_reported()
         began = self._reactor.seconds()
         until = began + SLICE
-        while began < until and self._may_start():
+        while began < until and self._may_start() and not self._in_flight.is_full:
             self._begin_some()
             now = self._reactor.seconds()
             self._burst = min(2 * self._burst, LONGEST_BURST) if now - began < QUICK else 1
             began = now
         self._flush()
+        self._in_flight.reported()
         if self._may_start():
             self._schedule()
 
     def _begin_some(self) -> None:
         waiting = self._waiting
+        # Whoever was stopped or blocked between two jobs may have lost the lease meanwhile, or have
+        # been told to begin no other.
+        until = time.monotonic() + LONGEST_SILENCE
         for _ in range(min(self._burst, len(waiting))):
             batch, entry = waiting.popleft()
             self._in_flight.begin(entry[0])
             self._begin(batch, entry)
             if self._running_weight and waiting and not self._has_room(waiting[0][1][3]):
                 break
-            # Whoever was stopped between two jobs may have lost the lease meanwhile.
-            if time.monotonic() >= self._lease_until:
+            if (now := time.monotonic()) >= self._lease_until or now >= until:
                 break
         self._in_flight.pause()
 
     def _may_start(self) -> bool:
         if not self._waiting or not self._has_room(self._waiting[0][1][3]):
             return False
-        return time.monotonic() < self._lease_until
+        return time.monotonic() < self._lease_until and not self._in_flight.is_stopped
 
     def _has_room(self, weight: int) -> bool:
         return self._running_weight == 0 or self._running_weight + weight <= self._capacity

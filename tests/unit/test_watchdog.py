@@ -1,0 +1,139 @@
+"""Worker processes that do not answer: they keep what they have begun, and nothing else."""
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+from twisted.internet.task import Clock
+
+from txqueue.node.watchdog import EVERY, SILENT, Watchdog
+
+KILL_AFTER = 60.0
+
+
+class Hand:
+    """A worker process that may be silent."""
+
+    def __init__(self, desk: "Desk") -> None:
+        self.pid = 4711
+        self._desk = desk
+        self.held = {5: 3}
+        self.in_flight: set[int] = {1}
+        self.begun: set[int] | None = {1}
+        self.pinged_at: float | None = None
+        self.answers = self.is_stopped = self.is_killed = False
+        self.disowned: list[tuple[int, int]] = []
+
+    @property
+    def silent(self) -> float:
+        """Seconds since the ping that it has not answered."""
+        return 0.0 if self.pinged_at is None else self._desk.clock.seconds() - self.pinged_at
+
+    def ping(self) -> None:
+        """Answer, or not."""
+        if not self.answers and self.pinged_at is None:
+            self.pinged_at = self._desk.clock.seconds()
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        self.is_stopped = True
+
+    def disown(self, jobs: Iterable[tuple[int, int]]) -> None:
+        """Note what is given back."""
+        self.disowned += jobs
+
+    def kill(self) -> None:
+        """End."""
+        self.is_killed = True
+
+
+class Desk:
+    """A watchdog, one worker, and a database that has three jobs assigned to it."""
+
+    mark = 0
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.hand = Hand(self)
+        self.is_written = True
+        self.incarnation: int | None = 7
+        self.watchdog = Watchdog(
+            self.clock,
+            self,  # type: ignore[arg-type]
+            incarnation=lambda: self.incarnation,
+            workers=lambda: [self.hand],
+            records=self,
+            kill_after=KILL_AFTER,
+        )
+
+    def has_written(self, _: int) -> bool:
+        """Tell whether all ends are in the database."""
+        return self.is_written
+
+    async def jobs_of(self, incarnation: int, held: Sequence[int]) -> list[tuple[int, int]]:
+        """Answer as the engine does."""
+        assert (incarnation, held) == (7, [5])
+        return [(5, 1), (5, 2), (5, 3)]
+
+    def wait(self, seconds: float) -> None:
+        """Let it look for so long."""
+        self.watchdog.startService()
+        self.clock.pump([EVERY / 2] * round(2 * seconds / EVERY))
+        self.watchdog.stopService()
+        assert not self.clock.getDelayedCalls()
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """Everything it works with."""
+    return Desk()
+
+
+def test_one_that_answers_is_let_be(desk: Desk) -> None:
+    """However long its jobs take."""
+    desk.hand.answers = True
+    desk.wait(2 * KILL_AFTER)
+    assert not desk.hand.is_stopped
+    assert not desk.hand.is_killed
+    assert desk.hand.disowned == []
+
+
+def test_one_that_holds_nothing_is_not_asked(desk: Desk) -> None:
+    """There is nothing that it could hold up."""
+    desk.hand.held = {}
+    desk.wait(2 * KILL_AFTER)
+    assert desk.hand.pinged_at is None
+
+
+def test_one_that_is_silent_begins_nothing_more_first(desk: Desk) -> None:
+    """What it holds is taken only when it is certain that it has heard that."""
+    desk.wait(SILENT + EVERY)
+    assert desk.hand.is_stopped
+    assert desk.hand.disowned == []
+
+
+def test_what_a_silent_one_has_not_begun_runs_elsewhere(desk: Desk) -> None:
+    """What it has begun stays with it."""
+    desk.wait(2 * SILENT + EVERY)
+    assert set(desk.hand.disowned) == {(5, 2), (5, 3)}
+
+
+@pytest.mark.parametrize("lacks", ["lease", "knowledge", "written"])
+def test_nothing_is_taken_on_a_guess(desk: Desk, lacks: str) -> None:
+    """Without a lease, without knowing what it has begun, or while ends are not written."""
+    if lacks == "lease":
+        desk.incarnation = None
+    elif lacks == "knowledge":
+        desk.hand.begun = None
+    else:
+        desk.is_written = False
+    desk.wait(4 * SILENT)
+    assert desk.hand.is_stopped
+    assert desk.hand.disowned == []
+
+
+def test_one_that_is_silent_for_too_long_is_ended_where_that_is_wanted(desk: Desk) -> None:
+    """And not before."""
+    desk.wait(KILL_AFTER - EVERY)
+    assert not desk.hand.is_killed
+    desk.wait(3 * EVERY)
+    assert desk.hand.is_killed
