@@ -5,7 +5,8 @@ create schema if not exists txqueue;
     create table if not exists txqueue.migration (
         number     integer primary key,
         name       text not null,
-        applied_at timestamptz not null default now()
+        applied_at timestamptz not null default now(),
+        serves     integer
     );
     create table if not exists txqueue.migrating ();
     comment on table txqueue.migrating is 'To be locked by the one session that migrates.';
@@ -435,6 +436,10 @@ comment on column txqueue.schedule.next_due is 'When it is due; -infinity until 
 comment on column txqueue.schedule.recent is 'Its last twenty jobs, the latest first; dues has the moments they were for.';
 
 -- What trials from outside showed: statements that arrive late, locks anybody can take, input nobody expected.
+
+-- From here on a step may say which older code can work with its outcome.
+alter table txqueue.migration add column if not exists serves integer;
+comment on column txqueue.migration.serves is 'The oldest version that code may be made for to work with the schema; that of the step if null.';
 
 -- Urgent jobs of an overdue backlog, for promote().
 create index on txqueue.job_waiting (priority, not_before) where waiting_for in ('time', 'rate') and priority > 4;
@@ -7047,15 +7052,15 @@ begin
     return this;
 end $$;
 
-insert into txqueue.migration (number, name) values (1, 'tables');
+insert into txqueue.migration (number, name, serves) values (1, 'tables', null);
 
-insert into txqueue.migration (number, name) values (2, 'dispatch');
+insert into txqueue.migration (number, name, serves) values (2, 'dispatch', null);
 
-insert into txqueue.migration (number, name) values (3, 'faults');
+insert into txqueue.migration (number, name, serves) values (3, 'faults', null);
 
-insert into txqueue.migration (number, name) values (4, 'relations');
+insert into txqueue.migration (number, name, serves) values (4, 'relations', null);
 
-insert into txqueue.migration (number, name) values (5, 'faults_from_outside');
+insert into txqueue.migration (number, name, serves) values (5, 'faults_from_outside', null);
 
 select ensure_history();
 

@@ -104,8 +104,8 @@ class WorkItem:
         retry: When a failed attempt is tried again.
         timeout: Seconds one attempt may take, or a timedelta; None for no limit.
         heartbeat: Seconds for which ``perform`` may be silent before its run counts as hung and has
-            failed; it calls ``job.beat()`` or ``job.progress()`` meanwhile. None for any time. What blocks
-            its process or a thread cannot be interrupted: see ``--kill-stuck``.
+            failed; it calls ``job.beat()`` or ``job.progress()`` meanwhile. None for any time.
+            What blocks its process or a thread cannot be interrupted: see ``--kill-stuck``.
         runtime: How ``perform`` runs.
         group_limit: How many jobs of a group may run at a time; an operator may set another.
         unique_mode: What becomes of a job whose unique key another holds; keep that one by default.

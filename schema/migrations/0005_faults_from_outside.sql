@@ -1,5 +1,9 @@
 -- What trials from outside showed: statements that arrive late, locks anybody can take, input nobody expected.
 
+-- From here on a step may say which older code can work with its outcome.
+alter table @schema@.migration add column if not exists serves integer;
+comment on column @schema@.migration.serves is 'The oldest version that code may be made for to work with the schema; that of the step if null.';
+
 -- Urgent jobs of an overdue backlog, for promote().
 create index on @schema@.job_waiting (priority, not_before) where waiting_for in ('time', 'rate') and priority > 4;
 

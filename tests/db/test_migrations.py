@@ -13,6 +13,7 @@ from txqueue import WorkQueue
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, SchemaMismatch
 from txqueue.store import migrations as migrations_module
 from txqueue.store.migrations import check_database, migrate, schema_sql
+from txqueue.store.schema import migrations
 from txqueue.store.version import latest_version
 
 CATALOG = """
@@ -127,6 +128,12 @@ def test_nothing_of_a_newer_schema_is_touched(migrated_database: str) -> None:
             "newer than",
             "install the newer txqueue",
         ),
+        (
+            "insert into txqueue.migration (number, name, serves)"
+            " values (9998, 'one', 5), (9999, 'two', 9998), (10000, 'three', 5)",
+            "serves none older than 9998",
+            "install the newer txqueue",
+        ),
         ("delete from txqueue.migration", "has version 0, older than", "run: txqueue migrate"),
         ("drop schema txqueue cascade", "is not in this database", "run: txqueue migrate"),
     ],
@@ -141,6 +148,27 @@ async def test_a_client_refuses_another_version(
     assert remedy == caught.value.remedy
     with pytest.raises(SchemaMismatch, match=what):
         check_database(migrated_database)
+
+
+async def test_a_newer_schema_that_serves_this_code_is_used(migrated_database: str) -> None:
+    """So nodes and applications of the release before go on, and start, while others change."""
+    run(
+        migrated_database,
+        "insert into txqueue.migration (number, name, serves)"
+        f" values (9998, 'one', {latest_version()}), (9999, 'two', {latest_version()})",
+    )
+    check_database(migrated_database)
+    queue = await WorkQueue.connect(migrated_database)
+    await queue.close()
+    with pytest.raises(SchemaMismatch, match="has version 9999, newer than"):
+        migrate(migrated_database)
+
+
+def test_a_migration_says_which_code_it_serves(migrated_database: str) -> None:
+    """In its first line; one that says nothing serves its own version only."""
+    with closing(psycopg2.connect(migrated_database)) as connection, connection.cursor() as cursor:
+        cursor.execute("select number, serves from txqueue.migration order by number")
+        assert cursor.fetchall() == [(each.number, each.serves) for each in migrations("txqueue")]
 
 
 def test_a_database_that_does_not_answer_is_told(tmp_path: object) -> None:

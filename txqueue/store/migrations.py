@@ -12,10 +12,10 @@ from typing import Any, Final
 import psycopg2
 from attrs import frozen
 
-from txqueue.errors import ConfigurationError, Refused
+from txqueue.errors import ConfigurationError, Refused, SchemaMismatch
 from txqueue.store.failures import answered, translated
 from txqueue.store.schema import Migration, checked_name, functions, migrations
-from txqueue.store.version import check, latest_version
+from txqueue.store.version import FIND, SchemaVersion, check, latest_version
 
 __all__ = ["MigrationReport", "check_database", "migrate", "schema_sql"]
 
@@ -23,7 +23,8 @@ _LEDGER = """
     create table if not exists {schema}.migration (
         number     integer primary key,
         name       text not null,
-        applied_at timestamptz not null default now()
+        applied_at timestamptz not null default now(),
+        serves     integer
     );
     create table if not exists {schema}.migrating ();
     comment on table {schema}.migrating is 'To be locked by the one session that migrates.';
@@ -79,9 +80,10 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
     with answered(PATIENCE), _session(dsn) as cursor:
         _ensure_ledger(cursor, schema)
         with _alone(dsn, schema):
-            before = _version(cursor, schema) or 0
+            found = _version(cursor, schema)
+            before = 0 if found is None else found.number
             if before > latest_version():
-                check(before, schema)
+                raise _newer(before, schema)
             pending = [step for step in migrations(schema) if step.number > before]
             for step in pending:
                 _patiently(cursor, schema, partial(_apply, cursor, schema, step))
@@ -91,13 +93,21 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
     )
 
 
+def _newer(version: int, schema: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"the schema {schema!r} has version {version}, newer than the {latest_version()} this code"
+        " knows",
+        "migrate with the newer txqueue",
+    )
+
+
 def check_database(dsn: str, schema: str = "txqueue") -> None:
     """Make sure that the database answers and that a node can work in it.
 
     Raises:
         ConfigurationError: When transactions are not ``read committed`` by default.
         DatabaseUnavailable: When the server does not answer.
-        SchemaMismatch: When the schema is missing, older or newer.
+        SchemaMismatch: When the schema is missing, older, or too new.
     """
     with translated(), _session(dsn) as cursor:
         version = _version(cursor, checked_name(schema))
@@ -119,7 +129,8 @@ def schema_sql(schema: str = "txqueue") -> str:
     parts += [step.sql for step in migrations(schema)]
     parts += ["set check_function_bodies = off;"] + [sql for _, sql in functions(schema)]
     parts += [
-        f"insert into {schema}.migration (number, name) values ({step.number}, '{step.name}');"
+        f"insert into {schema}.migration (number, name, serves)"
+        f" values ({step.number}, '{step.name}', {step.serves or 'null'});"
         for step in migrations(schema)
     ]
     parts += ["select ensure_history();", "select grant_roles();"]
@@ -137,12 +148,12 @@ def _session(dsn: str) -> Iterator[Any]:
         connection.close()
 
 
-def _version(cursor: Any, schema: str) -> int | None:
+def _version(cursor: Any, schema: str) -> SchemaVersion | None:
     cursor.execute("select to_regclass(%s) is not null", (f"{schema}.migration",))
     if not cursor.fetchone()[0]:
         return None
-    cursor.execute(f"select max(number) from {schema}.migration")
-    return int(cursor.fetchone()[0] or 0)
+    cursor.execute(FIND.format(schema=schema))
+    return SchemaVersion(*cursor.fetchone())
 
 
 def _ensure_ledger(cursor: Any, schema: str) -> None:
@@ -244,6 +255,11 @@ def _apply(cursor: Any, schema: str, step: Migration) -> None:
         cursor.execute(
             "insert into migration (number, name) values (%s, %s)", (step.number, step.name)
         )
+        # The first steps were made when there was no such column.
+        if step.serves is not None:
+            cursor.execute(
+                "update migration set serves = %s where number = %s", (step.serves, step.number)
+            )
 
 
 def _apply_functions(cursor: Any, schema: str) -> None:

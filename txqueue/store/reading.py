@@ -12,7 +12,7 @@ from txqueue.store.failures import answered
 from txqueue.store.moments import read_any_moment
 from txqueue.store.questions import Inquiry
 from txqueue.store.schema import checked_name
-from txqueue.store.version import check
+from txqueue.store.version import FIND, SchemaVersion, check
 
 __all__ = ["Reader", "Session"]
 
@@ -59,15 +59,15 @@ class Session:
         self._connection.close()
 
     def ensure_version(self) -> None:
-        """Make sure that the schema is the one this code needs.
+        """Make sure that this code can work with the schema.
 
         Raises:
-            SchemaMismatch: When it is missing, older or newer.
+            SchemaMismatch: When it is missing, older, or too new.
         """
         table = f"{self.schema}.migration"
         version = None
         if self.value("select to_regclass(%s) is not null", (table,)):
-            version = self.value(f"select coalesce(max(number), 0) from {table}")
+            version = SchemaVersion(*self.rows(FIND.format(schema=self.schema))[0])
         check(version, self.schema)
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:

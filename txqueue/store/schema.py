@@ -13,15 +13,25 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _SCHEMA, _LANE, _EACH_LANE = "@schema@", "@lane@", "@each_lane@"
 _STATEMENT_OF_LANES = re.compile(rf".*{_EACH_LANE}[^;]*;\n")
 _LANES = range(8)
+# The first line of a migration with which older code can work.
+_SERVES = re.compile(r"-- serves: (\d+)\n")
 
 
 @frozen
 class Migration:
-    """One numbered step of the schema."""
+    """One numbered step of the schema.
+
+    Attributes:
+        number: Its number.
+        name: What it is about.
+        sql: What it runs.
+        serves: The oldest version that code may be made for to work with it; None for this.
+    """
 
     number: int
     name: str
     sql: str
+    serves: int | None = None
 
 
 def checked_name(schema: str) -> str:
@@ -43,7 +53,8 @@ def migrations(schema: str) -> list[Migration]:
     found = []
     for name, sql in _sql_files("migrations", schema):
         number, _, title = name.partition("_")
-        found.append(Migration(int(number), title, sql))
+        serves = _SERVES.match(sql)
+        found.append(Migration(int(number), title, sql, int(serves[1]) if serves else None))
     return found
 
 

@@ -1,51 +1,78 @@
-"""Whether the schema in the database is the one this code needs."""
+"""Whether this code can work with the schema in the database."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
 
 from txqueue.errors import SchemaMismatch
 from txqueue.store.pool import Pool
 from txqueue.store.schema import migrations
 
-__all__ = ["check", "ensure_version", "latest_version"]
+__all__ = ["FIND", "SchemaVersion", "check", "ensure_version", "latest_version"]
+
+FIND: Final = """
+    select coalesce(max(number), 0),
+           coalesce(max(coalesce((to_jsonb(step) ->> 'serves')::integer, number)), 0)
+      from {schema}.migration as step"""
+"""Finds a schema's version; older schemas do not say which code they serve."""
+
+
+@frozen
+class SchemaVersion:
+    """Which version a schema has, and which code it serves.
+
+    Attributes:
+        number: The number of the last migration.
+        serves: The oldest version that code may be made for to work with it.
+    """
+
+    number: int
+    serves: int
 
 
 def latest_version() -> int:
-    """Return the schema version that this code needs."""
+    """Return the schema version that this code is made for."""
     return migrations("txqueue")[-1].number
 
 
-def check(version: int | None, schema: str) -> None:
-    """Hold a schema's version, None if it is missing, against the one this code needs.
+def check(version: SchemaVersion | None, schema: str) -> None:
+    """Hold a schema's version, None if it is missing, against the one this code is made for.
+
+    A newer one will do if it says that it serves this code still.
 
     Raises:
-        SchemaMismatch: When they differ.
+        SchemaMismatch: When this code cannot work with it.
     """
     if version is None:
         raise SchemaMismatch(
             f"the schema {schema!r} is not in this database", "run: txqueue migrate"
         )
     latest = latest_version()
-    if version > latest:
+    if version.serves > latest:
         raise SchemaMismatch(
-            f"the schema {schema!r} has version {version}, newer than the {latest} this code knows",
+            f"the schema {schema!r} has version {version.number}, newer than the {latest} this code"
+            f" knows, and serves none older than {version.serves}",
             "install the newer txqueue",
         )
-    if version < latest:
+    if version.number < latest:
         raise SchemaMismatch(
-            f"the schema {schema!r} has version {version}, older than the {latest} this code needs",
+            f"the schema {schema!r} has version {version.number}, older than the {latest} this code"
+            " needs",
             "run: txqueue migrate",
         )
 
 
 async def ensure_version(pool: Pool, schema: str) -> None:
-    """Make sure that the database answers and its schema is the one this code needs.
+    """Make sure that the database answers and that this code can work with its schema.
 
     Raises:
         DatabaseUnavailable: When the database does not answer.
-        SchemaMismatch: When the schema is missing, older or newer.
+        SchemaMismatch: When the schema is missing, older, or too new.
     """
     found = await pool.query("select to_regclass(%s) is not null", (f"{schema}.migration",))
     version = None
     if found[0][0]:
-        version = (await pool.query(f"select coalesce(max(number), 0) from {schema}.migration"))[0][
-            0
-        ]
+        version = SchemaVersion(*(await pool.query(FIND.format(schema=schema)))[0])
     check(version, schema)
