@@ -2253,6 +2253,8 @@ set search_path = txqueue, pg_temp
 as $$
 begin
     perform check_isolation('a job does not end');
+    -- Its commit is to follow: a process that is stopped in between holds the row, and its group's key, no longer than this.
+    perform set_config('idle_in_transaction_session_timeout', '30s', true);
     return (select settled <> '{}' from settle(its_incarnation, jsonb_build_array(jsonb_build_object(
         'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result,
         'progress', its_progress))));
@@ -3437,15 +3439,20 @@ set search_path = txqueue, pg_temp
 as $$
 declare
     places tid[] := array(select ctid from unfreed limit 1000 for update skip locked);
+    keys   smallint[];
     groups text[];
 begin
     if places <> '{}' then
+        -- Of which another session holds the key, they are left for the next time.
+        keys := try_keys(array(select distinct key_of("group") from unfreed where ctid = any (places)));
         with gone as (
-            delete from unfreed where ctid = any (places) returning "group"
+            delete from unfreed where ctid = any (places) and key_of("group") = any (keys) returning "group"
         )
         select array_agg(distinct "group") into groups from gone;
-        perform free_groups(groups);
-        perform wake();
+        if groups is not null then
+            perform free_groups(groups);
+            perform wake();
+        end if;
     end if;
 end $$;
 
@@ -3668,13 +3675,22 @@ begin
      where incarnation = its_incarnation and state in ('alive', 'draining')
     returning state into its_state;
     owned := found;
-    if owned then
-        rescued := rescue(its_incarnation);
-    end if;
-    perform ready_known();
-    perform follow_late();
-    perform free_late();
-    perform gauge();
+    -- What is done for others must not cost the node its own lease: it waits for no lock for long.
+    perform set_config('lock_timeout', '1s', true);
+    begin
+        if owned then
+            rescued := rescue(its_incarnation);
+        end if;
+        perform ready_known();
+        perform follow_late();
+        perform free_late();
+        perform gauge();
+        cancels := cancels_for(its_incarnation);
+    exception when lock_not_available or deadlock_detected or out_of_memory then
+        raise warning 'txqueue: the next heartbeat tries again what this one could not do for others: %', sqlerrm;
+        rescued := 0;
+        cancels := '[]';
+    end;
     select coalesce(jsonb_agg(jsonb_build_object(
                'node_id', node_id, 'name', name, 'incarnation', incarnation, 'address', address, 'port', port,
                'state', state, 'capacity', capacity, 'queues', queues, 'work_types', work_types,
@@ -3690,7 +3706,6 @@ begin
         -- There may be more, which a transaction of its own gives back.
         next_end := 0;
     end if;
-    cancels := cancels_for(its_incarnation);
 end $$;
 
 -- Which of some jobs have, or are to have, a unique key that an open transaction holds, or are a schedule's that one
@@ -5935,7 +5950,8 @@ end $$;
 -- Gives back jobs of a node's assignments: of those named, of all but those named, or only the jobs
 -- named by number; not those that were handed by a message, if they are spared: it may be on its way.
 -- died says that the process that held them is dead. Returns how many; if as many as at_most, there may be more: those
--- that ran go first.
+-- that ran go first. With at_most, nothing is waited for: a stopped process may hold a job, or its group's key, between its
+-- completion and its commit; such jobs are left, and such groups noted for free_late().
 create or replace function txqueue.release(
     its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null,
     spare_handed boolean default false, at_most integer default null)
@@ -5947,6 +5963,7 @@ declare
     this     job;
     released integer := 0;
     groups   text[] := '{}';
+    keys     smallint[];
 begin
     for this in
         delete from job_assigned
@@ -5954,7 +5971,7 @@ begin
            and (ids is null or job_id = any (ids)) and (handed is null or not spare_handed)
            and (at_most is null or job_id = any (array(
                 select few.job_id from job_assigned as few where few.incarnation = its_incarnation
-                 order by few.started_at limit at_most)))
+                 order by few.started_at limit at_most for update skip locked)))
         returning *
     loop
         perform give_back(this, died);
@@ -5963,6 +5980,11 @@ begin
     end loop;
     -- A job of the group that ranks before a released one may have been parked because of it.
     groups := array_remove(groups, null);
+    if groups <> '{}' and at_most is not null then
+        keys := try_keys(array(select distinct key_of(name) from unnest(groups) as name));
+        insert into unfreed select distinct name from unnest(groups) as name where key_of(name) <> all (keys);
+        groups := array(select name from unnest(groups) as name where key_of(name) = any (keys));
+    end if;
     if groups <> '{}' then
         perform free_groups(groups);
     end if;

@@ -123,11 +123,12 @@ class InFlight:
 
     def _log_end(self, job_id: int) -> None:
         last = self._cells[self._next - 1] if self._next > _LOG else 0
-        # Another that is just begun stays the last.
-        is_beginning = last > 0 and last != job_id
-        if is_beginning:
-            self._cells[self._next - 1] = -job_id
-        self._cells[self._next] = last if is_beginning else -job_id
+        ends = self._next
+        # Another that is just begun stays the last, at every moment.
+        if last > 0 and last != job_id:
+            self._cells[ends + 1] = last
+            self._next += 1
+        self._cells[ends] = -job_id
         self._next += 1
 
     def reported(self) -> None:

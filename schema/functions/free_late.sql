@@ -6,14 +6,19 @@ set search_path = @schema@, pg_temp
 as $$
 declare
     places tid[] := array(select ctid from unfreed limit 1000 for update skip locked);
+    keys   smallint[];
     groups text[];
 begin
     if places <> '{}' then
+        -- Of which another session holds the key, they are left for the next time.
+        keys := try_keys(array(select distinct key_of("group") from unfreed where ctid = any (places)));
         with gone as (
-            delete from unfreed where ctid = any (places) returning "group"
+            delete from unfreed where ctid = any (places) and key_of("group") = any (keys) returning "group"
         )
         select array_agg(distinct "group") into groups from gone;
-        perform free_groups(groups);
-        perform wake();
+        if groups is not null then
+            perform free_groups(groups);
+            perform wake();
+        end if;
     end if;
 end $$;

@@ -20,13 +20,22 @@ begin
      where incarnation = its_incarnation and state in ('alive', 'draining')
     returning state into its_state;
     owned := found;
-    if owned then
-        rescued := rescue(its_incarnation);
-    end if;
-    perform ready_known();
-    perform follow_late();
-    perform free_late();
-    perform gauge();
+    -- What is done for others must not cost the node its own lease: it waits for no lock for long.
+    perform set_config('lock_timeout', '1s', true);
+    begin
+        if owned then
+            rescued := rescue(its_incarnation);
+        end if;
+        perform ready_known();
+        perform follow_late();
+        perform free_late();
+        perform gauge();
+        cancels := cancels_for(its_incarnation);
+    exception when lock_not_available or deadlock_detected or out_of_memory then
+        raise warning 'txqueue: the next heartbeat tries again what this one could not do for others: %', sqlerrm;
+        rescued := 0;
+        cancels := '[]';
+    end;
     select coalesce(jsonb_agg(jsonb_build_object(
                'node_id', node_id, 'name', name, 'incarnation', incarnation, 'address', address, 'port', port,
                'state', state, 'capacity', capacity, 'queues', queues, 'work_types', work_types,
@@ -42,5 +51,4 @@ begin
         -- There may be more, which a transaction of its own gives back.
         next_end := 0;
     end if;
-    cancels := cancels_for(its_incarnation);
 end $$;

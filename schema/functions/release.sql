@@ -1,7 +1,8 @@
 -- Gives back jobs of a node's assignments: of those named, of all but those named, or only the jobs
 -- named by number; not those that were handed by a message, if they are spared: it may be on its way.
 -- died says that the process that held them is dead. Returns how many; if as many as at_most, there may be more: those
--- that ran go first.
+-- that ran go first. With at_most, nothing is waited for: a stopped process may hold a job, or its group's key, between its
+-- completion and its commit; such jobs are left, and such groups noted for free_late().
 create or replace function @schema@.release(
     its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null,
     spare_handed boolean default false, at_most integer default null)
@@ -13,6 +14,7 @@ declare
     this     job;
     released integer := 0;
     groups   text[] := '{}';
+    keys     smallint[];
 begin
     for this in
         delete from job_assigned
@@ -20,7 +22,7 @@ begin
            and (ids is null or job_id = any (ids)) and (handed is null or not spare_handed)
            and (at_most is null or job_id = any (array(
                 select few.job_id from job_assigned as few where few.incarnation = its_incarnation
-                 order by few.started_at limit at_most)))
+                 order by few.started_at limit at_most for update skip locked)))
         returning *
     loop
         perform give_back(this, died);
@@ -29,6 +31,11 @@ begin
     end loop;
     -- A job of the group that ranks before a released one may have been parked because of it.
     groups := array_remove(groups, null);
+    if groups <> '{}' and at_most is not null then
+        keys := try_keys(array(select distinct key_of(name) from unnest(groups) as name));
+        insert into unfreed select distinct name from unnest(groups) as name where key_of(name) <> all (keys);
+        groups := array(select name from unnest(groups) as name where key_of(name) = any (keys));
+    end if;
     if groups <> '{}' then
         perform free_groups(groups);
     end if;

@@ -1,6 +1,7 @@
 """Who may take a silent node's jobs, and when: after its lease, after asking, or upon proof."""
 
 import json
+from contextlib import closing
 
 import psycopg2
 import pytest
@@ -215,6 +216,53 @@ def test_a_node_with_many_jobs_is_rescued_in_parts(node: Master, other: Master) 
     assert other.states() == {"ready": 5_000, "assigned": 1_000}
     assert other.value(beat, other.incarnation) != 0
     assert other.states() == {"ready": 6_000}
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_a_completion_that_is_not_committed_holds_up_no_rescue(
+    node: Master, other: Master, group: str | None, dsn: str
+) -> None:
+    """Its worker was stopped in between: its job waits for it, the node's others do not."""
+    job_id, *others = node.enqueue({"group": group}, {}, {"group": "another"})
+    [taken] = node.claim()
+    with closing(psycopg2.connect(dsn)) as stopped, stopped.cursor() as cursor:
+        complete = "select txqueue.complete_one(%s, %s, %s, null)"
+        cursor.execute(complete, (node.incarnation, taken.assignment, job_id))
+        assert cursor.fetchone() == (True,)
+        node.falls_silent()
+        other.cursor.execute("set lock_timeout = '5s'")
+        assert other.beats()
+        assert state(node) == "dead"
+        assert sorted(other.ready()) == others
+        stopped.rollback()
+    assert other.beats()
+    assert sorted(other.ready()) == [job_id, *others]
+
+
+def test_a_lock_that_a_rescue_needs_costs_no_lease(node: Master, other: Master, dsn: str) -> None:
+    """The rescuer's own heartbeat counts; it rescues at the next."""
+    job_id = taken(node)
+    node.falls_silent()
+    with closing(psycopg2.connect(dsn)) as stopped, stopped.cursor() as cursor:
+        cursor.execute("lock table txqueue.job_ready in exclusive mode")
+        other.cursor.execute("update txqueue.node_info set leased_at = 'epoch'")
+        assert other.beats()
+        assert holds(node, job_id)
+        stopped.rollback()
+    assert other.beats()
+    assert not holds(node, job_id)
+
+
+def test_a_transaction_that_has_completed_its_job_is_to_commit_soon(node: Master, dsn: str) -> None:
+    """The server ends one that does not: it holds what others wait for."""
+    [job_id] = node.enqueue({})
+    [taken] = node.claim()
+    with closing(psycopg2.connect(dsn)) as worker, worker.cursor() as cursor:
+        complete = "select txqueue.complete_one(%s, %s, %s, null)"
+        cursor.execute(complete, (node.incarnation, taken.assignment, job_id))
+        cursor.execute("show idle_in_transaction_session_timeout")
+        assert cursor.fetchone() == ("30s",)
+        worker.rollback()
 
 
 def test_nodes_that_ended_before_all_that_is_kept_are_forgotten(
