@@ -1636,7 +1636,8 @@ end $$;
 
 -- Cancels jobs: at once those that no node has taken; of the others, those that have not ended yet, their
 -- node hears at its next heartbeat. Returns the numbers of the first, of the second
--- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were.
+-- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were. Failed jobs
+-- count as cancelled from then on: nobody means to run them again. They keep their errors.
 create or replace function txqueue.cancel(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb, out refused bigint[])
 language plpgsql volatile security definer
@@ -1644,10 +1645,19 @@ set search_path = txqueue, pg_temp
 as $$
 declare
     found bigint[];
+    this  job;
 begin
     perform check_isolation('jobs are not cancelled');
     select ended.cancelled, ended.requested into cancelled, requested
       from end_waiting(ids, coalesce(nullif(who, ''), session_user)) as ended;
+    for this in delete from job where job_id = any (ids) and state = 'failed' returning * loop
+        this.state := 'cancelled';
+        this.finished_at := clock_timestamp();
+        this.fingerprint := null;
+        this.failed_at := null;
+        insert into job values (this.*);
+        cancelled := cancelled || this.job_id;
+    end loop;
     found := cancelled || array(select (each ->> 2)::bigint from jsonb_array_elements(requested) as each);
     refused := array(select distinct id from unnest(ids) as id where id <> all (found) order by id);
     perform note_action(who, 'cancel', subject_of(ids), jsonb_build_object(
@@ -2291,6 +2301,31 @@ as $$
            and me.incarnation = its_incarnation and me.state in ('alive', 'draining')))
 $$;
 
+-- Has jobs that failed for good in one way before a moment count as cancelled, at most so many at once. Returns how
+-- many, and the moment: pass it to go on.
+create or replace function txqueue.discard_failures(
+    its_fingerprint text, who text, before timestamptz default null, at_most integer default 1000,
+    out discarded integer, out until timestamptz)
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    ids bigint[];
+begin
+    until := coalesce(before, clock_timestamp());
+    ids := array(
+        select job_id from job
+         where fingerprint = its_fingerprint and failed_at <= until and state = 'failed' order by job_id limit at_most);
+    if ids = '{}' and before is null then
+        perform refuse(format('no job has failed for good like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
+    end if;
+    discarded := 0;
+    if ids <> '{}' then
+        discarded := cardinality((select ended.cancelled from cancel(ids, who) as ended));
+    end if;
+end $$;
+
 -- Has a live node take nothing more: it passes on what it has not started and goes on with what runs, until
 -- it is undrained or starts anew. Returns whether that changed anything.
 create or replace function txqueue.drain_node(its_name text, who text) returns boolean
@@ -2906,17 +2941,24 @@ begin
     return number;
 end $$;
 
--- What an error says, without what differs from one job to the next: numbers, identifiers, quoted texts.
+-- What an error says, without what differs from one job to the next: quoted texts, temporary paths, addresses, tokens
+-- (base64, ULIDs), hashes and numbers.
 create or replace function txqueue.error_kind(error text) returns text
-language sql immutable parallel safe
+language plpgsql immutable parallel safe
 set search_path = txqueue, pg_temp
 as $$
-    select regexp_replace(regexp_replace(regexp_replace(
-               left(split_part(error, E'\n', 1), 500),
-               '(^|\W)(''[^'']*''|"[^"]*")', '\1*', 'g'),
-               '\m(0x[0-9a-f]+|[0-9a-f]{8,}(-[0-9a-f]+)*)\M', '#', 'gi'),
-               '\d+([.:,-]\d+)*', '#', 'g')
-$$;
+declare
+    said text := left(split_part(error, E'\n', 1), 500);
+begin
+    said := regexp_replace(said, '(^|\W)(''[^'']*''|"[^"]*")', '\1*', 'g');
+    said := regexp_replace(said, '(/(tmp|var/tmp|var/folders|dev/shm|run/user))/[^\s,;:)\]]+', '\1/*', 'g');
+    said := regexp_replace(said, '(?<![\w:.])(?=[0-9a-f:]*\d)[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}(?![\w:])', '#', 'gi');
+    -- Names of modules and columns have no capitals within, paths begin otherwise.
+    said := regexp_replace(said, '(?<![\w/.+-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[\w+/-]{20,}={0,2}(?![\w+/=-])', '#', 'g');
+    said := regexp_replace(said, '\m[0-9][0-9A-HJKMNP-TV-Z]{25}\M', '#', 'gi');
+    said := regexp_replace(said, '\m(0x[0-9a-f]+|[0-9a-f]{8,}(-[0-9a-f]+)*|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{6,7})\M', '#', 'gi');
+    return regexp_replace(said, '\d+([.:,-]\d+)*', '#', 'g');
+end $$;
 
 -- All that bears on why a job does not run, as one object: the job, the live nodes and whether each
 -- serves its queue and knows its type, who holds its group, which parents it waits for, whom it follows, what limits its queue, group and tenant,
@@ -3543,7 +3585,7 @@ declare
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'vouch', 'declare_dead', 'reserve_incarnation', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'gauge', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
         'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
-        'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures',
+        'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
         'stats', 'find_job', 'due_schedules', 'met_conditions', 'is_input', 'tick', 'mend_schedules', 'put_schedule',
         'coalesce_into', 'repeat', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
     reading   constant text[] := array['explain_facts', 'backlog', 'schedule_runs', 'stats', 'find_job'];

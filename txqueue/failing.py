@@ -5,7 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from txqueue.wire.admin_commands import ListFailures, PostponeFailures, RetryFailures
+from txqueue.wire.admin_commands import (
+    DiscardFailures,
+    ListFailures,
+    PostponeFailures,
+    RetryFailures,
+)
 
 __all__ = ["KindsOfFailure"]
 
@@ -29,12 +34,20 @@ class KindsOfFailure:
 
     async def retry_failures(self, fingerprint: str) -> int:
         """Run all jobs again that have failed in one way, and not again since; returns how many."""
+        return await self._repeated(RetryFailures, "retried", fingerprint)
+
+    async def discard_failures(self, fingerprint: str) -> int:
+        """Have all jobs that failed for good in one way count as cancelled; returns how many."""
+        return await self._repeated(DiscardFailures, "discarded", fingerprint)
+
+    async def _repeated(self, command: type[Any], counted: str, fingerprint: str) -> int:
+        """Say it until none is left of those that had failed at first."""
         total: int = 0
         given: dict[str, Any] = {"fingerprint": fingerprint}
         while True:
-            answer = await self._say(RetryFailures, **given)
-            total += answer["retried"]
-            if not answer["retried"]:
+            answer = await self._say(command, **given)
+            total += answer[counted]
+            if not answer[counted]:
                 return total
             given["before"] = answer["before"]
 

@@ -1,6 +1,7 @@
 -- Cancels jobs: at once those that no node has taken; of the others, those that have not ended yet, their
 -- node hears at its next heartbeat. Returns the numbers of the first, of the second
--- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were.
+-- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were. Failed jobs
+-- count as cancelled from then on: nobody means to run them again. They keep their errors.
 create or replace function @schema@.cancel(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb, out refused bigint[])
 language plpgsql volatile security definer
@@ -8,10 +9,19 @@ set search_path = @schema@, pg_temp
 as $$
 declare
     found bigint[];
+    this  job;
 begin
     perform check_isolation('jobs are not cancelled');
     select ended.cancelled, ended.requested into cancelled, requested
       from end_waiting(ids, coalesce(nullif(who, ''), session_user)) as ended;
+    for this in delete from job where job_id = any (ids) and state = 'failed' returning * loop
+        this.state := 'cancelled';
+        this.finished_at := clock_timestamp();
+        this.fingerprint := null;
+        this.failed_at := null;
+        insert into job values (this.*);
+        cancelled := cancelled || this.job_id;
+    end loop;
     found := cancelled || array(select (each ->> 2)::bigint from jsonb_array_elements(requested) as each);
     refused := array(select distinct id from unnest(ids) as id where id <> all (found) order by id);
     perform note_action(who, 'cancel', subject_of(ids), jsonb_build_object(

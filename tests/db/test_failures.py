@@ -52,6 +52,11 @@ def kinds(node: Master) -> list[tuple[int, int, str]]:
         ("Gone: object at 0x7f12ab", "Gone: object at 0x8899ff"),
         ("Refused: can't reach 'a' in 1.5 s", "Refused: can't reach 'b' in 20.25 s"),
         ("At 2026-11-22 01:02:03", "At 2025-01-02 11:12:13"),
+        ("Bad commit 9f3d0e1 of main", "Bad commit 1234567 of main"),
+        ("No order 01JDF7Q2ZC8M4V5W6X7Y8Z9ABC", "No order 01JDG0000000000000000AAAAA"),
+        ("Token dGhpcyBpcyBhIHRlc3Qx= expired", "Token YW5vdGhlciB0b2tlbjIy0 expired"),
+        ("No route to fe80::1ff:fe23:4567:890a", "No route to 2001:db8::1"),
+        ("Missing /tmp/tmpab_xyz/in.csv", "Missing /tmp/tmpq1w2e3/other.csv"),
     ],
 )
 def test_what_differs_from_job_to_job_does_not_count(node: Master, one: str, other: str) -> None:
@@ -68,6 +73,8 @@ def test_what_differs_from_job_to_job_does_not_count(node: Master, one: str, oth
         (error("ValueError: no such row"), error("ValueError: too many rows")),
         (error("ValueError: no"), error("ValueError: no", function="check")),
         (error("ValueError: no"), "ValueError: no"),
+        ("KeyError: customer_address_key", "KeyError: customer_invoice_key"),
+        ("Missing /srv/shop/in.csv", "Missing /srv/shop/out.csv"),
     ],
 )
 def test_errors_of_different_kinds_are_told_apart(node: Master, one: str, other: str) -> None:
@@ -136,6 +143,34 @@ def test_all_of_a_kind_are_postponed(node: Master) -> None:
     assert node.value(more, kind, until) == 0
     assert node.value("select retried from txqueue.retry_failures(%s, 'ann')", kind) == 2
     assert sorted(node.claimed_ids()) == ids
+
+
+def test_all_of_a_kind_are_given_up(node: Master) -> None:
+    """The failed ones count as cancelled, with their errors; those that wait get their attempt."""
+    ids = failed(node, error("ValueError: row 1"), error("ValueError: row 2"))
+    (waiting,) = failed(node, error("ValueError: row 3"), outcome="retry")
+    (other,) = failed(node, error("KeyError: 'x'"))
+    kind = node.job(ids[0])["fingerprint"]
+    node.cursor.execute("select * from txqueue.discard_failures(%s, 'ann', null, 1)", (kind,))
+    ((discarded, until),) = node.cursor.fetchall()
+    again = "select discarded from txqueue.discard_failures(%s, 'ann', %s, 1)"
+    counts = [discarded, node.value(again, kind, until), node.value(again, kind, until)]
+    assert counts == [1, 1, 0]
+    assert [node.job(job_id)["state"] for job_id in ids] == ["cancelled", "cancelled"]
+    assert node.job(ids[0])["error"].startswith("ValueError: row 1")
+    assert node.job(waiting)["state"] == "waiting"
+    assert kinds(node) == [(0, 1, "ValueError: row 3"), (1, 0, "KeyError: 'x'")]
+    assert node.job(other)["state"] == "failed"
+
+
+def test_a_failed_job_is_given_up_alone(node: Master) -> None:
+    """By cancelling it; it may be run again all the same."""
+    (job_id,) = failed(node, error("ValueError: row 1"))
+    assert node.value("select cancelled from txqueue.cancel(%s, 'ann')", [job_id]) == [job_id]
+    assert kinds(node) == []
+    assert node.value("select refused from txqueue.cancel(%s, 'ann')", [job_id]) == [job_id]
+    assert node.value("select retried from txqueue.retry(%s, 'ann')", [job_id]) == [job_id]
+    assert node.claimed_ids() == [job_id]
 
 
 @pytest.mark.parametrize("act", ["retry_failures(%s, 'ann', null, 1)", POSTPONE])

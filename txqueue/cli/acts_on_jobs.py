@@ -26,7 +26,8 @@ BATCH = 1000
 LISTED = 10
 
 
-CANCELLABLE = ("waiting", "ready", "assigned")
+LIVE = ("waiting", "ready", "assigned")
+CANCELLABLE = (*LIVE, "failed")
 RETRIABLE = ("failed", "cancelled", "waiting")
 UNTAKEN = ("waiting", "ready")
 
@@ -74,19 +75,21 @@ def _choosing(states: Sequence[str]) -> Callable[[Any], Any]:
     return decorate
 
 
-@click.command(cls=Command, short_help="End jobs, running ones too.")
+@click.command(cls=Command, short_help="End jobs, running ones too; give failed ones up.")
 @_choosing(CANCELLABLE)
 @click.pass_obj
 def cancel(options: Options, /, ids: Sequence[int], **given: Any) -> int:
     """End jobs: those that wait at once, running ones as soon as their node hears of it.
 
-    A coroutine is interrupted; a function in a thread is told, and ends by itself.
+    A coroutine is interrupted; a function in a thread is told, and ends by itself. Failed jobs that
+    are named, or chosen by --state failed, count as cancelled from then on.
     """
-    sums = _act(options, _chosen(ids, given, lambda job: job["state"] in CANCELLABLE), _cancel)
+    states = CANCELLABLE if given["state"] == "failed" else LIVE
+    sums = _act(options, _chosen(ids, given, lambda job: job["state"] in states), _cancel)
     words = {
         "cancelled": "cancelled",
         "requested": "held by a node, which is asked to end",
-        "refused": "not cancelled: ended before, or never there",
+        "refused": "not cancelled: done or cancelled before, or never there",
     }
     return _tell(options, sums, words, is_exact=bool(ids))
 

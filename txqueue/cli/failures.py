@@ -43,6 +43,19 @@ def retry(options: Options, fingerprint: str) -> None:
     show(options, document, lambda: [styled(f"{_jobs(total)} to run again.")])
 
 
+@failures.command(short_help="Give all of a kind up.")
+@click.argument("fingerprint")
+@click.pass_obj
+def discard(options: Options, fingerprint: str) -> None:
+    """Have all jobs that failed in this way for good count as cancelled.
+
+    They are listed and warned of no more. Those that wait for another attempt still get it.
+    """
+    total = acted(options, lambda admin: admin.discard_failures(fingerprint))
+    document = {"fingerprint": fingerprint, "discarded": total}
+    show(options, document, lambda: [styled(f"{_jobs(total)} discarded.")])
+
+
 @failures.command(short_help="Have all of a kind run later.")
 @click.argument("fingerprint")
 @click.option("--for", "delay", type=Length(), required=True, help="As in 90s, 5min, 1h, 2d.")

@@ -74,6 +74,7 @@ class Desk:
             wire.Cancel: self._cancel,
             wire.Retry: self._retry,
             wire.RetryFailures: self._retry_failures,
+            wire.DiscardFailures: self._discard_failures,
             wire.PostponeFailures: self._postpone_failures,
             wire.ActOnSchedule: self._act_on_schedule,
             wire.SetPriority: self._set_priority,
@@ -208,6 +209,12 @@ class Desk:
     ) -> Answer:
         retried, moment = await self._acting.retry_failures(fingerprint, before, who)
         return {"retried": retried, "before": moment.isoformat()}
+
+    async def _discard_failures(
+        self, who: str, fingerprint: str, before: str | None = None
+    ) -> Answer:
+        discarded, moment = await self._acting.discard_failures(fingerprint, before, who)
+        return {"discarded": discarded, "before": moment.isoformat()}
 
     async def _postpone_failures(
         self, who: str, fingerprint: str, delay: float, until: str | None = None

@@ -97,6 +97,14 @@ class Acting:
         retried, until = await self._row(call, fingerprint, who, before)
         return retried, until
 
+    async def discard_failures(
+        self, fingerprint: str, before: str | None, who: str
+    ) -> tuple[int, datetime]:
+        """Have some jobs that failed in one way count as cancelled; see the function."""
+        call = "discard_failures(%s, %s, %s::timestamptz)"
+        discarded, until = await self._row(call, fingerprint, who, before)
+        return discarded, until
+
     async def postpone_failures(
         self, fingerprint: str, delay: float, until: str | None, who: str
     ) -> tuple[int, datetime]:

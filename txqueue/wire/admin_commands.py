@@ -16,6 +16,7 @@ from txqueue.wire.text import LongText
 __all__ = [
     "ActOnSchedule",
     "Cancel",
+    "DiscardFailures",
     "Drain",
     "Explain",
     "GetJob",
@@ -153,7 +154,10 @@ class SetLimit(amp.Command):
 
 
 class Cancel(amp.Command):
-    """End jobs: at once what no node has taken, soon what one has; the others have ended."""
+    """End jobs: at once what no node has taken, soon what one has; failed ones are discarded.
+
+    The others have ended.
+    """
 
     arguments = [(b"ids", amp.Unicode())]
     response = [
@@ -188,6 +192,17 @@ class RetryFailures(amp.Command):
 
     arguments = [(b"fingerprint", amp.Unicode()), (b"before", _may(amp.Unicode))]
     response = [(b"retried", amp.Integer()), (b"before", amp.Unicode())]
+    errors = _REFUSED
+
+
+class DiscardFailures(amp.Command):
+    """Have jobs that failed for good in one way before a moment count as cancelled.
+
+    Some at a time; answered with how many, 0 after the last, and the moment: pass it to go on.
+    """
+
+    arguments = [(b"fingerprint", amp.Unicode()), (b"before", _may(amp.Unicode))]
+    response = [(b"discarded", amp.Integer()), (b"before", amp.Unicode())]
     errors = _REFUSED
 
 

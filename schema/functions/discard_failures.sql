@@ -1,0 +1,24 @@
+-- Has jobs that failed for good in one way before a moment count as cancelled, at most so many at once. Returns how
+-- many, and the moment: pass it to go on.
+create or replace function @schema@.discard_failures(
+    its_fingerprint text, who text, before timestamptz default null, at_most integer default 1000,
+    out discarded integer, out until timestamptz)
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    ids bigint[];
+begin
+    until := coalesce(before, clock_timestamp());
+    ids := array(
+        select job_id from job
+         where fingerprint = its_fingerprint and failed_at <= until and state = 'failed' order by job_id limit at_most);
+    if ids = '{}' and before is null then
+        perform refuse(format('no job has failed for good like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
+    end if;
+    discarded := 0;
+    if ids <> '{}' then
+        discarded := cardinality((select ended.cancelled from cancel(ids, who) as ended));
+    end if;
+end $$;
