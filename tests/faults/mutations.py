@@ -148,6 +148,20 @@ MUTATIONS: Final = {
         "            await self._give_back(incarnation, again[:MOST])\n",
         "",
     ),
+    "a rescue waits for a completion": _of(
+        "completion_uncommitted",
+        "run",
+        "schema/functions/release.sql",
+        " limit at_most for update skip locked)",
+        " limit at_most)",
+    ),
+    "a worker is as quick as it was once": _of(
+        "long_after_storm",
+        "run expected",
+        "txqueue/node/worker.py",
+        "        if passed < PACE_WINDOW:",
+        "        if passed < 3600:",
+    ),
     "jobs wait for nobody": _of(
         "worker_kill",
         "I10",

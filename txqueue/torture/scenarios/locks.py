@@ -1,0 +1,102 @@
+"""Locks that other sessions hold for long: on tables that all nodes use, and on a single job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from txqueue.processes import is_alive
+from txqueue.store.reading import Session
+from txqueue.torture.demands import no_duplicates
+from txqueue.torture.ground import Ground
+from txqueue.torture.node import TortureNode, until
+from txqueue.torture.scenario import scenario
+
+__all__ = ["completion_uncommitted", "locks_held"]
+
+# Past a master's patience for a lock, and two leases.
+HELD_FOR: Final = 7.0
+# As `create index`, a migration of the application's and an operator's open transaction take them.
+LOCKS: Final = (
+    "lock table {schema}.job_assigned in share mode",
+    "lock table {schema}.claiming in exclusive mode",
+    "select {schema}.pause('queue', 'nothing of this', 'torture')",
+)
+_WAITING: Final = """
+    select count(*) from pg_locks as lock join pg_stat_activity as waiter using (pid)
+     where not lock.granted and waiter.application_name like 'txqueue n_'"""
+HELD: Final = 4
+_RUNNING: Final = """
+    select incarnation, assignment, job_id from {schema}.job_assigned
+     where work_type = 'txqueue.torture.lingering'
+     order by job_id limit 1"""
+_COMPLETE: Final = "select {schema}.complete_one(%s, %s, %s, null)"
+
+
+@scenario("locks_held", "other sessions hold locks that claims and completions need, past patience")
+def locks_held(ground: Ground) -> None:
+    """Nodes keep their leases meanwhile, and go on when the locks are gone."""
+    nodes = [ground.start_node("n1"), ground.start_node("n2")]
+    for node in nodes:
+        node.wait_up()
+    ground.start_client(rate=20, kinds=("noop", "slow:0.2", "grouped:0.1"))
+    for sql in LOCKS:
+        ground.flow()
+        with ground.fault("hold lock", snapshot=False) as fault:
+            with _held(ground, sql):
+                ground.wait(lambda: _waiting(ground), "a node waits for the lock")
+                ground.rest(HELD_FOR)
+            fault.evidence = f"a node waited for {HELD_FOR:g} s: {sql}"
+    ground.flow()
+    lost = [node.name for node in nodes if "registering anew" in node.log]
+    ground.expect(not lost, f"all keep their leases, but not {lost}")
+    ground.drain()
+    no_duplicates(ground)
+
+
+@scenario(
+    "completion_uncommitted", "a node dies while one of its jobs is completed and not committed"
+)
+def completion_uncommitted(ground: Ground) -> None:
+    """Its other jobs run elsewhere at once, and this one when its transaction is gone."""
+    other = ground.start_node("n2").wait_up()
+    ground.database.rows(f"select {ground.schema}.drain_node('n2', 'torture')")
+    kinds = ["lingering:n1"] * HELD
+    ground.start_client(rate=100, kinds=kinds, count=len(kinds)).wait()
+    node = ground.start_node("n1", workers=1, capacity=HELD).wait_up()
+    ground.wait(lambda: len(ground.history().runs) == HELD, "all of them run", every=0.3)
+    with ground.database.session() as session:
+        session.rows("begin")
+        token = session.rows(_RUNNING.format(schema=ground.schema))[0]
+        session.rows(_COMPLETE.format(schema=ground.schema), token)
+        _kill(ground, node)
+        ground.database.rows(f"select {ground.schema}.undrain_node('n2', 'torture')")
+        began = time.monotonic()
+        ground.wait(lambda: ground.database.live_jobs() == 1, "the others are done elsewhere", 20.0)
+        ground.figure("others_done_seconds", round(time.monotonic() - began, 1))
+        session.rows("rollback")
+    ground.drain()
+    ground.expect("registering anew" not in other.log, "the other node keeps its lease")
+
+
+def _kill(ground: Ground, node: TortureNode) -> None:
+    with ground.fault("kill node", nodes=[node], still=True) as fault:
+        workers = node.worker_pids()
+        fault.pids = {node.kill_master(), *workers}
+        until(lambda: not any(map(is_alive, workers)), 10.0)
+        fault.evidence = f"{node.pid} is gone, and its workers {workers}"
+
+
+@contextmanager
+def _held(ground: Ground, sql: str) -> Iterator[Session]:
+    with ground.database.session() as session:
+        session.rows("begin")
+        session.rows(sql.format(schema=ground.schema))
+        yield session
+        session.rows("rollback")
+
+
+def _waiting(ground: Ground) -> bool:
+    return bool(ground.database.value(_WAITING))
