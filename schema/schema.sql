@@ -3579,8 +3579,8 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 declare
-    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog',
-        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends'];
+    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog', 'await_ends'];
+    pooling   constant text[] := array['ensure_pool', 'fill_pool', 'start_pool', 'retry_pool'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'assignments_of', 'jobs_of', 'backlog', 'next_job',
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'vouch', 'declare_dead', 'reserve_incarnation', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'gauge', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
@@ -3592,7 +3592,7 @@ declare
     its_role text;
     signature regprocedure;
 begin
-    foreach its_role in array array['txqueue_enqueue', 'txqueue_worker', 'txqueue_read'] loop
+    foreach its_role in array array['txqueue_enqueue', 'txqueue_pools', 'txqueue_worker', 'txqueue_read'] loop
         if to_regrole(its_role) is null then
             begin
                 execute format('create role %I nologin', its_role);
@@ -3603,7 +3603,7 @@ begin
         execute format('grant usage on schema txqueue to %I', its_role);
         -- Every client compares the version of the schema with its own.
         execute format('grant select on migration to %I', its_role);
-        if its_role <> 'txqueue_enqueue' then
+        if its_role not in ('txqueue_enqueue', 'txqueue_pools') then
             execute format('grant select on all tables in schema txqueue to %I', its_role);
         end if;
     end loop;
@@ -3612,6 +3612,10 @@ begin
         if to_regrole('txqueue_enqueue') is not null
            and (select proname from pg_proc where oid = signature) = any (enqueuing) then
             execute format('grant execute on function %s to txqueue_enqueue', signature);
+        end if;
+        if to_regrole('txqueue_pools') is not null
+           and (select proname from pg_proc where oid = signature) = any (pooling) then
+            execute format('grant execute on function %s to txqueue_pools', signature);
         end if;
         if to_regrole('txqueue_read') is not null
            and (select proname from pg_proc where oid = signature) = any (reading) then

@@ -5,8 +5,8 @@ language plpgsql volatile
 set search_path = @schema@, pg_temp
 as $$
 declare
-    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog',
-        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends'];
+    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog', 'await_ends'];
+    pooling   constant text[] := array['ensure_pool', 'fill_pool', 'start_pool', 'retry_pool'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'assignments_of', 'jobs_of', 'backlog', 'next_job',
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'vouch', 'declare_dead', 'reserve_incarnation', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'gauge', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
@@ -18,7 +18,7 @@ declare
     its_role text;
     signature regprocedure;
 begin
-    foreach its_role in array array['@schema@_enqueue', '@schema@_worker', '@schema@_read'] loop
+    foreach its_role in array array['@schema@_enqueue', '@schema@_pools', '@schema@_worker', '@schema@_read'] loop
         if to_regrole(its_role) is null then
             begin
                 execute format('create role %I nologin', its_role);
@@ -29,7 +29,7 @@ begin
         execute format('grant usage on schema @schema@ to %I', its_role);
         -- Every client compares the version of the schema with its own.
         execute format('grant select on migration to %I', its_role);
-        if its_role <> '@schema@_enqueue' then
+        if its_role not in ('@schema@_enqueue', '@schema@_pools') then
             execute format('grant select on all tables in schema @schema@ to %I', its_role);
         end if;
     end loop;
@@ -38,6 +38,10 @@ begin
         if to_regrole('@schema@_enqueue') is not null
            and (select proname from pg_proc where oid = signature) = any (enqueuing) then
             execute format('grant execute on function %s to @schema@_enqueue', signature);
+        end if;
+        if to_regrole('@schema@_pools') is not null
+           and (select proname from pg_proc where oid = signature) = any (pooling) then
+            execute format('grant execute on function %s to @schema@_pools', signature);
         end if;
         if to_regrole('@schema@_read') is not null
            and (select proname from pg_proc where oid = signature) = any (reading) then

@@ -275,6 +275,14 @@ def test_what_returns_other_columns_is_made_anew(migrated_database: str) -> None
     ]
 
 
+def test_roles_that_another_database_has_made_are_told(migrated_database: str) -> None:
+    """As the schema is made, not again: their members have the same rights in both databases."""
+    assert migrate(migrated_database).shared == []
+    run(migrated_database, "drop schema txqueue cascade")
+    roles = [f"txqueue_{purpose}" for purpose in ("enqueue", "pools", "read", "worker")]
+    assert migrate(migrated_database).shared == roles
+
+
 def test_a_schema_of_somebody_else_is_left_alone(database: str) -> None:
     """Neither its owner's tables nor another role's schema."""
     run(database, "create schema txqueue; create table txqueue.job (mine int)")

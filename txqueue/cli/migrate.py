@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txqueue.cli.options import Command, Options
-from txqueue.cli.output import show, styled
+from txqueue.cli.output import note, show, styled
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,6 +29,13 @@ def migrate(options: Options, sql: bool) -> None:
     report = migrations.migrate(options.chosen_dsn, options.chosen_schema)
     document = {"from": report.before, "to": report.after, "applied": report.applied}
     show(options, document, lambda: _lines(document, options.chosen_schema))
+    if report.shared:
+        note(
+            options,
+            f"There are roles of these names already, for another database of this server perhaps: "
+            f"{', '.join(report.shared)}. Their members have the same rights here."
+            " A schema of another name (--schema) has roles of its own.",
+        )
 
 
 def _print_sql(options: Options, text: str) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 import psycopg2
-from attrs import frozen
+from attrs import field, frozen
 
 from txqueue.errors import ConfigurationError, Refused, SchemaMismatch
 from txqueue.store.failures import answered, translated
@@ -30,6 +30,7 @@ _LEDGER = """
     comment on table {schema}.migrating is 'To be locked by the one session that migrates.';
 """
 _DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
+ROLES: Final = ("enqueue", "pools", "worker", "read")
 # What a step may wait for a lock, during which others wait behind it, and what all of it may; and
 # what to wait for another session that migrates; seconds.
 LOCK_PATIENCE, PAUSE, PATIENCE, OTHERS_PATIENCE = 2.0, 0.5, 60.0, 600.0
@@ -53,11 +54,20 @@ _BLOCKERS = """
 
 @frozen
 class MigrationReport:
-    """What a migration did: the version before, the version after, the steps applied."""
+    """What a migration did.
+
+    Attributes:
+        before: The version of the schema before; 0 for none.
+        after: The version after.
+        applied: The steps, by name.
+        shared: The roles that there were before the schema was: another database of the server may
+            use them, and their members have the same rights here.
+    """
 
     before: int
     after: int
     applied: list[str]
+    shared: list[str] = field(factory=list)
 
 
 def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
@@ -84,13 +94,23 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
             before = 0 if found is None else found.number
             if before > latest_version():
                 raise _newer(before, schema)
+            shared = [] if before else _known_roles(cursor, schema)
             pending = [step for step in migrations(schema) if step.number > before]
             for step in pending:
                 _patiently(cursor, schema, partial(_apply, cursor, schema, step))
             _patiently(cursor, schema, partial(_apply_functions, cursor, schema))
     return MigrationReport(
-        before, latest_version(), [f"{step.number:04}_{step.name}" for step in pending]
+        before, latest_version(), [f"{step.number:04}_{step.name}" for step in pending], shared
     )
+
+
+def _known_roles(cursor: Any, schema: str) -> list[str]:
+    """Return the roles of the schema's names: they are the server's, not a database's."""
+    names = [f"{schema}_{purpose}" for purpose in ROLES]
+    cursor.execute(
+        "select rolname::text from pg_roles where rolname = any (%s) order by 1", (names,)
+    )
+    return [name for (name,) in cursor.fetchall()]
 
 
 def _newer(version: int, schema: str) -> SchemaMismatch:
