@@ -103,6 +103,23 @@ def test_an_application_joins_a_node(migrated_database18: str, tmp_path: Path) -
     assert run_sql(migrated_database18, "select state from txqueue.job") == [("done",)]
 
 
+@pytest.mark.slow
+def test_a_long_running_application_enqueues(migrated_database18: str, tmp_path: Path) -> None:
+    """A service holds its queue, a request enqueues, and all of it stops in order."""
+    run_sql(migrated_database18, ORDERS)
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+        session.follow([*files(README), *blocks(HOWTO / "in-an-application.md")])
+    sql = "select item, payload from orders cross join txqueue.job"
+    assert run_sql(migrated_database18, sql) == [("tea", {"order_id": 1})]
+
+
+@pytest.mark.slow
+def test_handlers_are_tested(migrated_database18: str, tmp_path: Path) -> None:
+    """Alone, and with a node."""
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+        session.follow(blocks(HOWTO / "test-handlers.md"))
+
+
 @pytest.mark.parametrize("name", ["enqueue-from-sql.md", "run-in-production.md"])
 def test_the_sql_of_a_howto_runs(migrated_database18: str, name: str) -> None:
     """Statement by statement, as the owner."""
