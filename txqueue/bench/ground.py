@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from txqueue.bench.stages import Stages
 from txqueue.errors import Refused, TxqueueError
-from txqueue.store.migrations import migrate
+from txqueue.store.migrations import ROLES, migrate
 from txqueue.store.reading import Session
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
 ]
 
 SCHEMA = "txqueue_bench"
-ROLES = ("enqueue", "worker", "read")
 # More than any measurement logs unless it is told to be larger.
 _LOG_MIB = 1024
 _LOCK = "select pg_try_advisory_lock(hashtextextended('txqueue bench', 839))"
