@@ -546,11 +546,13 @@ begin
               from job_ready_0 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
-     where mine."group" is null or (mine.place <= mine.room and not exists (
-        select from job_ready as other where other."group" = mine."group"
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
-        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+     where mine."group" is null or (mine.place <= mine.room
+       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
+       -- read all that a held snapshot keeps, for each claim.
+       and (select true from job_ready as other where other."group" = mine."group"
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
+       and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null);
     grouped := coalesce(grouped, '{}');
     select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
      where slots.room <= (select count(*) from job_ready_0 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
@@ -569,7 +571,7 @@ begin
     )
     select count(*) into parked from gone;
     -- Nothing of these groups is left that could wake the parked ones.
-    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
@@ -613,11 +615,13 @@ begin
               from job_ready_1 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
-     where mine."group" is null or (mine.place <= mine.room and not exists (
-        select from job_ready as other where other."group" = mine."group"
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
-        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+     where mine."group" is null or (mine.place <= mine.room
+       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
+       -- read all that a held snapshot keeps, for each claim.
+       and (select true from job_ready as other where other."group" = mine."group"
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
+       and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null);
     grouped := coalesce(grouped, '{}');
     select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
      where slots.room <= (select count(*) from job_ready_1 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
@@ -636,7 +640,7 @@ begin
     )
     select count(*) into parked from gone;
     -- Nothing of these groups is left that could wake the parked ones.
-    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
@@ -680,11 +684,13 @@ begin
               from job_ready_2 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
-     where mine."group" is null or (mine.place <= mine.room and not exists (
-        select from job_ready as other where other."group" = mine."group"
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
-        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+     where mine."group" is null or (mine.place <= mine.room
+       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
+       -- read all that a held snapshot keeps, for each claim.
+       and (select true from job_ready as other where other."group" = mine."group"
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
+       and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null);
     grouped := coalesce(grouped, '{}');
     select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
      where slots.room <= (select count(*) from job_ready_2 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
@@ -703,7 +709,7 @@ begin
     )
     select count(*) into parked from gone;
     -- Nothing of these groups is left that could wake the parked ones.
-    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
@@ -747,11 +753,13 @@ begin
               from job_ready_3 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
-     where mine."group" is null or (mine.place <= mine.room and not exists (
-        select from job_ready as other where other."group" = mine."group"
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
-        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+     where mine."group" is null or (mine.place <= mine.room
+       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
+       -- read all that a held snapshot keeps, for each claim.
+       and (select true from job_ready as other where other."group" = mine."group"
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
+       and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null);
     grouped := coalesce(grouped, '{}');
     select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
      where slots.room <= (select count(*) from job_ready_3 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
@@ -770,7 +778,7 @@ begin
     )
     select count(*) into parked from gone;
     -- Nothing of these groups is left that could wake the parked ones.
-    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
@@ -814,11 +822,13 @@ begin
               from job_ready_4 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
-     where mine."group" is null or (mine.place <= mine.room and not exists (
-        select from job_ready as other where other."group" = mine."group"
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
-        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+     where mine."group" is null or (mine.place <= mine.room
+       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
+       -- read all that a held snapshot keeps, for each claim.
+       and (select true from job_ready as other where other."group" = mine."group"
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
+       and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null);
     grouped := coalesce(grouped, '{}');
     select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
      where slots.room <= (select count(*) from job_ready_4 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
@@ -837,7 +847,7 @@ begin
     )
     select count(*) into parked from gone;
     -- Nothing of these groups is left that could wake the parked ones.
-    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
@@ -881,11 +891,13 @@ begin
               from job_ready_5 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
-     where mine."group" is null or (mine.place <= mine.room and not exists (
-        select from job_ready as other where other."group" = mine."group"
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
-        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+     where mine."group" is null or (mine.place <= mine.room
+       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
+       -- read all that a held snapshot keeps, for each claim.
+       and (select true from job_ready as other where other."group" = mine."group"
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
+       and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null);
     grouped := coalesce(grouped, '{}');
     select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
      where slots.room <= (select count(*) from job_ready_5 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
@@ -904,7 +916,7 @@ begin
     )
     select count(*) into parked from gone;
     -- Nothing of these groups is left that could wake the parked ones.
-    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
@@ -948,11 +960,13 @@ begin
               from job_ready_6 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
-     where mine."group" is null or (mine.place <= mine.room and not exists (
-        select from job_ready as other where other."group" = mine."group"
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
-        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+     where mine."group" is null or (mine.place <= mine.room
+       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
+       -- read all that a held snapshot keeps, for each claim.
+       and (select true from job_ready as other where other."group" = mine."group"
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
+       and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null);
     grouped := coalesce(grouped, '{}');
     select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
      where slots.room <= (select count(*) from job_ready_6 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
@@ -971,7 +985,7 @@ begin
     )
     select count(*) into parked from gone;
     -- Nothing of these groups is left that could wake the parked ones.
-    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
@@ -1015,11 +1029,13 @@ begin
               from job_ready_7 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
-     where mine."group" is null or (mine.place <= mine.room and not exists (
-        select from job_ready as other where other."group" = mine."group"
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)) and not exists (
-        select from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
-           and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)));
+     where mine."group" is null or (mine.place <= mine.room
+       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
+       -- read all that a held snapshot keeps, for each claim.
+       and (select true from job_ready as other where other."group" = mine."group"
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
+       and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
+               and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null);
     grouped := coalesce(grouped, '{}');
     select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
      where slots.room <= (select count(*) from job_ready_7 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
@@ -1038,7 +1054,7 @@ begin
     )
     select count(*) into parked from gone;
     -- Nothing of these groups is left that could wake the parked ones.
-    open := array(select key from unnest(open) as key where not exists (select from job_ready where "group" = key));
+    open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
@@ -1546,6 +1562,17 @@ begin
     return attempt;
 end $$;
 
+-- Which rule a payload breaks by its length as text: that of the limit, or it has a number of more digits than Python
+-- reads, as JSON or at all (4,300: see sys.set_int_max_str_digits); null for none.
+create or replace function txqueue.broken_length(payload jsonb, payload_limit integer) returns text
+language sql stable
+as $$
+    select case when octet_length(payload::text) > payload_limit then 'size'
+                when payload::text !~ '[0-9.]{255}' then null
+                when exists (select from jsonb_path_query(payload, 'strict $.**') as value
+                              where jsonb_typeof(value) = 'number' and length(value::text) > 4300) then 'digits' end
+$$;
+
 -- Which option of a job a worker could not obey; null for none. Those that txqueue writes itself are not the caller's
 -- to give. Without settings of its own, so that it is inlined.
 create or replace function txqueue.broken_option(options jsonb) returns text
@@ -1577,15 +1604,16 @@ as $$
     select case
         when work_type is null or length(work_type) not between 1 and 200 then 'work_type'
         when payload is null or jsonb_typeof(payload) <> 'object' then 'payload'
-        when octet_length(payload::text) > payload_limit then 'size'
-        when txqueue.has_long_number(payload, payload::text) then 'digits'
+        -- Most are short: they are written out once, and no function is called, which would cost as much as all of this.
+        when octet_length(payload::text) > least(payload_limit, 4300) and txqueue.broken_length(payload, payload_limit) is not null
+            then txqueue.broken_length(payload, payload_limit)
         when priority not between 0 and 9 then 'priority'
         when weight not between 1 and 1000000 then 'weight'
         when length(queue) not between 1 and 200 then 'queue'
         when length("group") not between 1 and 1000 then 'group'
         when length(tenant) not between 1 and 200 then 'tenant'
-        when not_before <> 'infinity' and not_before not between '1900-01-01Z' and '9998-12-31Z' then 'moment'
-        when not_after <> 'infinity' and not_after not between '1900-01-01Z' and '9998-12-31Z' then 'moment'
+        when not_before not between '1900-01-01Z' and '9998-12-31Z' and not_before <> 'infinity' then 'moment'
+        when not_after not between '1900-01-01Z' and '9998-12-31Z' and not_after <> 'infinity' then 'moment'
         when not_after <= not_before then 'not_after'
         when options is not null and txqueue.broken_option(options) is not null then 'options'
     end
@@ -3686,17 +3714,6 @@ as $$
      where job.incarnation = its_incarnation and job.handed is not null
        and (unknown.octets <= 4194304 or unknown.place = 1)
      group by job.assignment
-$$;
-
--- Whether a payload, also given as text, has a number of more digits than Python reads, as JSON or at all (4,300: see
--- sys.set_int_max_str_digits).
-create or replace function txqueue.has_long_number(payload jsonb, its_text text) returns boolean
-language sql stable
-as $$
-    select case when octet_length(its_text) <= 4300 then false
-                when its_text !~ '[0-9.]{255}' then false
-                else exists (select from jsonb_path_query(payload, 'strict $.**') as value
-                              where jsonb_typeof(value) = 'number' and length(value::text) > 4300) end
 $$;
 
 -- Renews a node's lease and rescues the jobs of nodes whose lease is out. Jobs of a known type that

@@ -211,12 +211,12 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         " and not 'search_path=txqueue, pg_temp' = any (coalesce(proconfig, '{}')) order by 1"
     )
     assert loose == [
+        "broken_length",
         "broken_option",
         "broken_rule",
         "check_job",
         "check_sealed",
         "current_lane",
-        "has_long_number",
         "is_asleep",
         "is_awaited",
         "key_of",
