@@ -1,0 +1,75 @@
+"""Waves of grouped jobs while a snapshot is held and statistics are taken of empty tables.
+
+    python -m benchmarks.held_groups [jobs of a wave]
+
+Runs a fresh embedded server, and prints the seconds of each of six waves. Statistics are taken
+after the second and the fourth, as autovacuum may: a planner that trusts them must not come to read
+for each claim all that the snapshot keeps.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from txqueue.bench.ground import embedded_ground
+from txqueue.bench.node import RunningNode
+from txqueue.bench.traffic import publish
+from txqueue.bench.work import Counted
+from txqueue.cli.options import Options
+from txqueue.cli.progress import bars
+from txqueue.store.reading import Session
+
+APP = "txqueue.bench.work"
+WAVES = 6
+ANALYZED = (1, 3)
+ASK_EVERY = 0.1
+
+
+def wave(session: Session, jobs: int) -> float:
+    """Enqueue jobs of half as many groups, and wait until all are done; returns the seconds."""
+    began = time.monotonic()
+    for start in range(0, jobs, 1000):
+        numbers = range(start, min(start + 1000, jobs))
+        texts = [
+            {
+                "work_type": Counted.work_type,
+                "payload": {"number": number + 1},
+                "group": f"g{number % (jobs // 2)}",
+            }
+            for number in numbers
+        ]
+        session.enqueue_text(json.dumps(texts))
+    live = f"select count(*) from {session.schema}.job where state <> 'done'"
+    while session.value(live):
+        time.sleep(ASK_EVERY)
+    return time.monotonic() - began
+
+
+def main(words: Sequence[str]) -> None:
+    """Measure, and print."""
+    jobs = int(words[0]) if words else 8000
+    seconds = []
+    with (
+        bars(Options()) as stages,
+        embedded_ground(stages, warm=True) as ground,
+        ground.session() as session,
+        ground.session() as holder,
+    ):
+        publish(session, Counted)
+        holder.rows("begin isolation level repeatable read")
+        holder.rows(f"select count(*) from {ground.schema}.job")
+        with RunningNode(ground, APP, 2):
+            for number in range(WAVES):
+                seconds.append(round(wave(session, jobs), 2))
+                if number in ANALYZED:
+                    session.rows("analyze")
+    Console().print(f"seconds of each wave of {jobs} jobs: {seconds}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
