@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -213,11 +214,17 @@ def pgbouncer(server: Server, folder: Path, mode: str, size: int = 10) -> Iterat
             [_program("pgbouncer"), str(settings)], stdout=log, stderr=log, **_as(account.pw_uid)
         )
     try:
-        _until(lambda: address.path is not None and address.path.exists(), "PgBouncer's socket")
+        _until(lambda: _listens(folder / ".s.PGSQL.6432"), "PgBouncer")
         yield address
     finally:
         process.terminate()
         process.wait(PATIENCE)
+
+
+def _listens(path: Path) -> bool:
+    """A socket is there a moment before its server listens on it."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
 
 
 @contextmanager
