@@ -489,6 +489,11 @@ create index on txqueue.node_info (incarnation) where state in ('alive', 'draini
 create index on txqueue.node_info (ended_at) where ended_at is not null;
 create index on txqueue.node_info (started_at);
 
+-- Schedules that come to an end.
+alter table txqueue.schedule add column until timestamptz,
+    add column times integer check (times between 1 and 1000000000),
+    add column runs bigint not null default 0;
+
 set check_function_bodies = off;
 
 -- Adds parts of an application's table, each from one key to another and so many items, which whoever
@@ -1824,6 +1829,8 @@ begin
         perform refuse('the jitter of a schedule is not within its period', 'pass seconds; for cron at most 3600');
     elsif coalesce(terms ->> 'catch_up', 'skip') not in ('skip', 'one', 'all') then
         perform refuse('catch_up is not known', 'pass skip, one or all');
+    elsif coalesce((terms ->> 'times')::numeric, 1) not between 1 and 1000000000 then
+        perform refuse('a schedule''s times are not within 1 and 1000000000', 'leave them out for a schedule without an end');
     end if;
     perform check_job(its_job ->> 'work_type', its_job -> 'payload', (select payload_limit from setting),
                       coalesce((its_job ->> 'priority')::integer, 4), coalesce((its_job ->> 'weight')::integer, 1),
@@ -3389,7 +3396,7 @@ set enable_seqscan = off
 as $$
 begin
     perform from schedule where kind = 'cooldown' and last_job = any (ids) order by schedule_id for update;
-    update schedule set next_due = clock_timestamp() + make_interval(secs => seconds + jitter * random())
+    update schedule set next_due = next_within(until, times - runs, clock_timestamp() + make_interval(secs => seconds + jitter * random()))
      where kind = 'cooldown' and last_job = any (ids);
     return false;
 end $$;
@@ -4617,7 +4624,7 @@ as $$
 declare
     mended integer;
 begin
-    update schedule set next_due = clock_timestamp() + make_interval(secs => seconds + jitter * random())
+    update schedule set next_due = next_within(until, times - runs, clock_timestamp() + make_interval(secs => seconds + jitter * random()))
      where kind = 'cooldown' and is_active and next_due is null and not exists (
         select from job where job.job_id = schedule.last_job and state in ('waiting', 'ready', 'assigned'));
     get diagnostics mended = row_count;
@@ -5196,6 +5203,15 @@ begin
     end loop;
 end $$;
 
+-- When a schedule is due next that may be due until a moment and has so many runs left, either null for no end: infinity
+-- if it has come to its end.
+create or replace function txqueue.next_within(its_until timestamptz, runs_left bigint, its_next timestamptz) returns timestamptz
+language sql immutable
+set search_path = txqueue, pg_temp
+as $$
+    select case when runs_left <= 0 or its_next > its_until then 'infinity' else its_next end
+$$;
+
 -- The nodes, with what only the moment of asking tells: who is silent for longer than its lease,
 -- though nobody has declared it dead yet, and how many jobs each holds.
 create or replace view txqueue.node_status as
@@ -5712,26 +5728,28 @@ begin
     if not declared and exists (select from schedule where name = its_name and is_declared) then
         perform refuse(format('the schedule %s is declared on its class', its_name), 'change it there, or take another name');
     end if;
-    insert into schedule as this (name, kind, expression, zone, seconds, jitter, catch_up, job,
+    insert into schedule as this (name, kind, expression, zone, seconds, jitter, catch_up, until, times, job,
                                   condition_table, condition_column, condition_value, is_declared)
     values (its_name, terms ->> 'kind', case when terms ->> 'kind' = 'cron' then terms ->> 'expression' end,
             case when terms ->> 'kind' = 'cron' then terms ->> 'zone' end,
             case when terms ->> 'kind' <> 'cron' then (terms ->> 'seconds')::double precision end,
             coalesce((terms ->> 'jitter')::double precision, 0), coalesce(terms ->> 'catch_up', 'skip'),
+            (terms ->> 'until')::timestamptz, (terms ->> 'times')::integer,
             its_job - '{not_before,not_after}'::text[], condition ->> 'table', condition ->> 'column', condition ->> 'value',
             declared)
     on conflict (name) do update set
         kind = excluded.kind, expression = excluded.expression, zone = excluded.zone, seconds = excluded.seconds,
-        jitter = excluded.jitter, catch_up = excluded.catch_up, job = excluded.job,
+        jitter = excluded.jitter, catch_up = excluded.catch_up, until = excluded.until, times = excluded.times, job = excluded.job,
         condition_table = excluded.condition_table, condition_column = excluded.condition_column,
         condition_value = excluded.condition_value, is_declared = excluded.is_declared, error = null,
-        next_due = case when (this.kind, this.expression, this.zone, this.seconds, this.jitter)
-                             is distinct from (excluded.kind, excluded.expression, excluded.zone, excluded.seconds, excluded.jitter)
+        next_due = case when (this.kind, this.expression, this.zone, this.seconds, this.jitter, this.until, this.times)
+                             is distinct from (excluded.kind, excluded.expression, excluded.zone, excluded.seconds, excluded.jitter,
+                                               excluded.until, excluded.times)
                         then first_due(excluded.kind, this.last_job) else this.next_due end
-     where (this.kind, this.expression, this.zone, this.seconds, this.jitter, this.catch_up, this.job,
+     where (this.kind, this.expression, this.zone, this.seconds, this.jitter, this.catch_up, this.until, this.times, this.job,
             this.condition_table, this.condition_column, this.condition_value, this.is_declared)
            is distinct from
-           (excluded.kind, excluded.expression, excluded.zone, excluded.seconds, excluded.jitter, excluded.catch_up, excluded.job,
+           (excluded.kind, excluded.expression, excluded.zone, excluded.seconds, excluded.jitter, excluded.catch_up, excluded.until, excluded.times, excluded.job,
             excluded.condition_table, excluded.condition_column, excluded.condition_value, excluded.is_declared);
     if not found then
         return false;
@@ -6960,7 +6978,8 @@ begin
             schedule_id bigint, due timestamptz, next timestamptz, moments timestamptz[], error text, ends boolean)
     ), locked as materialized (
         -- What another master ticks just now is left to it.
-        select this.schedule_id, this.name, this.kind, this.job, given.next, given.moments, given.error, given.ends
+        select this.schedule_id, this.name, this.kind, this.job, given.next, given.moments, given.error, given.ends, this.until,
+               this.times - this.runs as runs_left
           from given join schedule as this on this.schedule_id = given.schedule_id
          where this.is_active and this.next_due = coalesce(given.due, '-infinity')
          order by this.schedule_id
@@ -6973,7 +6992,8 @@ begin
            select jsonb_build_object('schedule_id', schedule_id, 'kind', kind, 'due', moment, 'job', job || jsonb_build_object(
                       'not_before', moment,
                       'options', coalesce(job -> 'options', '{}') || jsonb_build_object('schedule', name, 'due', moment))) as run
-             from unnest(moments) as moment) as runs on true;
+             from unnest(moments) with ordinality as each (moment, place)
+            where moment <= coalesce(until, 'infinity') and place <= coalesce(runs_left, place)) as runs on true;
     if runs <> '[]' then
         select * into ids, errors, held
           from enqueue_runs((select jsonb_agg(run -> 'job' order by place)
@@ -6996,9 +7016,11 @@ begin
           from jsonb_array_elements(runs) with ordinality as each (run, place) group by 1
     )
     update schedule as this
-       set next_due = case when this.kind = 'cooldown' and given.next is null and ran.jobs is null
-                           then clock_timestamp() + make_interval(secs => this.seconds + this.jitter * random())
-                           else given.next end,
+       set next_due = next_within(this.until, this.times - this.runs - coalesce(cardinality(ran.jobs), 0),
+                                  case when this.kind = 'cooldown' and given.next is null and ran.jobs is null
+                                       then clock_timestamp() + make_interval(secs => this.seconds + this.jitter * random())
+                                       else given.next end),
+           runs = this.runs + coalesce(cardinality(ran.jobs), 0),
            is_active = given.ends is not true,
            error = coalesce(given.error, ran.error),
            last_due = coalesce(ran.moments[1], this.last_due),

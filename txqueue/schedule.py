@@ -40,6 +40,7 @@ GRACE: Final = timedelta(minutes=1)
 MOST_MISSED: Final = 100
 """So many missed moments are made up for at a time; the others come with the next tick."""
 SHORTEST, LONGEST = 1.0, 366 * 86400.0
+MOST_TIMES: Final = 1_000_000_000
 MOST_DELAY: Final = timedelta(hours=1)
 """Jitter of a cron schedule may make later moments overtake earlier ones, within this."""
 
@@ -92,8 +93,33 @@ def _jitter_of(value: float | timedelta, seconds: float, most: float) -> timedel
     return length
 
 
+def _aware(_: object, __: attrs.Attribute[datetime | None], value: object) -> None:
+    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+        raise InvalidSchedule(
+            f"until={value!r} is not a datetime with a time zone",
+            "give one such as datetime(2027, 1, 1, tzinfo=UTC)",
+        )
+
+
+def _count(_: object, __: attrs.Attribute[int | None], value: object) -> None:
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not (is_count and 1 <= int(str(value)) <= MOST_TIMES):
+        raise InvalidSchedule(
+            f"times={value!r} is not a whole number from 1 to {MOST_TIMES:,}",
+            "give how many jobs there are to be in all, or leave it out",
+        )
+
+
+@frozen(kw_only=True)
+class _Ending:
+    """When a schedule is over: the database sees to it, whatever nodes tick."""
+
+    until: datetime | None = field(default=None, validator=_aware)
+    times: int | None = field(default=None, validator=_count)
+
+
 @frozen
-class Every:
+class Every(_Ending):
     """At even intervals. Each schedule has a phase of its own, by its name, so that many are spread
     over the interval; with jitter, each moment is moved a little either way.
 
@@ -102,6 +128,8 @@ class Every:
         jitter: By how much a moment may come before or after its time: a fraction of the interval,
             at most 0.5, or a timedelta.
         catch_up: What becomes of missed moments: ``skip``, ``one`` or ``all``.
+        until: The last moment at which it may be due; None for no end.
+        times: How many jobs it enqueues in all, not counting those of `run_now`; None for no end.
 
     Raises:
         InvalidSchedule: When a value is not valid.
@@ -128,13 +156,15 @@ class Every:
 
 
 @frozen
-class Cooldown:
+class Cooldown(_Ending):
     """Again some time after the last job has ended, however it ended, and never sooner.
 
     Attributes:
         seconds: The time between the end of a job and the next, at least a second; a timedelta
             will do.
         jitter: By how much longer it may be: a fraction of it, at most 1, or a timedelta.
+        until: The last moment at which it may be due; None for no end.
+        times: How many jobs it enqueues in all, not counting those of `run_now`; None for no end.
 
     Raises:
         InvalidSchedule: When a value is not valid.
@@ -169,7 +199,7 @@ def _delay(_: object, __: attrs.Attribute[timedelta], value: object) -> None:
 
 
 @frozen
-class Cron:
+class Cron(_Ending):
     """At the moments of a cron expression, by the clocks of a time zone.
 
     Where clocks are set forward, what would have been in the hour left out is due right after it;
@@ -180,6 +210,8 @@ class Cron:
         tz: The time zone's name.
         jitter: By how much a moment may come after its time, never before: a timedelta.
         catch_up: What becomes of missed moments: ``skip``, ``one`` or ``all``.
+        until: The last moment at which it may be due; None for no end.
+        times: How many jobs it enqueues in all, not counting those of `run_now`; None for no end.
 
     Raises:
         InvalidSchedule: When a value is not valid.
@@ -307,6 +339,12 @@ def schedule_of(row: Mapping[str, Any]) -> Schedule:
 
 def terms_of(schedule: Schedule) -> dict[str, Any]:
     """Return the columns of a row that describe a schedule."""
+    until = None if schedule.until is None else schedule.until.isoformat()
+    ends = {"until": until, "times": schedule.times}
+    return {key: value for key, value in ends.items() if value is not None} | _moments_of(schedule)
+
+
+def _moments_of(schedule: Schedule) -> dict[str, Any]:
     if isinstance(schedule, Cron):
         return {
             "kind": "cron",

@@ -22,6 +22,8 @@ begin
         perform refuse('the jitter of a schedule is not within its period', 'pass seconds; for cron at most 3600');
     elsif coalesce(terms ->> 'catch_up', 'skip') not in ('skip', 'one', 'all') then
         perform refuse('catch_up is not known', 'pass skip, one or all');
+    elsif coalesce((terms ->> 'times')::numeric, 1) not between 1 and 1000000000 then
+        perform refuse('a schedule''s times are not within 1 and 1000000000', 'leave them out for a schedule without an end');
     end if;
     perform check_job(its_job ->> 'work_type', its_job -> 'payload', (select payload_limit from setting),
                       coalesce((its_job ->> 'priority')::integer, 4), coalesce((its_job ->> 'weight')::integer, 1),

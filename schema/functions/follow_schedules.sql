@@ -6,7 +6,7 @@ set enable_seqscan = off
 as $$
 begin
     perform from schedule where kind = 'cooldown' and last_job = any (ids) order by schedule_id for update;
-    update schedule set next_due = clock_timestamp() + make_interval(secs => seconds + jitter * random())
+    update schedule set next_due = next_within(until, times - runs, clock_timestamp() + make_interval(secs => seconds + jitter * random()))
      where kind = 'cooldown' and last_job = any (ids);
     return false;
 end $$;

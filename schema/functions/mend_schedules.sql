@@ -8,7 +8,7 @@ as $$
 declare
     mended integer;
 begin
-    update schedule set next_due = clock_timestamp() + make_interval(secs => seconds + jitter * random())
+    update schedule set next_due = next_within(until, times - runs, clock_timestamp() + make_interval(secs => seconds + jitter * random()))
      where kind = 'cooldown' and is_active and next_due is null and not exists (
         select from job where job.job_id = schedule.last_job and state in ('waiting', 'ready', 'assigned'));
     get diagnostics mended = row_count;

@@ -21,7 +21,8 @@ begin
             schedule_id bigint, due timestamptz, next timestamptz, moments timestamptz[], error text, ends boolean)
     ), locked as materialized (
         -- What another master ticks just now is left to it.
-        select this.schedule_id, this.name, this.kind, this.job, given.next, given.moments, given.error, given.ends
+        select this.schedule_id, this.name, this.kind, this.job, given.next, given.moments, given.error, given.ends, this.until,
+               this.times - this.runs as runs_left
           from given join schedule as this on this.schedule_id = given.schedule_id
          where this.is_active and this.next_due = coalesce(given.due, '-infinity')
          order by this.schedule_id
@@ -34,7 +35,8 @@ begin
            select jsonb_build_object('schedule_id', schedule_id, 'kind', kind, 'due', moment, 'job', job || jsonb_build_object(
                       'not_before', moment,
                       'options', coalesce(job -> 'options', '{}') || jsonb_build_object('schedule', name, 'due', moment))) as run
-             from unnest(moments) as moment) as runs on true;
+             from unnest(moments) with ordinality as each (moment, place)
+            where moment <= coalesce(until, 'infinity') and place <= coalesce(runs_left, place)) as runs on true;
     if runs <> '[]' then
         select * into ids, errors, held
           from enqueue_runs((select jsonb_agg(run -> 'job' order by place)
@@ -57,9 +59,11 @@ begin
           from jsonb_array_elements(runs) with ordinality as each (run, place) group by 1
     )
     update schedule as this
-       set next_due = case when this.kind = 'cooldown' and given.next is null and ran.jobs is null
-                           then clock_timestamp() + make_interval(secs => this.seconds + this.jitter * random())
-                           else given.next end,
+       set next_due = next_within(this.until, this.times - this.runs - coalesce(cardinality(ran.jobs), 0),
+                                  case when this.kind = 'cooldown' and given.next is null and ran.jobs is null
+                                       then clock_timestamp() + make_interval(secs => this.seconds + this.jitter * random())
+                                       else given.next end),
+           runs = this.runs + coalesce(cardinality(ran.jobs), 0),
            is_active = given.ends is not true,
            error = coalesce(given.error, ran.error),
            last_due = coalesce(ran.moments[1], this.last_due),

@@ -51,3 +51,8 @@ end $$;
 create index on @schema@.node_info (incarnation) where state in ('alive', 'draining');
 create index on @schema@.node_info (ended_at) where ended_at is not null;
 create index on @schema@.node_info (started_at);
+
+-- Schedules that come to an end.
+alter table @schema@.schedule add column until timestamptz,
+    add column times integer check (times between 1 and 1000000000),
+    add column runs bigint not null default 0;

@@ -99,6 +99,23 @@ def test_people_see_tables(node: Master, capsys: pytest.CaptureFixture[str], sai
     assert str(job_id) in shown
 
 
+def test_a_schedule_that_ends_is_shown_to_its_end(
+    node: Master, capsys: pytest.CaptureFixture[str], said: Any
+) -> None:
+    """How many of its times are over, until when it goes, and that it is due never again."""
+    ends = ("--times", "1", "--until", "2199-01-31T18:00+01:00")
+    said(*ADD, "--every", "1d", "--catch-up", "one", *ends)
+    tick(node, due(node))
+    passes(node, DAY)
+    assert run(["schedules"], Options()) == 0
+    assert "0 of 1 times, until 2199-01-31" in " ".join(capsys.readouterr().out.split())
+    tick(node, due(node))
+    (row,) = said("schedules")["schedules"]
+    assert (row["times"], row["enqueued"], row["has_ended"]) == (1, 1, True)
+    assert run(["schedules"], Options()) == 0
+    assert "never again" in capsys.readouterr().out
+
+
 def test_what_is_wrong_is_said_before_anything_is_written(
     node: Master, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,6 +126,8 @@ def test_what_is_wrong_is_said_before_anything_is_written(
     assert "no length of time" in wrong(capsys, *add, "--every", "soon")
     assert "not a cron expression" in wrong(capsys, *add, "--cron", "61 * * * *")
     assert "no time zone" in wrong(capsys, *add, "--cron", "0 3 * * *", "--tz", "Mars")
+    assert "is no moment" in wrong(capsys, *add, "--every", "1h", "--until", "soon")
+    assert "times" in wrong(capsys, *add, "--every", "1h", "--times", "0")
     assert "names no column" in wrong(
         capsys, *add, "--every", "1h", "--only-if", "public.nowhere", "id", "1"
     )

@@ -300,3 +300,57 @@ def test_an_end_does_not_wait_for_who_holds_its_schedule(node: Master, other: Ma
     other.connection.autocommit = False
     other.value("select 1 from txqueue.schedule for update")
     assert node.value(look) == [last]
+
+
+def test_a_schedule_for_some_times_ends_after_them(node: Master) -> None:
+    """However many moments are made up for at once; with more times it goes on, and counts on."""
+    often = Every(DAY / 10, catch_up="all", times=3)
+    rows = made_due(node, when=often)
+    assert tick(node, rows) == 3
+    assert (schedule(node)["next_due"], schedule(node)["runs"]) == ("infinity", 3)
+    assert due(node) == []
+    put(node, when=often)
+    assert due(node) == []
+    put(node, when=Every(DAY / 10, catch_up="all", times=5))
+    assert tick(node, due(node)) == 0
+    passes(node, DAY)
+    assert tick(node, due(node)) == 2
+    assert (schedule(node)["next_due"], schedule(node)["runs"]) == ("infinity", 5)
+
+
+def test_a_schedule_until_a_moment_is_due_at_none_after_it(node: Master) -> None:
+    """What was due before is made up for, what would have been after is not."""
+    put(node, when=Every(DAY / 10, catch_up="all"))
+    tick(node, due(node))
+    passes(node, DAY)
+    (row,) = due(node)
+    first = datetime.fromisoformat(row["due"])
+    until = first + timedelta(days=0.25)
+    node.cursor.execute("update txqueue.schedule set until = %s", (until,))
+    assert tick(node, [row]) == 3
+    assert schedule(node)["next_due"] == "infinity"
+    put(node, "past", when=Every(60, until=datetime(2020, 1, 1, tzinfo=UTC)))
+    assert tick(node, due(node)) == 0
+    assert schedule(node, "past")["next_due"] == "infinity"
+
+
+@pytest.mark.parametrize(
+    "end", [{"times": 1}, {"until": datetime.now(UTC) + timedelta(days=0.1)}], ids=str
+)
+def test_the_end_of_the_last_job_of_a_cooldown_begins_no_other(
+    node: Master, end: dict[str, Any]
+) -> None:
+    """Neither by itself, nor by who mends what was not heard of, nor when it is run by hand."""
+    put(node, when=Cooldown(DAY, **end))
+    tick(node, due(node))
+    node.cursor.execute("update txqueue.schedule set next_due = clock_timestamp()")
+    assert tick(node, due(node)) == 1
+    (chunk,) = node.claim()
+    node.settle(chunk, "done")
+    assert schedule(node)["next_due"] == "infinity"
+    node.value("select txqueue.run_schedule('often', 'ann')")
+    assert schedule(node)["next_due"] is None
+    (chunk,) = node.claim()
+    node.settle(chunk, "done")
+    assert (schedule(node)["next_due"], schedule(node)["runs"]) == ("infinity", 1)
+    assert node.value("select txqueue.mend_schedules()") == 0

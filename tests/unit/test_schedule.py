@@ -240,3 +240,29 @@ def test_a_class_is_refused_whose_schedule_is_none() -> None:
     """When it is defined."""
     with pytest.raises(InvalidWork, match="use Every"):
         type("Nightly", (WorkItem,), {"work_type": "test.nightly", "schedule": "0 3 * * *"})
+
+
+@pytest.mark.parametrize("make", [Every, Cooldown, lambda _, **end: Cron("0 3 * * *", **end)])
+@pytest.mark.parametrize(
+    "end",
+    [{"times": 0}, {"times": True}, {"times": 1.5}, {"times": 2**31}, {"until": "tomorrow"}],
+    ids=str,
+)
+def test_an_end_that_is_none_is_refused(make: Any, end: dict[str, Any]) -> None:
+    """When it is written down, not when the schedule would be over."""
+    with pytest.raises(InvalidSchedule, match=next(iter(end))):
+        make(60, **end)
+
+
+def test_an_end_without_a_time_zone_is_refused() -> None:
+    """Nobody knows which moment it is."""
+    with pytest.raises(InvalidSchedule, match="time zone"):
+        Every(60, until=datetime.fromisoformat("2027-01-01"))
+
+
+def test_ends_are_among_the_terms_only_where_there_are_any() -> None:
+    """A schedule without an end is told as it always was."""
+    until = datetime(2027, 1, 1, tzinfo=UTC)
+    terms = terms_of(Cooldown(60, until=until, times=3))
+    assert (terms["until"], terms["times"]) == (until.isoformat(), 3)
+    assert not {"until", "times"} & set(terms_of(Every(60)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from txqueue.cli.options import Command, Group, Options
 from txqueue.cli.output import show, styled
 from txqueue.cli.schedules import show_runs
 from txqueue.errors import InvalidSchedule
-from txqueue.schedule import CatchUp, Cooldown, Cron, Every, Exists, Schedule
+from txqueue.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
 
 if TYPE_CHECKING:
     from txqueue.store.reading import Session
@@ -48,6 +49,8 @@ def schedule() -> None:
     type=click.Choice([str(each) for each in CatchUp]),
     help="What becomes of moments that were missed, but with --cooldown.  [default: skip]",
 )
+@click.option("--until", metavar="MOMENT", help="When it ends, such as 2027-01-31T18:00+01:00.")
+@click.option("--times", type=click.IntRange(1, MOST_TIMES), help="How many jobs it makes in all.")
 @click.option(
     "--only-if",
     nargs=3,
@@ -91,14 +94,25 @@ def _when(given: dict[str, Any]) -> Schedule:
     if given["catch_up"] and cooldown is not None:
         raise click.UsageError("nothing is missed with --cooldown: leave --catch-up out")
     jitter, catch_up = given["jitter"], CatchUp(given["catch_up"] or "skip")
+    ends: dict[str, Any] = {"until": _moment(given["until"]), "times": given["times"]}
     try:
         if every is not None:
-            return Every(every, jitter, catch_up)
+            return Every(every, jitter, catch_up, **ends)
         if cooldown is not None:
-            return Cooldown(cooldown, jitter)
-        return Cron(cron, given["tz"] or "UTC", jitter, catch_up)
+            return Cooldown(cooldown, jitter, **ends)
+        return Cron(cron, given["tz"] or "UTC", jitter, catch_up, **ends)
     except InvalidSchedule as error:
         raise click.UsageError(str(error)) from None
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Return a moment; one without a zone is by this host's clocks."""
+    try:
+        return None if text is None else datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise click.UsageError(
+            f"--until {text!r} is no moment; write 2027-01-31 or 2027-01-31T18:00+01:00"
+        ) from None
 
 
 @schedule.command(cls=Command, short_help="Have it be due no more until it is resumed.")

@@ -85,12 +85,21 @@ def _when(row: Mapping[str, Any]) -> str:
         word = "every" if row["kind"] == "every" else "after"
         said = f"{word} {age(row['seconds'])}"
     sign = "±" if row["kind"] == "every" else "+"
-    return said + (f" {sign}{duration(row['jitter'])}" if row["jitter"] else "")
+    varies = f" {sign}{duration(row['jitter'])}" if row["jitter"] else ""
+    return said + varies + _end(row)
+
+
+def _end(row: Mapping[str, Any]) -> str:
+    times = f", {amount(row['enqueued'])} of {amount(row['times'])} times" if row["times"] else ""
+    until = f", until {row['until'].astimezone():%Y-%m-%d %H:%M}" if row["until"] else ""
+    return times + until
 
 
 def _next(row: Mapping[str, Any], now: datetime) -> Text:
     if not row["is_active"]:
         return styled("paused", "yellow")
+    if row["has_ended"]:
+        return styled("never again", "dim")
     if row["next_due"] is None:
         return styled("when it has ended" if row["kind"] == "cooldown" else "to be computed", "dim")
     seconds = (row["next_due"] - now).total_seconds()

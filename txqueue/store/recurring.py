@@ -15,7 +15,9 @@ _FILTERS = {
     "after": "name > %s",
 }
 _LISTED = """
-    name, kind, expression, zone, seconds, jitter, catch_up, work_type, job ->> 'queue' as queue,
+    name, kind, expression, zone, seconds, jitter, catch_up, until, times,
+    schedule.runs as enqueued, coalesce(next_due = 'infinity', false) as has_ended,
+    work_type, job ->> 'queue' as queue,
     "group", tenant, condition_table, condition_column, condition_value, is_declared, is_active,
     case when isfinite(next_due) then next_due end as next_due, last_due, last_job, error
 """
