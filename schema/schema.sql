@@ -2676,6 +2676,25 @@ end $$;
 comment on function txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text,
     text, text, bigint[], boolean) is 'Enqueue one job in the caller''s transaction.';
 
+-- Enqueues what a job that has ended was enqueued as: the same payload and policy, due now, behind nobody's end. One with a
+-- unique key that another holds by now is not needed: that one is returned. Returns the number.
+create or replace function txqueue.enqueue_again(this job, who text) returns bigint
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    number bigint;
+begin
+    if jsonb_typeof(this.options) <> 'object' then
+        this.options := null;
+    end if;
+    number := enqueue(
+        this.work_type, this.payload, this.queue, this.priority, this.weight, null, null, this."group",
+        nullif(this.options - array['unique', 'parents', 'after', 'after_any_end'], '{}'), this.tenant, this.options ->> 'unique');
+    perform note_action(who, 'repeat', subject_of(array[this.job_id]), jsonb_build_object('jobs', array[this.job_id, number]));
+    return number;
+end $$;
+
 -- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that
 -- gave the caller credit: after the commit the caller tells that node, and nobody need claim the job.
 -- Returns its number, and its assignment, lane and weight; without an assignment it took the ordinary
@@ -3622,7 +3641,7 @@ declare
         'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
         'stats', 'find_job', 'due_schedules', 'met_conditions', 'is_input', 'tick', 'mend_schedules', 'put_schedule',
-        'coalesce_into', 'repeat', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
+        'coalesce_into', 'repeat', 'repeat_archived', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
     reading   constant text[] := array['explain_facts', 'backlog', 'schedule_runs', 'stats', 'find_job'];
     its_role text;
     signature regprocedure;
@@ -6128,16 +6147,14 @@ begin
     return this;
 end $$;
 
--- Enqueues a job that has ended once more, as a new one: the same payload and policy, due now, behind nobody's end. One with
--- a unique key that another holds by now is not needed: that one is returned. Returns the number.
+-- Enqueues a job that has ended once more, as a new one: see enqueue_again(). Returns the number.
 create or replace function txqueue.repeat(its_job_id bigint, who text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    this   job;
-    number bigint;
+    this job;
 begin
     select * into this from job where job_id = its_job_id
      order by state in ('done', 'failed', 'cancelled') limit 1;
@@ -6146,14 +6163,24 @@ begin
     elsif this.state not in ('done', 'failed', 'cancelled') then
         perform refuse(format('job %s has not ended', its_job_id), 'wait for its end, or enqueue another');
     end if;
-    if jsonb_typeof(this.options) <> 'object' then
-        this.options := null;
-    end if;
-    number := enqueue(
-        this.work_type, this.payload, this.queue, this.priority, this.weight, null, null, this."group",
-        nullif(this.options - array['unique', 'parents', 'after', 'after_any_end'], '{}'), this.tenant, this.options ->> 'unique');
-    perform note_action(who, 'repeat', subject_of(array[its_job_id]), jsonb_build_object('jobs', array[its_job_id, number]));
-    return number;
+    return enqueue_again(this, who);
+end $$;
+
+-- Enqueues a job once more that is archived only: see enqueue_again(). Its columns are an object with what the archive has of
+-- work_type, queue, priority, weight, group and tenant. Returns the number.
+create or replace function txqueue.repeat_archived(
+    its_job_id bigint, columns jsonb, its_payload jsonb, its_options jsonb, who text) returns bigint
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this job := jsonb_populate_record(null::job, jsonb_build_object(
+        'job_id', its_job_id, 'work_type', columns -> 'work_type', 'queue', columns -> 'queue', 'priority', columns -> 'priority',
+        'weight', columns -> 'weight', 'group', columns -> 'group', 'tenant', columns -> 'tenant'));
+begin
+    this.payload := its_payload;
+    this.options := its_options;
+    return enqueue_again(this, who);
 end $$;
 
 -- Declares nodes dead whose lease is out and gives their jobs back, and what was handed since to

@@ -173,16 +173,24 @@ class Admin(KindsOfFailure, RecurringWork):
         return await self._whole(ListControls, "controls")
 
     async def jobs_page(
-        self, *, after: str | None = None, limit: int | None = None, **filters: str | None
+        self,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        running_for: float | None = None,
+        **filters: str | None,
     ) -> JobsPage:
         """Return some jobs, the newest first.
 
         Args:
             after: None to begin.
             limit: At most so many; fewer come if they are large.
+            running_for: Only those that have run for so many seconds or longer, the longest first;
+                no page follows.
             filters: ``state, queue, work_type, group, tenant``; what is None does not count.
         """
-        answer = await self._say(ListJobs, **_given(after=after, limit=limit, **filters))
+        chosen = _given(after=after, limit=limit, running_for=running_for, **filters)
+        answer = await self._say(ListJobs, **chosen)
         jobs, at = read_document(answer["jobs"]), datetime.fromisoformat(answer["at"])
         return JobsPage(jobs, answer["next"] or None, at)
 
@@ -194,7 +202,7 @@ class Admin(KindsOfFailure, RecurringWork):
         """
         after = None
         while True:
-            page = await self.jobs_page(after=after, limit=None, **filters)
+            page = await self.jobs_page(after=after, limit=None, running_for=None, **filters)
             for job in page.jobs:
                 yield job
             if (after := page.next) is None:

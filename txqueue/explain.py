@@ -10,7 +10,7 @@ from attrs import frozen
 
 from txqueue.words import age
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "explain", "explain_archived"]
 
 Facts = Mapping[str, Any]
 # Priorities from here on may use what a queue keeps in reserve.
@@ -50,6 +50,14 @@ def explain(facts: Facts) -> Explanation:
     job = facts["job"]
     reason, detail, remedy = _BY_STATE[job["state"]](facts)
     return Explanation(job["job_id"], job["state"], reason, detail, remedy)
+
+
+def explain_archived(job: Facts, now: datetime) -> Explanation:
+    """Say the same of a job that is archived only: its columns, with moments as datetimes."""
+    ago = age((now - job["finished_at"]).total_seconds())
+    detail = f"it was {job['state']} {ago} ago, and is archived"
+    remedy = f"to run it once more: txqueue repeat {job['job_id']}"
+    return Explanation(job["job_id"], job["state"], job["state"], detail, remedy)
 
 
 Reason = tuple[str, str, str]

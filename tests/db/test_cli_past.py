@@ -22,6 +22,7 @@ def past(node: Master) -> Master:
     for state in ("done", "cancelled"):
         node.cursor.execute(f"drop table if exists txqueue.job_{state}_20200101")
         node.cursor.execute(LEAVES.format(state))
+    node.cursor.execute("delete from txqueue.archived")
     return node
 
 
@@ -141,3 +142,67 @@ def test_statistics_read_no_other_day(past: Master, txqueue: Call) -> None:
     assert past.value(read) == before
     own = read.replace("!~", "~")
     assert past.value(own) > 0
+
+
+def test_an_archived_job_is_found_by_its_number(
+    past: Master, txqueue: Call, shown: Call, tmp_path: Path
+) -> None:
+    """All that was known of it but what only the table tells; and that it is archived."""
+    fill(past, 50)
+    before = txqueue("job", "11")
+    txqueue("archive", "--to", str(tmp_path))
+    after = txqueue("job", "11")
+    assert (before.pop("archived"), after.pop("archived")) == (False, True)
+    assert {**after, "at": None} == {**before, "at": None}
+    assert "done (archived)" in shown("job", "11")
+    why = txqueue("explain", "11")
+    assert (why["state"], why["reason"]) == ("done", "done")
+    assert "is archived" in why["detail"]
+    assert why["remedy"].endswith("txqueue repeat 11")
+    assert "there is no job 51" in shown("job", "51")
+    assert "there is no job 51" in shown("explain", "51")
+
+
+def test_an_archived_job_is_repeated(
+    past: Master, txqueue: Call, shown: Call, tmp_path: Path
+) -> None:
+    """As one in the table is, with the same payload and options; all that are named or none."""
+    fill(past, 50)
+    txqueue("archive", "--to", str(tmp_path))
+    assert "there is no job 51" in shown("repeat", "11", "51")
+    assert past.value("select count(*) from txqueue.job") == 0
+    told = txqueue("repeat", "11", "12")["repeated"]
+    assert [each["job_id"] for each in told] == [11, 12]
+    first, second = (past.job(each["new_id"]) for each in told)
+    assert (first["payload"]["n"], first["options"]) == (11, {"timeout": 3})
+    assert (second["payload"]["n"], second["tenant"]) == (12, "ada")
+    noted = past.column("select detail -> 'jobs' from txqueue.action where what = 'repeat'")
+    assert noted == [[each["job_id"], each["new_id"]] for each in told]
+
+
+def test_stats_are_the_same_before_and_after_the_archive(
+    past: Master, txqueue: Call, tmp_path: Path
+) -> None:
+    """Also where a day is archived in one state only, and hours lie in both."""
+    fill(past, 600)
+    past.cursor.execute(
+        "update txqueue.job set state = 'failed', job_id = job_id + 10000, started_at = null"
+        " where job_id % 3 = 0"
+    )
+    past.cursor.execute("update txqueue.job set assigned_at = null where job_id % 30 = 0")
+    before = txqueue("stats", *SPAN)["stats"]
+    assert {row["failed"] > 0 and row["done"] > 0 for row in before} == {True}
+    txqueue("archive", "--to", str(tmp_path))
+    after = txqueue("stats", *SPAN)["stats"]
+    assert [row["hour"] for row in after] == [row["hour"] for row in before]
+    assert all(rounded(now) == rounded(then) for now, then in zip(after, before, strict=True)), (
+        after,
+        before,
+    )
+
+
+def rounded(row: dict[str, Any]) -> dict[str, Any]:
+    """A row but for what adding in another order changes."""
+    return {
+        key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()
+    }

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,47 @@ def test_jobs_are_filtered(txqueue: Txqueue, shown: Callable[..., str], session:
     ):
         assert [job["job_id"] for job in txqueue("jobs", *filters)["jobs"]] == expected
     assert "No such job" in shown("jobs", "--type", "nobody")
+
+
+def test_what_runs_for_long_is_listed_the_longest_first(
+    txqueue: Txqueue, shown: Callable[..., str], session: Session, capsys: Any
+) -> None:
+    """And for how long it has run; what waits in a worker does not run."""
+    ids = txqueue("enqueue", "mail", "{}", "--count", "4")["job_ids"]
+    now = session.value("select now()")
+    for job_id, minutes in zip(ids, (5, 90, 30), strict=False):
+        began = now - timedelta(minutes=minutes)
+        become(session, job_id, "assigned", assigned_at=began, started_at=began)
+    become(session, ids[3], "assigned", assigned_at=now - timedelta(hours=9))
+    found = txqueue("jobs", "--running-for", "10min")
+    assert ([job["job_id"] for job in found["jobs"]], found["next"]) == ([ids[1], ids[2]], None)
+    assert [job["job_id"] for job in txqueue("jobs", "--running-for", "0s")["jobs"]] == [
+        ids[1],
+        ids[2],
+        ids[0],
+    ]
+    one = txqueue("jobs", "--running-for", "0s", "--limit", "1")
+    assert ([job["job_id"] for job in one["jobs"]], one["next"]) == ([ids[1]], None)
+    assert "runs for 1 h 30 min" in " ".join(shown("jobs").split())
+    assert run(["jobs", "--running-for", "1s", "--after", "3"], Options()) == 2
+    assert "raise --limit" in capsys.readouterr().err
+
+
+def test_a_job_that_was_given_up_took_as_long_as_its_last_run(
+    txqueue: Txqueue, shown: Callable[..., str], session: Session
+) -> None:
+    """Not until somebody gave it up."""
+    (job_id,) = txqueue("enqueue", "mail", "{}")["job_ids"]
+    now = session.value("select now()")
+    began, given_up = now - timedelta(seconds=3), now + timedelta(hours=5)
+    become(session, job_id, "cancelled", assigned_at=began, attempt=1, finished_at=given_up)
+    assert "took 5 h" in " ".join(shown("job", str(job_id)).split())
+    session.rows(
+        "insert into txqueue.failed_attempt (job_id, attempt, began, at, error)"
+        " values (%s, 1, %s, %s, 'ValueError: no')",
+        (job_id, began, now),
+    )
+    assert "took 3.0 s" in " ".join(shown("job", str(job_id)).split())
 
 
 def test_a_job_is_shown_whole(

@@ -126,7 +126,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(
     assert "no length of time" in wrong(capsys, *add, "--every", "soon")
     assert "not a cron expression" in wrong(capsys, *add, "--cron", "61 * * * *")
     assert "no time zone" in wrong(capsys, *add, "--cron", "0 3 * * *", "--tz", "Mars")
-    assert "is no moment" in wrong(capsys, *add, "--every", "1h", "--until", "soon")
+    assert "no day and no moment" in wrong(capsys, *add, "--every", "1h", "--until", "soon")
     assert "times" in wrong(capsys, *add, "--every", "1h", "--times", "0")
     assert "names no column" in wrong(
         capsys, *add, "--every", "1h", "--only-if", "public.nowhere", "id", "1"

@@ -122,6 +122,7 @@ LOOKS: list[tuple[type[amp.Command], dict[str, Any]]] = [
     (wire.ListQueues, {}),
     (wire.GetStatus, {}),
     (wire.ListJobs, {"state": "ready"}),
+    (wire.ListJobs, {"running_for": 60.0}),
     (wire.GetJob, {"job_id": 7}),
     (wire.ListControls, {}),
     (wire.ListActions, {}),

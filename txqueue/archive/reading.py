@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 
 from txqueue.archive.depot import opened, reachable
 
-__all__ = ["archived_jobs"]
+__all__ = ["archived_job", "archived_jobs", "batches_of"]
 
 _ORDER = [("finished_at", "descending"), ("job_id", "descending")]
 
@@ -52,29 +52,58 @@ def archived_jobs(
     return found[:limit]
 
 
-def _of_one_day(
-    days: Sequence[Mapping[str, Any]], condition: Any, limit: int, columns: Sequence[str]
-) -> list[dict[str, Any]]:
-    found = [_last_of(day, condition, limit, columns) for day in days]
-    table = _last(pa.concat_tables(found, promote_options="default"), limit)
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows
+def archived_job(days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
+    """Return all columns of an archived job; None if none of that number is.
+
+    Args:
+        days: ``state, day, location`` each; those that are looked through.
+        job_id: Its number.
+
+    Raises:
+        ArchiveUnavailable: When it cannot be read.
+    """
+    for day in days:
+        for batch in batches_of(day, ds.field("job_id") == job_id):
+            for row in batch.to_pylist():
+                return dict(row)
+    return None
 
 
-def _last_of(
-    day: Mapping[str, Any], condition: Any, limit: int, columns: Sequence[str]
-) -> pa.Table:
-    """Keep no more than is wanted, however many the day has."""
+def batches_of(
+    day: Mapping[str, Any], condition: Any, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Give the jobs of a day for which a condition holds, some at a time.
+
+    Args:
+        day: ``state, day, location``.
+        condition: An expression of pyarrow's.
+        columns: Which of their columns; None for all.
+
+    Raises:
+        ArchiveUnavailable: When it cannot be read.
+    """
     depot = opened(day["location"])
     path = depot.path(day["state"], day["day"])
     with reachable(depot.location):
         dataset = ds.dataset(path, filesystem=depot.filesystem, format="parquet")
         # An older version may have had fewer columns.
-        known = [name for name in columns if name in dataset.schema.names]
-        kept = dataset.schema.empty_table().select(known)
-        for batch in dataset.to_batches(columns=known, filter=condition):
-            kept = _last(pa.concat_tables([kept, pa.Table.from_batches([batch])]), limit)
-        return kept
+        names = dataset.schema.names
+        known = [name for name in columns or names if name in names]
+        yield from dataset.to_batches(columns=known, filter=condition)
+
+
+def _of_one_day(
+    days: Sequence[Mapping[str, Any]], condition: Any, limit: int, columns: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Keep no more than is wanted, however many the day has."""
+    kept: list[pa.Table] = []
+    for day in days:
+        for batch in batches_of(day, condition, columns):
+            both = pa.concat_tables(
+                [*kept, pa.Table.from_batches([batch])], promote_options="default"
+            )
+            kept = [_last(both, limit)]
+    return [dict(row) for table in kept for row in table.to_pylist()]
 
 
 def _last(table: pa.Table, limit: int) -> pa.Table:

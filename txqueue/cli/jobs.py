@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import asdict
 
-from txqueue.cli.asking import found
+from txqueue.cli.archived import or_archived
+from txqueue.cli.asking import found, looked_up
+from txqueue.cli.lengths import Length
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import bar, facts, note, show, styled, table
 from txqueue.words import age, duration, moment, plain
@@ -44,9 +46,18 @@ PARENTS_NAMED = 5
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
 @click.option("--after", type=NUMBER, metavar="ID", help="Go on after this one: the last's next.")
+@click.option(
+    "--running-for",
+    type=Length(),
+    help="Only what has run for 10min, 2h or longer, the longest first.",
+)
 @click.pass_obj
-def jobs(options: Options, /, limit: int, **filters: str | int | None) -> None:
+def jobs(options: Options, /, limit: int, running_for: timedelta | None, **filters: Any) -> None:
     """List jobs, the newest first."""
+    if running_for is not None:
+        if filters["after"] is not None:
+            raise click.UsageError("--running-for has no --after: raise --limit")
+        filters["running_for"] = running_for.total_seconds()
     from txqueue.store.questions import about_jobs
 
     listed, now, more = found(
@@ -54,6 +65,9 @@ def jobs(options: Options, /, limit: int, **filters: str | int | None) -> None:
         lambda schema: _first(about_jobs(schema, filters, limit + 1), limit),
         lambda admin: _listed(admin, filters, limit),
     )
+    if running_for is not None:
+        # Their numbers are in no order.
+        more = None
     show(options, {"jobs": listed, "next": more}, lambda: _list(listed, now))
     if more is not None:
         note(options, f"More: --after {more}")
@@ -64,10 +78,15 @@ def jobs(options: Options, /, limit: int, **filters: str | int | None) -> None:
 @click.pass_obj
 def job(options: Options, job_id: int) -> None:
     """Show all there is of a job."""
-    from txqueue.store.questions import about_job
+    from txqueue.store.questions import about_archived_job, about_job
 
-    whole = found(
-        options, lambda schema: about_job(schema, job_id), lambda admin: admin.job(job_id)
+    whole = or_archived(
+        options,
+        job_id,
+        lambda: found(
+            options, lambda schema: about_job(schema, job_id), lambda admin: admin.job(job_id)
+        ),
+        lambda row: looked_up(options, lambda schema: about_archived_job(schema, row)),
     )
     show(options, whole, lambda: _whole(whole, whole["at"]))
 
@@ -77,12 +96,18 @@ def job(options: Options, job_id: int) -> None:
 @click.pass_obj
 def explain(options: Options, job_id: int) -> None:
     """Say why a job does not run, and what would make it."""
+    from txqueue.explain import explain_archived
     from txqueue.store.questions import about_obstacles
 
-    why = found(
+    why = or_archived(
         options,
-        lambda schema: about_obstacles(schema, job_id),
-        lambda admin: admin.explain(job_id),
+        job_id,
+        lambda: found(
+            options,
+            lambda schema: about_obstacles(schema, job_id),
+            lambda admin: admin.explain(job_id),
+        ),
+        lambda row: explain_archived(row, datetime.now(UTC)),
     )
     show(options, asdict(why), lambda: _reasons(why))
 
@@ -100,13 +125,14 @@ def _first(inquiry: Inquiry[tuple[Rows, datetime]], limit: int) -> Inquiry[Liste
     return rows[:limit], now, rows[limit - 1]["job_id"] if len(rows) > limit else None
 
 
-async def _listed(admin: Admin, filters: Mapping[str, str | int | None], limit: int) -> Listed:
+async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> Listed:
     """As many as are wanted, however many pages that takes."""
     rows: Rows = []
-    texts = {name: None if value is None else str(value) for name, value in filters.items()}
-    after = texts.pop("after")
+    given = dict(filters)
+    after = None if given["after"] is None else str(given["after"])
+    del given["after"]
     while True:
-        page = await admin.jobs_page(after=after, limit=limit - len(rows), **texts)
+        page = await admin.jobs_page(after=after, limit=limit - len(rows), **given)
         rows += page.jobs
         after = page.next
         if after is None or len(rows) >= limit:
@@ -143,6 +169,8 @@ def _when(row: Mapping[str, Any], now: datetime) -> str:
     """Say since when it has been as it is, or when it will be due."""
     if row["waiting_for"] == "time":
         return f"due in {age((row['not_before'] - now).total_seconds())}"
+    if row["state"] == "assigned" and row["started_at"]:
+        return f"runs for {age((now - row['started_at']).total_seconds())}"
     names = {"assigned": "assigned_at", "waiting": "enqueued_at", "ready": "enqueued_at"}
     since = row[names.get(row["state"], "finished_at")]
     return f"{age((now - since).total_seconds())} ago"
@@ -202,7 +230,8 @@ def _progress(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
     yield "job", str(row["job_id"])
-    yield "state", _state(row)
+    archived = " (archived)" if row.get("archived") else ""
+    yield "state", _state(row).append(archived)
     yield "type", row["work_type"]
     yield "queue", row["queue"]
     yield "priority", str(row["priority"])
@@ -223,9 +252,17 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
     if row["not_after"]:
         yield "not after", moment(row["not_after"], now)
     if row["finished_at"] and row["assigned_at"]:
-        took = (row["finished_at"] - row["assigned_at"]).total_seconds()
+        took = (_end_of_run(row) - row["assigned_at"]).total_seconds()
         waited = (row["assigned_at"] - row["enqueued_at"]).total_seconds()
         yield "took", f"{duration(took)}, after {duration(waited)} in the queue"
+
+
+def _end_of_run(row: Mapping[str, Any]) -> datetime:
+    """Return when its last run ended: one that was given up had failed before."""
+    last = row["attempts"][-1] if row.get("attempts") else None
+    is_given_up = row["state"] == "cancelled" and last and last["attempt"] == row["attempt"]
+    end: datetime = last["at"] if last and is_given_up else row["finished_at"]
+    return end
 
 
 def _parents(options: object) -> Iterator[tuple[str, object]]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import asdict
 
+from txqueue.cli.archived import with_pyarrow
 from txqueue.cli.asking import looked_up
 from txqueue.cli.jobs import COLOURS
+from txqueue.cli.moments import moment_of
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import note, show, styled, table
-from txqueue.errors import ConfigurationError
 from txqueue.words import amount, duration
 
 if TYPE_CHECKING:
@@ -41,19 +41,6 @@ SHOWN = (
 )
 
 
-def _moment(context: click.Context, parameter: click.Parameter, value: Any) -> datetime | None:
-    """Read a day or a moment in ISO 8601, of UTC unless it says otherwise."""
-    if value is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        raise click.BadParameter(
-            f"{value!r} is no day and no moment, as in 2026-11-22T13:00", context, parameter
-        ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 def _spanning(function: Any) -> Any:
     """Give a command the options of a span of time."""
     for each in (
@@ -61,14 +48,14 @@ def _spanning(function: Any) -> Any:
             "--to",
             "until",
             metavar="WHEN",
-            callback=_moment,
+            callback=moment_of,
             help="Ended before it (default: now).",
         ),
         click.option(
             "--from",
             "since",
             metavar="WHEN",
-            callback=_moment,
+            callback=moment_of,
             help="Ended at this day or moment, or later (default: a day before --to).",
         ),
     ):
@@ -102,7 +89,7 @@ def history(
     found = {each["job_id"]: {**each, "archived": False} for each in live}
     wanted = [day for day in days if filters["state"] in (None, day["state"])]
     if wanted and len(found) < limit:
-        with _with_pyarrow():
+        with with_pyarrow():
             from txqueue.archive.reading import archived_jobs
         old = archived_jobs(wanted, begin, end, limit=limit, filters=filters, columns=SHOWN)
         # A day may have been dropped between the two questions.
@@ -116,11 +103,18 @@ def history(
 @_spanning
 @click.pass_obj
 def stats(options: Options, since: datetime | None, until: datetime | None) -> None:
-    """Count what has ended, per hour and work type: how long it took, how long it had waited."""
-    from txqueue.store.past import about_stats
+    """Count what has ended, per hour and work type: how long it took, how long it had waited.
+
+    Archived days count too.
+    """
+    from txqueue.store.past import about_archived, about_stats
 
     begin, end = _span(since, until)
     rows = looked_up(options, lambda schema: about_stats(schema, begin, end))
+    if days := looked_up(options, lambda schema: about_archived(schema, begin, end)):
+        with with_pyarrow():
+            from txqueue.archive.stats import with_archived
+        rows = with_archived(rows, days, begin, end)
     show(options, {"stats": rows, "from": begin, "to": end}, lambda: _hours(rows))
 
 
@@ -128,7 +122,7 @@ def stats(options: Options, since: datetime | None, until: datetime | None) -> N
 @click.option("--to", "location", metavar="LOCATION", help="A folder, or s3://bucket/prefix.")
 @click.option(
     "--before",
-    callback=_moment,
+    callback=moment_of,
     metavar="DAY",
     help="All days before it, not only old ones.",
 )
@@ -142,7 +136,7 @@ def archive(options: Options, location: str | None, before: datetime | None) -> 
     from txqueue.store.reading import Session
 
     until = None if before is None else before.astimezone(UTC).date()
-    with _with_pyarrow():
+    with with_pyarrow():
         from txqueue.archive.writing import archive as archived
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         done = archived(session, location, until, lambda one: _tell(options, one))
@@ -156,19 +150,6 @@ def _span(since: datetime | None, until: datetime | None) -> tuple[datetime, dat
     if begin >= end:
         raise click.UsageError("--from is not before --to")
     return begin, end
-
-
-@contextmanager
-def _with_pyarrow() -> Iterator[None]:
-    """Archives need what is large to import, and not always installed."""
-    try:
-        yield
-    except ImportError as error:
-        if error.name != "pyarrow":
-            raise
-        raise ConfigurationError(
-            "archives need pyarrow", "install it: pip install 'txqueue[archive]'"
-        ) from None
 
 
 def _tell(options: Options, one: Any) -> None:

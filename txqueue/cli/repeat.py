@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from txqueue.cli.archived import archived_row
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled
@@ -14,7 +16,11 @@ from txqueue.cli.output import show, styled
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from txqueue.store.reading import Session
+
 __all__ = ["repeat"]
+
+REPEATED = ("work_type", "queue", "priority", "weight", "group", "tenant")
 
 
 @click.command(cls=Command, short_help="Enqueue jobs that have ended once more.")
@@ -29,11 +35,23 @@ def repeat(options: Options, ids: Sequence[int]) -> None:
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         session.ensure_version()
+        calls = [_call(options, session, job_id) for job_id in ids]
         with session.transaction():
-            call = f"select {session.schema}.repeat(%s, '')"
-            numbers = [int(session.value(call, (job_id,))) for job_id in ids]
+            numbers = [int(session.value(*call)) for call in calls]
     repeated = [{"job_id": old, "new_id": new} for old, new in zip(ids, numbers, strict=True)]
     show(options, {"repeated": repeated}, lambda: _lines(ids, numbers))
+
+
+def _call(options: Options, session: Session, job_id: int) -> tuple[str, tuple[object, ...]]:
+    """Return the call for a job: another one if it is archived only."""
+    schema = session.schema
+    if not session.rows(f"select from {schema}.find_job(%s)", (job_id,)):
+        row = archived_row(options, job_id)
+        if row is not None:
+            columns = json.dumps({name: row[name] for name in REPEATED})
+            given = (job_id, columns, row["payload"], row["options"])
+            return f"select {schema}.repeat_archived(%s, %s, %s, %s, '')", given
+    return f"select {schema}.repeat(%s, '')", (job_id,)
 
 
 def _lines(ids: Sequence[int], numbers: Sequence[int]) -> Iterator[RenderableType]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import click
 from txqueue.cli.asking import acted, looked_up
 from txqueue.cli.enqueue import checked_payload, job_text
 from txqueue.cli.lengths import Length
+from txqueue.cli.moments import moment_of
 from txqueue.cli.options import Command, Group, Options
 from txqueue.cli.output import show, styled
 from txqueue.cli.schedules import show_runs
@@ -49,7 +49,12 @@ def schedule() -> None:
     type=click.Choice([str(each) for each in CatchUp]),
     help="What becomes of moments that were missed, but with --cooldown.  [default: skip]",
 )
-@click.option("--until", metavar="MOMENT", help="When it ends, such as 2027-01-31T18:00+01:00.")
+@click.option(
+    "--until",
+    metavar="WHEN",
+    callback=moment_of,
+    help="When it ends, such as 2027-01-31T18:00+01:00; of UTC unless it says otherwise.",
+)
 @click.option("--times", type=click.IntRange(1, MOST_TIMES), help="How many jobs it makes in all.")
 @click.option(
     "--only-if",
@@ -94,7 +99,7 @@ def _when(given: dict[str, Any]) -> Schedule:
     if given["catch_up"] and cooldown is not None:
         raise click.UsageError("nothing is missed with --cooldown: leave --catch-up out")
     jitter, catch_up = given["jitter"], CatchUp(given["catch_up"] or "skip")
-    ends: dict[str, Any] = {"until": _moment(given["until"]), "times": given["times"]}
+    ends: dict[str, Any] = {"until": given["until"], "times": given["times"]}
     try:
         if every is not None:
             return Every(every, jitter, catch_up, **ends)
@@ -103,16 +108,6 @@ def _when(given: dict[str, Any]) -> Schedule:
         return Cron(cron, given["tz"] or "UTC", jitter, catch_up, **ends)
     except InvalidSchedule as error:
         raise click.UsageError(str(error)) from None
-
-
-def _moment(text: str | None) -> datetime | None:
-    """Return a moment; one without a zone is by this host's clocks."""
-    try:
-        return None if text is None else datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        raise click.UsageError(
-            f"--until {text!r} is no moment; write 2027-01-31 or 2027-01-31T18:00+01:00"
-        ) from None
 
 
 @schedule.command(cls=Command, short_help="Have it be due no more until it is resumed.")

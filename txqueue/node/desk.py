@@ -133,15 +133,17 @@ class Desk:
         who: str,  # noqa: ARG002
         after: str | None = None,
         limit: int | None = None,
+        running_for: float | None = None,
         **filters: str | None,
     ) -> Answer:
         wanted = min(MOST_LISTED if limit is None else max(1, limit), MOST_LISTED)
-        chosen = {**filters, "after": _number(after)}
+        chosen = {**filters, "after": _number(after), "running_for": running_for}
         # One more than is wanted tells whether there is more.
         asked = questions.about_jobs(self._schema, chosen, wanted + 1)
         rows, now = await self._asking.find(asked)
         page = first_page(rows[:wanted])
-        is_last = page.is_whole and len(rows) <= wanted
+        # The longest first have numbers in no order, after which one could go on.
+        is_last = running_for is not None or (page.is_whole and len(rows) <= wanted)
         return {**_answer("jobs", page, "job_id", is_last=is_last), "at": now.isoformat()}
 
     async def _get_job(self, who: str, job_id: int) -> Answer:  # noqa: ARG002

@@ -23,6 +23,7 @@ __all__ = [
     "Rows",
     "about_actions",
     "about_all",
+    "about_archived_job",
     "about_controls",
     "about_job",
     "about_jobs",
@@ -40,6 +41,11 @@ _LISTED = """
     job.not_before, job.not_after, job.rank, job.enqueued_at, job.assigned_at, job.started_at,
     job.finished_at
 """
+_OF_A_JOB = tuple(each.split()[-1].rpartition(".")[2].strip('"') for each in _LISTED.split(","))
+_TOLD = (
+    *("options", "payload", "result", "progress", "error", "policy"),
+    *("actions", "attempts", "pool", "at"),
+)
 _FILTERS = {
     "state": "job.state = %s::{schema}.job_state",
     "queue": "job.queue = %s",
@@ -47,6 +53,9 @@ _FILTERS = {
     "group": 'job."group" = %s',
     "tenant": "job.tenant = %s",
     "after": "job.job_id < %s",
+    "running_for": (
+        "job.state = 'assigned' and job.started_at <= clock_timestamp() - make_interval(secs => %s)"
+    ),
 }
 _SCHEDULES = """
     select count(*) filter (where is_active) as active,
@@ -178,16 +187,18 @@ def about_jobs(
     Args:
         schema: The name of the schema.
         filters: ``state, queue, work_type, group, tenant``, and ``after``, the number after which
-            to go on; what is None does not count.
+            to go on; ``running_for``, seconds, has those that run for so long or longer, the
+            longest first. What is None does not count.
         limit: At most so many.
     """
     chosen = {key: value for key, value in filters.items() if value is not None}
     conditions = [_FILTERS[key].format(schema=schema) for key in chosen]
     where = "where " + " and ".join(conditions) if conditions else ""
+    order = "job.started_at, job.job_id" if "running_for" in chosen else "job.job_id desc"
     rows = yield Question(
         f"select {_LISTED} from {schema}.job as job"
         f" left join {schema}.node_info as node on node.node_id = job.node_id"
-        f" {where} order by job.job_id desc limit %s",
+        f" {where} order by {order} limit %s",
         (*chosen.values(), limit),
     )
     return rows, (yield from _clock())
@@ -209,9 +220,30 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     )
     if not rows:
         raise _no_job(job_id)
-    names = ("options", "payload", "result", "progress")
-    read = {name: read_json(rows[0][name]) for name in names}
-    read |= _hidden(rows[0]["policy"], read["options"])
+    return (yield from _told(schema, rows[0]))
+
+
+def about_archived_job(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
+    """The same of a job that is archived only.
+
+    Args:
+        schema: The name of the schema.
+        job: Its columns as the archive has them.
+    """
+    [more] = yield Question(
+        f"select (select name from {schema}.node_info where node_id = %s) as node,"
+        f" (select policy from {schema}.work_type where work_type = %s) as policy",
+        (job["node_id"], job["work_type"]),
+    )
+    told = yield from _told(schema, {**dict.fromkeys(_OF_A_JOB), **job, **more})
+    return {**{name: told[name] for name in (*_OF_A_JOB, *_TOLD)}, "archived": True}
+
+
+def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
+    """Add to the row of a job what is kept of it elsewhere."""
+    job_id = row["job_id"]
+    read = {name: read_json(row[name]) for name in ("options", "payload", "result", "progress")}
+    read |= _hidden(row["policy"], read["options"])
     acts = yield _actions(schema, "detail -> 'jobs' @> to_jsonb(%s::bigint)", job_id, _ACTIONS_TOLD)
     attempts = yield Question(
         "select attempt, began, at, failed.node_id, name as node, left(error, 1000) as error"
@@ -219,9 +251,9 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
         " where job_id = %s order by at desc limit %s",
         (job_id, _ATTEMPTS_TOLD),
     )
-    pool = yield from _pool_of(schema, rows[0]["work_type"])
-    told = {"actions": acts, "attempts": attempts[::-1], "pool": pool}
-    return {**rows[0], **read, **told, "at": (yield from _clock())}
+    pool = yield from _pool_of(schema, row["work_type"])
+    told = {"actions": acts, "attempts": attempts[::-1], "pool": pool, "archived": False}
+    return {**row, **read, **told, "at": (yield from _clock())}
 
 
 def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:

@@ -77,6 +77,7 @@ class ListJobs(amp.Command):
         (b"work_type", _may(amp.Unicode)),
         (b"group", _may(amp.Unicode)),
         (b"tenant", _may(amp.Unicode)),
+        (b"running_for", _may(amp.Float)),
         (b"after", _may(amp.Unicode)),
         (b"limit", _may(amp.Integer)),
     ]

@@ -1,0 +1,18 @@
+-- Enqueues what a job that has ended was enqueued as: the same payload and policy, due now, behind nobody's end. One with a
+-- unique key that another holds by now is not needed: that one is returned. Returns the number.
+create or replace function @schema@.enqueue_again(this job, who text) returns bigint
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+as $$
+declare
+    number bigint;
+begin
+    if jsonb_typeof(this.options) <> 'object' then
+        this.options := null;
+    end if;
+    number := enqueue(
+        this.work_type, this.payload, this.queue, this.priority, this.weight, null, null, this."group",
+        nullif(this.options - array['unique', 'parents', 'after', 'after_any_end'], '{}'), this.tenant, this.options ->> 'unique');
+    perform note_action(who, 'repeat', subject_of(array[this.job_id]), jsonb_build_object('jobs', array[this.job_id, number]));
+    return number;
+end $$;

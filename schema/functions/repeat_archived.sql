@@ -1,0 +1,16 @@
+-- Enqueues a job once more that is archived only: see enqueue_again(). Its columns are an object with what the archive has of
+-- work_type, queue, priority, weight, group and tenant. Returns the number.
+create or replace function @schema@.repeat_archived(
+    its_job_id bigint, columns jsonb, its_payload jsonb, its_options jsonb, who text) returns bigint
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+declare
+    this job := jsonb_populate_record(null::job, jsonb_build_object(
+        'job_id', its_job_id, 'work_type', columns -> 'work_type', 'queue', columns -> 'queue', 'priority', columns -> 'priority',
+        'weight', columns -> 'weight', 'group', columns -> 'group', 'tenant', columns -> 'tenant'));
+begin
+    this.payload := its_payload;
+    this.options := its_options;
+    return enqueue_again(this, who);
+end $$;

@@ -1,0 +1,69 @@
+"""Jobs that are archived only, for the commands that look for a job of one number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from txqueue.cli.asking import looked_up
+from txqueue.errors import ConfigurationError, JobNotFound
+
+if TYPE_CHECKING:
+    from txqueue.cli.options import Options
+
+__all__ = ["archived_row", "or_archived", "with_pyarrow"]
+
+FIRST: Final = datetime(1, 1, 2, tzinfo=UTC)
+
+T = TypeVar("T")
+
+
+def or_archived(
+    options: Options, job_id: int, find: Callable[[], T], tell: Callable[[dict[str, Any]], T]
+) -> T:
+    """Return what is found of a job, or what there is to tell of it in the archive.
+
+    Args:
+        options: Name the database, which knows where the archive is.
+        job_id: The job.
+        find: Looks where jobs are that are not archived.
+        tell: Returns the same of the columns of an archived one.
+
+    Raises:
+        JobNotFound: When it is in neither.
+    """
+    try:
+        return find()
+    except JobNotFound:
+        row = archived_row(options, job_id)
+        if row is None:
+            raise
+    return tell(row)
+
+
+def archived_row(options: Options, job_id: int) -> dict[str, Any] | None:
+    """Return all columns of an archived job; None if none of that number is."""
+    from txqueue.store.past import about_archived
+
+    now = datetime.now(UTC)
+    days = looked_up(options, lambda schema: about_archived(schema, FIRST, now))
+    if not days:
+        return None
+    with with_pyarrow():
+        from txqueue.archive.reading import archived_job
+    return archived_job(days, job_id)
+
+
+@contextmanager
+def with_pyarrow() -> Iterator[None]:
+    """Archives need what is large to import, and not always installed."""
+    try:
+        yield
+    except ImportError as error:
+        if error.name != "pyarrow":
+            raise
+        raise ConfigurationError(
+            "archives need pyarrow", "install it: pip install 'txqueue[archive]'"
+        ) from None
