@@ -494,6 +494,17 @@ alter table txqueue.schedule add column until timestamptz,
     add column times integer check (times between 1 and 1000000000),
     add column runs bigint not null default 0;
 
+-- Unique keys that are remembered after their jobs have ended.
+create table txqueue.seen_key (
+    work_type  text collate "C" not null,
+    key        text collate "C" not null,
+    job_id     bigint not null,
+    as_of      timestamptz,
+    at         timestamptz not null default now(),
+    primary key (work_type, key)
+);
+comment on table txqueue.seen_key is 'Keys that were enqueued once, or as of a moment. No row is deleted by itself.';
+
 set check_function_bodies = off;
 
 -- Adds parts of an application's table, each from one key to another and so many items, which whoever
@@ -1868,9 +1879,49 @@ as $$
 begin
     if length(key) not between 1 and 1000 then
         perform refuse('a unique key must have 1 to 1000 characters', 'pass a shorter key, or null for none');
-    elsif mode not in ('keep', 'replace', 'again', 'reject') then
-        perform refuse('there is no such unique_mode', 'use keep, replace, again or reject');
+    elsif mode not in ('keep', 'replace', 'again', 'reject', 'once') then
+        perform refuse('there is no such unique_mode', 'use keep, replace, again, reject or once');
     end if;
+end $$;
+
+-- The moment as of which a job is what its payload says; null if its options do not say.
+create or replace function txqueue.checked_as_of(options jsonb, mode text) returns timestamptz
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    moment timestamptz;
+begin
+    if not coalesce(options, '{}') ? 'as_of' then
+        return null;
+    elsif mode not in ('replace', 'again') then
+        perform refuse('as_of says which of two jobs is newer', 'pass replace or again as unique_mode, or leave as_of out');
+    end if;
+    begin
+        moment := (options ->> 'as_of')::timestamptz;
+    exception when others then
+        moment := null;
+    end;
+    if moment is null or not isfinite(moment) then
+        perform refuse('as_of is no moment', 'pass one in ISO 8601 with an offset, as text');
+    end if;
+    return moment;
+end $$;
+
+-- For how long a key that is enqueued once is remembered; null if the options do not say.
+create or replace function txqueue.checked_once_for(options jsonb, mode text) returns interval
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if not coalesce(options, '{}') ? 'once_for' then
+        return null;
+    elsif mode <> 'once' then
+        perform refuse('once_for is for unique_mode once', 'pass that, or leave once_for out');
+    elsif jsonb_typeof(options -> 'once_for') <> 'number' or (options ->> 'once_for')::numeric not between 0 and 315360000 then
+        perform refuse('once_for is not within 0 and ten years of seconds', 'give seconds as a number, or leave it out for ever');
+    end if;
+    return make_interval(secs => (options ->> 'once_for')::double precision);
 end $$;
 
 -- Writes a control back, or removes it if it says nothing, and lets those go on that it held back.
@@ -2690,7 +2741,7 @@ begin
     end if;
     number := enqueue(
         this.work_type, this.payload, this.queue, this.priority, this.weight, null, null, this."group",
-        nullif(this.options - array['unique', 'parents', 'after', 'after_any_end'], '{}'), this.tenant, this.options ->> 'unique');
+        nullif(this.options - array['unique', 'as_of', 'once_for', 'parents', 'after', 'after_any_end'], '{}'), this.tenant, this.options ->> 'unique');
     perform note_action(who, 'repeat', subject_of(array[this.job_id]), jsonb_build_object('jobs', array[this.job_id, number]));
     return number;
 end $$;
@@ -5732,7 +5783,38 @@ begin
     if after is not null then
         return put_child(this, after, coalesce(after_any_end, false));
     end if;
+    if mode = 'once' or this.options ?| array['as_of', 'once_for'] then
+        return put_remembered(this, key, coalesce(mode, 'keep'));
+    end if;
     return put_unique(this, key, coalesce(mode, 'keep'));
+end $$;
+
+-- Enqueues a job whose unique key is remembered after its end, unless that says that it is not needed. It is not
+--   with once             if the key was ever enqueued so, or not longer ago than the option once_for, in seconds
+--   with the option as_of if the key was enqueued as of that moment or a later one
+-- Returns the number of the job that there is then; of one that is not needed, that of the one that is remembered.
+create or replace function txqueue.put_remembered(this job, its_key text, mode text) returns bigint
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    moment   timestamptz := checked_as_of(this.options, mode);
+    patience interval := checked_once_for(this.options, mode);
+    its_id   bigint;
+begin
+    perform check_unique(its_key, mode);
+    insert into seen_key as seen (work_type, key, job_id, as_of) values (this.work_type, its_key, this.job_id, moment)
+    on conflict (work_type, key) do update
+       set job_id = excluded.job_id, as_of = coalesce(excluded.as_of, seen.as_of), at = excluded.at
+     where case mode when 'once' then seen.at < excluded.at - patience else excluded.as_of > coalesce(seen.as_of, '-infinity') end;
+    if not found then
+        return (select job_id from seen_key where work_type = this.work_type and key = its_key);
+    end if;
+    its_id := put_unique(this, its_key, case mode when 'once' then 'keep' else mode end);
+    if its_id <> this.job_id then
+        update seen_key set job_id = its_id where work_type = this.work_type and key = its_key;
+    end if;
+    return its_id;
 end $$;
 
 -- Makes a schedule, or changes the one of that name; what it is due next is computed anew only if that is what

@@ -53,6 +53,9 @@ class UniqueMode(StrEnum):
     """A pending one takes what the new one has, in its place; after a running one, it follows."""
     REJECT = "reject"
     """It is refused."""
+    ONCE = "once"
+    """Nothing, and neither once the other has ended: the key is remembered, for ever or for
+    ``once_for``."""
 
 
 class Runtime(Enum):

@@ -22,5 +22,8 @@ begin
     if after is not null then
         return put_child(this, after, coalesce(after_any_end, false));
     end if;
+    if mode = 'once' or this.options ?| array['as_of', 'once_for'] then
+        return put_remembered(this, key, coalesce(mode, 'keep'));
+    end if;
     return put_unique(this, key, coalesce(mode, 'keep'));
 end $$;

@@ -56,3 +56,14 @@ create index on @schema@.node_info (started_at);
 alter table @schema@.schedule add column until timestamptz,
     add column times integer check (times between 1 and 1000000000),
     add column runs bigint not null default 0;
+
+-- Unique keys that are remembered after their jobs have ended.
+create table @schema@.seen_key (
+    work_type  text collate "C" not null,
+    key        text collate "C" not null,
+    job_id     bigint not null,
+    as_of      timestamptz,
+    at         timestamptz not null default now(),
+    primary key (work_type, key)
+);
+comment on table @schema@.seen_key is 'Keys that were enqueued once, or as of a moment. No row is deleted by itself.';

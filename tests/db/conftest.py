@@ -16,7 +16,7 @@ from tests.fixtures.databases import Templates, fresh_database
 EMPTY = """
     drop table if exists app;
     truncate txqueue.job, txqueue.node_info, txqueue.work_type, txqueue.action, txqueue.request,
-        txqueue.unique_job, txqueue.job_parent, txqueue.unfollowed;
+        txqueue.unique_job, txqueue.seen_key, txqueue.job_parent, txqueue.unfollowed;
     truncate txqueue.schedule, txqueue.pool, txqueue.pool_slot, txqueue.pool_part,
         txqueue.pool_failed, txqueue.failed_attempt;
     delete from txqueue.control;

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -375,3 +376,19 @@ def test_a_completion_that_waits_can_be_cancelled(desk: Desk, opened: Opened) ->
         desk.turn()
     (settled,) = desk.settled
     assert settled["outcome"] == "cancelled"
+
+
+def test_what_is_said_of_a_key_goes_with_the_job() -> None:
+    """As the database reads it: moments as text, lengths of time as seconds."""
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    newer = job_object(Stage(7), {"as_of": moment, "created_by": "ann"})
+    assert newer["options"] == {"as_of": moment.isoformat(), "created_by": "ann"}
+    once = job_object(Stage(7), {"unique_mode": UniqueMode.ONCE, "once_for": timedelta(days=1)})
+    assert (once["unique_mode"], once["options"]) == ("once", {"once_for": 86400.0})
+
+
+@pytest.mark.parametrize("option", [{"as_of": datetime(2026, 1, 1, tzinfo=UTC)}, {"once_for": 1}])
+def test_what_is_said_of_no_key_is_refused(option: dict[str, Any]) -> None:
+    """It would mean nothing."""
+    with pytest.raises(InvalidWork, match="without a key"):
+        job_object(Stage(0), option)

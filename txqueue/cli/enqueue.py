@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["checked_payload", "enqueue", "job_text"]
 
 MODES = [mode.value for mode in UniqueMode]
+OPTIONS = ("attempts", "timeout", "as_of", "once_for", "created_by")
 BATCH = 1000
 LISTED = 10
 
@@ -65,6 +66,11 @@ def _moment(_: click.Context, __: click.Parameter, value: str | None) -> str | N
 @click.option("--unique", metavar="KEY", help="One job of the type holds it until it has ended.")
 @click.option("--unique-mode", type=click.Choice(MODES), help="What becomes of another meanwhile.")
 @click.option(
+    "--as-of", callback=_moment, metavar="WHEN", help="Not if its key was enqueued as of then."
+)
+@click.option("--once-for", type=Length(), metavar="TIME", help="How long mode once remembers.")
+@click.option("--created-by", metavar="NAME", help="Who is said to have enqueued it.")
+@click.option(
     "--after", multiple=True, type=click.IntRange(0), metavar="ID", help="Only once it is done."
 )
 @click.option(
@@ -100,6 +106,8 @@ def _check_together(columns: Mapping[str, Any]) -> None:
             "--unique-mode says what becomes of another job with the same key;"
             " name the key with --unique"
         )
+    if columns["unique"] is None and (columns["as_of"] or columns["once_for"]):
+        raise click.UsageError("--as-of and --once-for are about a key; name it with --unique")
     if columns["after_any_end"] and not columns["after"]:
         raise click.UsageError(
             "--after-any-end says how other jobs must have ended; name them with --after"
@@ -132,10 +140,12 @@ def _refuse_constant(name: str) -> None:
 def job_text(work_type: str, payload: str, columns: Mapping[str, Any]) -> str:
     """Return the JSON text of one job as ``enqueue_many()`` takes it."""
     columns = dict(columns)
-    attempts, timeout = columns.pop("attempts", None), columns.pop("timeout", None)
-    seconds = None if timeout is None else timeout.total_seconds()
-    terms = {"attempts": attempts, "timeout": seconds}
-    options = {name: value for name, value in terms.items() if value is not None}
+    terms = {name: columns.pop(name, None) for name in OPTIONS}
+    options = {
+        name: value.total_seconds() if isinstance(value, timedelta) else value
+        for name, value in terms.items()
+        if value is not None
+    }
     given = {"work_type": work_type, **columns, "options": options or None}
     rest = json.dumps({name: value for name, value in given.items() if value not in (None, ())})
     return f'{rest[:-1]}, "payload": {payload}}}'

@@ -240,6 +240,8 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
         if row[name]:
             yield name, row[name]
     yield from _parents(row["options"])
+    if creator := _option(row, "created_by"):
+        yield "created by", plain(creator)
     yield "runs", _runs(row)
     yield from _progress(row)
     if row["node"]:
@@ -247,6 +249,9 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
     for name in ("enqueued", "assigned", "started", "finished"):
         if row[f"{name}_at"]:
             yield name, moment(row[f"{name}_at"], now)
+    if row["actions"]:
+        last = row["actions"][0]
+        yield "last act", plain(f"{last['what']} by {last['who']}, {moment(last['at'], now)}")
     if row["not_before"] > row["enqueued_at"]:
         yield "not before", moment(row["not_before"], now)
     if row["not_after"]:
@@ -255,6 +260,11 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
         took = (_end_of_run(row) - row["assigned_at"]).total_seconds()
         waited = (row["assigned_at"] - row["enqueued_at"]).total_seconds()
         yield "took", f"{duration(took)}, after {duration(waited)} in the queue"
+
+
+def _option(row: Mapping[str, Any], name: str) -> Any:
+    options = row["options"]
+    return options.get(name) if isinstance(options, dict) else None
 
 
 def _end_of_run(row: Mapping[str, Any]) -> datetime:
@@ -281,6 +291,6 @@ def _parents(options: object) -> Iterator[tuple[str, object]]:
 
 
 def _runs(row: Mapping[str, Any]) -> str:
-    most = (row["options"] or {}).get("attempts") or (row["policy"] or {}).get("attempts")
+    most = _option(row, "attempts") or (row["policy"] or {}).get("attempts")
     died = f", {row['deaths']} workers died with it" if row["deaths"] else ""
     return plain(f"{row['attempt']} of {most}" if most else row["attempt"]) + died

@@ -37,7 +37,8 @@ _COLUMNS = _RELATIONS | {
     "group",
     "tenant",
 }
-_RUNTIME = frozenset({"timeout", "attempts", "expires"})
+_RUNTIME = frozenset({"timeout", "attempts", "expires", "as_of", "once_for", "created_by"})
+_OF_A_KEY = frozenset({"as_of", "once_for"})
 # Jobs with one of these need a decision that no client can make.
 _DECIDED = _RELATIONS | {"group", "tenant", "not_before", "not_after"}
 _SQL_TYPES = {
@@ -106,7 +107,10 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("unique", _is_text, "give a string"),
     ("attempts", _is_attempts, f"give a whole number from 1 to {MOST_ATTEMPTS}"),
     ("expires", _is_flag, "give True to have not_after end the job, False to have it go first"),
-    ("unique_mode", _is_mode, "use UniqueMode.KEEP, REPLACE, AGAIN or REJECT"),
+    ("unique_mode", _is_mode, "use UniqueMode.KEEP, REPLACE, AGAIN, REJECT or ONCE"),
+    ("as_of", _is_moment, _MOMENT),
+    ("once_for", is_timeout, "give seconds above 0, at most ten years, or a timedelta"),
+    ("created_by", _is_text, "give a string"),
     ("after", _are_numbers, "give a list of the numbers of jobs"),
     ("after_any_end", _is_flag, "give True to wait for any end, False for jobs that are done"),
 )
@@ -119,6 +123,9 @@ class EnqueueOptions(TypedDict, total=False):
     ``attempts`` is how many runs the job gets in all; ``expires`` says whether ``not_after`` ends
     it unstarted.
     ``unique`` is a key that one job of the type holds, ``unique_mode`` what becomes of another;
+    ``as_of``, an aware datetime, has it count only if none of its key was enqueued as of that
+    moment or a later one; ``once_for``, seconds or a timedelta, is how long `UniqueMode.ONCE`
+    remembers; ``created_by`` is shown to operators;
     ``after`` are the numbers of jobs to wait for, until they are done, or with ``after_any_end``
     until they have ended in any way.
     """
@@ -135,6 +142,9 @@ class EnqueueOptions(TypedDict, total=False):
     expires: bool | None
     unique: str | None
     unique_mode: UniqueMode | None
+    as_of: datetime | None
+    once_for: float | timedelta | None
+    created_by: str | None
     after: Sequence[int] | None
     after_any_end: bool | None
 
@@ -165,6 +175,8 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
         job |= _chosen(options)
     if "unique" in job:
         job.setdefault("unique_mode", work.unique_mode.value)
+    elif given := _OF_A_KEY & job.get("options", _NO_OPTIONS).keys():
+        raise InvalidWork(f"{', '.join(sorted(given))} without a key", "pass the key as unique")
     if work.redacted:
         # For who looks before a node has published the type.
         job["options"] = {**job.get("options", {}), "redacted": True}
@@ -268,8 +280,10 @@ def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
             f"enqueue has no option {', '.join(sorted(unknown))}",
             f"use {', '.join(sorted(_COLUMNS | _RUNTIME))}",
         )
-    if isinstance(options.get("timeout"), timedelta):
-        options = {**options, "timeout": options["timeout"].total_seconds()}
+    options = {
+        name: value.total_seconds() if isinstance(value, timedelta) else value
+        for name, value in options.items()
+    }
     for option, holds, remedy in _RULES:
         if (value := options.get(option)) is not None and not holds(value):
             raise InvalidWork(f"{option} {value!r} is not valid", remedy)
