@@ -87,7 +87,7 @@ def test_what_the_worker_needs_goes_apart() -> None:
         (
             {"prioritty": 3},
             "enqueue has no option prioritty",
-            "use after, after_any_end, attempts, expires, group",
+            "use after, after_any_end, as_of, attempts, created_by, expires",
         ),
         ({"not_before": datetime(2026, 1, 1)}, "has no time zone", "use datetime.now"),
         ({"timeout": 0}, "timeout 0 is not valid", "seconds above 0"),

@@ -214,3 +214,30 @@ def test_messages_are_found_however_they_are_cut_up(size: int) -> None:
     found = [each for piece in pieces for each in frames.fed(piece)]
     assert b"".join(found) == stream
     assert [statement_of(each) for each in found] == ["", "select 1", "commit"]
+
+
+def test_what_is_late_comes_in_order_and_whole(tmp_path: Path) -> None:
+    """However late each part of it is; what comes on time afterwards does not overtake it."""
+    target = tmp_path / "server"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(target))
+        listener.listen()
+        via = tmp_path / "via"
+        with Proxy(Address(target), Address(via), speaks_postgres=False) as proxy:
+            proxy.lateness = 0.05
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(via))
+                server, _ = listener.accept()
+                with server:
+                    server.settimeout(PATIENCE)
+                    sent = [b"%04d" % number for number in range(50)]
+                    for each in sent[:25]:
+                        client.sendall(each)
+                    heard = server.recv(4)
+                    proxy.lateness = 0.0
+                    for each in sent[25:]:
+                        client.sendall(each)
+                    while len(heard) < 200:
+                        heard += server.recv(1 << 16)
+            assert heard == b"".join(sent)
+            assert proxy.counts["late"] > 0

@@ -187,11 +187,14 @@ def translated() -> Iterator[None]:
 
 
 @contextmanager
-def answered(patience: float) -> Iterator[None]:
+def answered(
+    patience: float, remedy: str = "ask for less, for instance one --state"
+) -> Iterator[None]:
     """Raise txqueue's errors for who looks or acts; where it has none, say what the server said.
 
     Args:
         patience: Seconds after which the server gives up a statement.
+        remedy: What helps then.
     """
     try:
         with translated():
@@ -200,7 +203,7 @@ def answered(patience: float) -> Iterator[None]:
         # txpostgres takes what the server gives up for what its caller has cancelled.
         raise Refused(
             f"the database did not answer within {patience:g} s",
-            "ask for less, for instance one --state",
+            remedy,
         ) from None
     except psycopg2.errors.InsufficientPrivilege as error:
         raise Refused(_primary(error), "connect as a member of a role of txqueue") from None

@@ -33,6 +33,7 @@ __all__ = [
 
 CONDITION_PATIENCE = 1
 """Seconds within which a condition must be answered; a lock it waits for counts."""
+CONDITION_REMEDY = "see who holds its table in pg_locks, and that the column has an index"
 
 # The moment is the schedule's to say.
 _NOT_OF_A_SCHEDULE = ("not_before", "not_after")
@@ -117,7 +118,7 @@ class Schedules:
             f"set local statement_timeout = {CONDITION_PATIENCE * 1000};"
             f" select {self._schema}.met_conditions(%s, %s, %s::text[])"
         )
-        with answered(CONDITION_PATIENCE):
+        with answered(CONDITION_PATIENCE, CONDITION_REMEDY):
             return set((await self._pool.query(sql, (table, column, list(values))))[0][0])
 
     async def tick(self, ticks: Sequence[Mapping[str, Any]]) -> int:

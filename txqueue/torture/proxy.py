@@ -7,6 +7,7 @@ everything it does, for a fault that nobody has counted may not have happened.
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import struct
 import threading
@@ -97,8 +98,11 @@ class Proxy:
     Attributes:
         refuses: Whether connections are closed as they come.
         drops_notifications: Whether wake-ups of the server are lost.
+        lateness: Seconds by which bytes come late at most, each time another part of it, so that
+            those of two connections overtake one another; of a server that is not PostgreSQL.
         counts: What has happened: ``accepted``, ``refused``, ``failed`` (the server was away),
-            ``cut``, ``swallowed`` (bytes), ``held``, ``notifications``, ``before``, ``after``.
+            ``cut``, ``swallowed`` (bytes), ``held``, ``notifications``, ``before``, ``after``,
+            ``late``.
         accepted_at: When each connection came, on the monotonic clock.
     """
 
@@ -117,6 +121,7 @@ class Proxy:
         self._seen = 0
         self.refuses = False
         self.drops_notifications = False
+        self.lateness = 0.0
         self.counts: Counter[str] = Counter()
         self.accepted_at: list[float] = []
 
@@ -220,12 +225,16 @@ class Proxy:
         writer: asyncio.StreamWriter,
     ) -> None:
         frames = Frames(way is Direction.UP)
+        due = 0.0
         with suppress(OSError, asyncio.IncompleteReadError):
             while data := await reader.read(_CHUNK):
                 await self._gate(link)
                 if way in self._swallows or link.is_silent:
                     link.is_silent = True
                     self.counts["swallowed"] += len(data)
+                    continue
+                if self.lateness or due > self._loop.time():
+                    due = self._pass_late(data, writer, due)
                     continue
                 if not self._pass(link, way, frames, data, writer):
                     break
@@ -237,6 +246,14 @@ class Proxy:
         if self._is_holding:
             self.counts["held"] += 1
             await link.held.wait()
+
+    def _pass_late(self, data: bytes, writer: asyncio.StreamWriter, due: float) -> float:
+        """Write it later, after what was to be written at a moment; returns when."""
+        self.counts["late"] += 1
+        # Chance is what a network is about; nobody's secret depends on it.
+        due = max(due, self._loop.time() + random.uniform(0, self.lateness))
+        self._loop.call_at(due, _write, writer, data)
+        return due
 
     def _pass(
         self, link: _Link, way: Direction, frames: Frames, data: bytes, writer: asyncio.StreamWriter
@@ -293,6 +310,12 @@ class Proxy:
                 link.end(reset=True)
             link.held.set()
             link.held = asyncio.Event()
+
+
+def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
+    """Write, unless the connection has ended since."""
+    if not writer.is_closing():
+        writer.write(data)
 
 
 async def _all_ended() -> None:

@@ -13,10 +13,19 @@ from txqueue.torture.proxy import Address, Direction, Proxy
 from txqueue.torture.roads import proxied
 from txqueue.torture.scenario import scenario
 
-__all__ = ["node_cut_alone", "node_cut_linked", "node_deaf", "peers_cut"]
+__all__ = [
+    "node_cut_alone",
+    "node_cut_linked",
+    "node_cut_with_work",
+    "node_deaf",
+    "peers_cut",
+    "peers_late",
+]
 
 # So many leases does a division last.
 LEASES = 3
+# How late peers' messages come at most, and for how long that is so, seconds.
+LATENESS, LATE_FOR = 1.0, 12.0
 # A statement without an answer is given up after ten seconds; pauses between tries grow to five.
 BACK_WITHIN = 20.0
 LOAD = ("slow:0.5", "noop", "grouped:0.2", "slow:4", "noop", "grouped:1")
@@ -58,6 +67,37 @@ def node_cut_alone(ground: Ground) -> None:
 
 
 @scenario(
+    "node_cut_with_work",
+    "a node is cut from the database that its peers reach, with more work than they can do",
+    needs=("unix socket",),
+)
+def node_cut_with_work(ground: Ground) -> None:
+    """It is handed none of it, and steals none: it could not read what it was given."""
+    proxy, cut = _cut_node(ground, listen=True)
+    other = next(node for node in ground.nodes if node is not cut)
+    ground.start_client(rate=15, kinds=("slow:0.5", "noop"), node=other)
+    ground.flow()
+    with ground.fault("node cut", nodes=[cut]) as fault:
+        proxy.hold()
+        # Until its own heartbeat has failed, and its peers have heard of it.
+        ground.rest(2 * ground.lease)
+        began = ground.database.value("select clock_timestamp()")
+        ground.rest(LEASES * ground.lease * ground.scale)
+        ended = ground.database.value("select clock_timestamp()")
+        given = ground.database.value(
+            f"select count(*) from {ground.schema}.job join {ground.schema}.node_info as node"
+            " using (node_id) where node.name = %s and assigned_at between %s and %s",
+            (cut.name, began, ended),
+        )
+        proxy.heal()
+        fault.evidence = f"{proxy.counts['held']} packets held" if proxy.counts["held"] else ""
+    ground.expect(not given, f"nothing is assigned to it meanwhile, but {given} jobs")
+    _expect_back(ground, cut)
+    ground.drain()
+    no_duplicates(ground)
+
+
+@scenario(
     "node_deaf",
     "a node's statements reach the database, no answer reaches the node",
     needs=("unix socket",),
@@ -78,15 +118,7 @@ def node_deaf(ground: Ground) -> None:
 @scenario("peers_cut", "the links between masters are cut and refused for a while")
 def peers_cut(ground: Ground) -> None:
     """Everyone goes on by the database alone, and the links come back."""
-    ground.database.rows(_DETOUR.format(schema=ground.schema))
-    ports = [_detour(ground) for _ in range(2)]
-    nodes = [
-        ground.start_node(f"n{number}", listen=f"tcp:{port}:interface=127.0.0.1")
-        for number, (port, _) in enumerate(ports, 1)
-    ]
-    proxies = [proxy for _, proxy in ports]
-    for node in nodes:
-        node.wait_up()
+    nodes, proxies = _on_detours(ground, 2)
     ground.start_client(rate=20, kinds=LOAD[:3])
     ground.start_client(rate=10, kinds=LOAD[:3], node=nodes[0])
     ground.flow(10)
@@ -104,6 +136,28 @@ def peers_cut(ground: Ground) -> None:
         fault.evidence = f"{cuts} links cut, {refused} refused" if cuts and refused else ""
     ground.wait(lambda: _links(proxies), "the peers are linked again")
     ground.figure("refused", refused)
+    ground.drain()
+    no_duplicates(ground)
+
+
+@scenario("peers_late", "what masters tell each other comes up to a second late, each time another")
+def peers_late(ground: Ground) -> None:
+    """Messages overtake what the database says by then: nothing runs twice, and nothing is lost."""
+    nodes, proxies = _on_detours(ground, 3)
+    ground.start_client(rate=20, kinds=LOAD[:3])
+    for node in nodes[:2]:
+        ground.start_client(rate=20, kinds=("noop", "slow:0.1", "heavy:0.2"), node=node)
+    ground.flow()
+    ground.wait(lambda: _links(proxies) >= len(nodes), "the peers are linked")
+    with ground.fault("peers late") as fault:
+        for proxy in proxies:
+            proxy.lateness = LATENESS
+        ground.rest(LATE_FOR * ground.scale)
+        late = sum(proxy.counts["late"] for proxy in proxies)
+        for proxy in proxies:
+            proxy.lateness = 0.0
+        fault.evidence = f"{late} messages were late" if late else ""
+    ground.figure("late", late)
     ground.drain()
     no_duplicates(ground)
 
@@ -150,6 +204,19 @@ def _expect_back(ground: Ground, cut: TortureNode) -> None:
     with _resting(ground, "n2"):
         ground.expect(until(is_back, BACK_WITHIN), f"{cut.name} runs jobs within {BACK_WITHIN:g} s")
     ground.figure("back_after", round(time.monotonic() - healed, 1))
+
+
+def _on_detours(ground: Ground, count: int) -> tuple[list[TortureNode], list[Proxy]]:
+    """Start nodes that reach each other through proxies."""
+    ground.database.rows(_DETOUR.format(schema=ground.schema))
+    ports = [_detour(ground) for _ in range(count)]
+    nodes = [
+        ground.start_node(f"n{number}", listen=f"tcp:{port}:interface=127.0.0.1")
+        for number, (port, _) in enumerate(ports, 1)
+    ]
+    for node in nodes:
+        node.wait_up()
+    return nodes, [proxy for _, proxy in ports]
 
 
 def _detour(ground: Ground) -> tuple[int, Proxy]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
+from txqueue.torture.demands import ended_jobs
 from txqueue.torture.ground import Ground
 from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario
 
 __all__ = [
+    "poison_among_many",
     "poison_and_drain",
     "poison_exit",
     "poison_memory",
@@ -21,6 +24,9 @@ APP = ("txqueue.torture.poison",)
 # Nothing that runs for a second: such a job spends an attempt with the process that it dies with.
 INNOCENT = ("noop", "slow:0.3", "grouped:0.1", "effect:0.2", "heavy:0.1")
 DEATHS = 5
+MANY, FAST = 20_000, 5_000
+# Of those only that ran at the moment of a death.
+MOST_BLAMED = 5 * DEATHS
 # An innocent shares a process with a job that kills it so often, then it runs alone.
 COMPANY = 3
 # A worker that dies soon after its start is replaced after ever longer pauses.
@@ -63,6 +69,31 @@ def poison_memory(ground: Ground) -> None:
         f"whoever raises MemoryError has failed by that: {eaten}",
     )
     _expect_innocence(ground)
+
+
+@scenario("poison_among_many", "a job ends its process, one among 20,000")
+def poison_among_many(ground: Ground) -> None:
+    """It is found out, and holds up the innocent ones no longer than a moment."""
+    half = int(MANY * ground.scale / 2)
+    ground.start_client(rate=FAST, kinds=["noop"], count=half).wait()
+    ground.start_client(rate=5, kinds=["exits"], count=1, app=APP).wait()
+    ground.start_client(rate=FAST, kinds=["noop"], count=half).wait()
+    began = time.monotonic()
+    for name in ("n1", "n2"):
+        ground.start_node(name, capacity=50, app=APP)
+    with ground.fault("poison", snapshot=False) as fault:
+        for node in ground.nodes:
+            node.wait_up()
+        ground.wait(
+            lambda: ended_jobs(ground) >= 2 * half, "all others are done", PATIENCE * ground.scale
+        )
+        ground.figure("innocent_seconds", round(time.monotonic() - began, 1))
+        (found,) = _await_ended(ground, "exits")
+        fault.evidence = str(found["error"])
+    ground.expect(found["state"] == "failed" and found["deaths"] == DEATHS, f"{found}")
+    _expect_innocence(ground)
+    blamed = ground.figures["innocent_deaths"]
+    ground.expect(blamed <= MOST_BLAMED, f"what waited is not blamed, but {blamed} are")
 
 
 @scenario("poison_and_drain", "a node is stopped by SIGTERM while a job kills its workers")

@@ -1,0 +1,68 @@
+"""Schedules whose conditions hang."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from txqueue.schedule import Every, terms_of
+from txqueue.store.reading import Reader
+from txqueue.store.recurring import about_schedules
+from txqueue.torture.ground import Ground
+from txqueue.torture.scenario import scenario
+from txqueue.torture.unnoted import UNNOTED
+
+__all__ = ["condition_hangs"]
+
+APP: Final = ("txqueue.torture.unnoted",)
+HELD_FOR: Final = 8.0
+# Schedules of a second each, while the table of one of them is locked.
+LEAST_RUNS: Final = 5
+_TABLE: Final = "create table if not exists {schema}.torture_condition (id integer primary key)"
+_PUT: Final = "select {schema}.put_schedule(%s, %s, %s, %s, 'torture')"
+
+
+@scenario("condition_hangs", "the table that a schedule's condition asks is locked for long")
+def condition_hangs(ground: Ground) -> None:
+    """That schedule waits, and says why; the others are due as ever, and so is it afterwards."""
+    ground.database.rows(_TABLE.format(schema=ground.schema))
+    table = f"{ground.schema}.torture_condition"
+    ground.database.rows(f"insert into {table} values (1) on conflict do nothing")
+    _put(ground, "hangs", {"table": table, "column": "id", "value": "1"})
+    _put(ground, "free", None)
+    ground.start_node("n1", app=APP).wait_up()
+    ground.start_client(rate=20, kinds=("noop", "grouped:0.1"))
+    for name in ("hangs", "free"):
+        ground.wait(lambda name=name: _schedule(ground, name)["enqueued"] > 1, f"{name} runs")
+    with (
+        ground.fault("hold table", snapshot=False) as fault,
+        ground.database.session() as session,
+    ):
+        session.rows("begin")
+        session.rows(f"lock table {table} in access exclusive mode")
+        before = _schedule(ground, "free")["enqueued"]
+        ground.rest(HELD_FOR)
+        runs = _schedule(ground, "free")["enqueued"] - before
+        error = _schedule(ground, "hangs")["error"]
+        session.rows("rollback")
+        fault.evidence = f"{table} was locked for {HELD_FOR:g} s: {error}" if error else ""
+    ground.figure("runs_meanwhile", runs)
+    ground.expect(runs >= LEAST_RUNS, f"the other schedule runs on, but only {runs} times")
+    last = _schedule(ground, "hangs")["enqueued"]
+    ground.wait(lambda: _schedule(ground, "hangs")["enqueued"] > last + 1, "it runs again", 60.0)
+    for name in ("hangs", "free"):
+        ground.database.rows(f"select {ground.schema}.remove_schedule(%s, 'torture')", (name,))
+    ground.drain()
+
+
+def _put(ground: Ground, name: str, condition: dict[str, str] | None) -> None:
+    job = json.dumps({"work_type": UNNOTED, "payload": {}})
+    given = None if condition is None else json.dumps(condition)
+    call = _PUT.format(schema=ground.schema)
+    ground.database.rows(call, (name, json.dumps(terms_of(Every(1))), job, given))
+
+
+def _schedule(ground: Ground, name: str) -> dict[str, Any]:
+    with ground.database.session() as session:
+        rows = Reader(session).find(about_schedules(ground.schema, {}, 10))
+    return next(row for row in rows if row["name"] == name)

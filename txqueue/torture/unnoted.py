@@ -1,0 +1,35 @@
+"""Work that nobody notes, for scenarios that have far too much of it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from attrs import define
+
+from txqueue.torture.recorder import NODE_VARIABLE
+from txqueue.torture.work import pause
+from txqueue.work import WorkItem
+
+__all__ = ["UNNOTED", "Unnoted"]
+
+UNNOTED = "txqueue.torture.unnoted"
+LONG = 600.0
+
+
+@define
+class Unnoted(WorkItem):
+    """Does nothing, but on one node for long.
+
+    Attributes:
+        on: The node.
+    """
+
+    on: str = ""
+
+    work_type = UNNOTED
+
+    async def perform(self, job: Any) -> None:  # noqa: ARG002 - a handler takes it
+        """Do nothing."""
+        if self.on and os.environ[NODE_VARIABLE] == self.on:
+            await pause(LONG)
