@@ -12,7 +12,7 @@ from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
 from txqueue.outcome import Discard, Fail, Snooze
 from txqueue.retry import Retry
 
-__all__ = ["EXPIRED", "LEASE_OUT", "Verdict", "described", "judge", "judge_cancelled"]
+__all__ = ["EXPIRED", "LEASE_OUT", "Verdict", "described", "judge", "judge_cancelled", "summary_of"]
 
 # AMP and people both want short ones; the end of a traceback says most.
 LONGEST_ERROR = 8000
@@ -107,9 +107,18 @@ def judge_cancelled(error: BaseException | None, who: str) -> Verdict:
     return Verdict("cancelled", error=_stored(f"cancelled by {who}{more}"))
 
 
+def summary_of(error: BaseException) -> str:
+    """Return the line of an exception, with its type."""
+    match type(error).__name__, error.args:
+        case "TimeoutError", (float() | int() as seconds, "Deferred"):
+            # What Deferred.addTimeout() raises says nothing else.
+            return f"TimeoutError: a Deferred took longer than {seconds:g} s"
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
 def described(error: BaseException) -> str:
     """Return an exception's line followed by its traceback, shortened from the front."""
-    summary = "".join(traceback.format_exception_only(error)).strip()
+    summary = summary_of(error)
     whole = "".join(traceback.format_exception(error)).strip()
     kept = whole if len(whole) <= LONGEST_ERROR else "[...] " + whole[-LONGEST_ERROR:]
     return _stored(f"{summary[:1000]}\n\n{kept}")

@@ -264,6 +264,11 @@ _RULES: tuple[_Rule, ...] = (
         "return the result; for what is done piece by piece, say job.progress()",
     ),
     (
+        lambda work: not inspect.isgeneratorfunction(work.perform),
+        "perform is a generator, because it yields: nobody would run it",
+        "return the result; or await instead of yield, in async def perform(self, job)",
+    ),
+    (
         lambda work: _takes_a_job(work.perform),
         "perform does not take the job",
         "write def perform(self, job), or async def",

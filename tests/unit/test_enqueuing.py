@@ -94,6 +94,8 @@ def test_what_the_worker_needs_goes_apart() -> None:
         ({"timeout": "30"}, "timeout '30' is not valid", "seconds above 0"),
         ({"timeout": float("inf")}, "timeout inf is not valid", "None for the work type's own"),
         ({"attempts": 0}, "attempts 0 is not valid", "from 1 to 32767"),
+        ({"weight": "2"}, "weight '2' is not valid", "from 1 to 1000000"),
+        ({"weight": 1.5}, "weight 1.5 is not valid", "from 1 to 1000000"),
         ({"attempts": 1.5}, "attempts 1.5 is not valid", "from 1 to 32767"),
         ({"attempts": 40_000}, "attempts 40000 is not valid", "from 1 to 32767"),
     ],

@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,12 @@ def _yields() -> None:
             yield 1
 
 
+def _yields_plainly() -> None:
+    class YieldsPlainly(WorkItem):
+        def perform(self, job: Any) -> Iterator[int]:
+            yield 1
+
+
 def _takes_nothing() -> None:
     class TakesNothing(WorkItem):
         async def perform(self) -> None:  # type: ignore[override] # the mistake
@@ -84,6 +90,7 @@ def _names_a_runtime() -> None:
     [
         (_annotated, r"leave out the annotation if the policy is meant \(queue = 'mail'\)"),
         (_yields, "perform is an asynchronous generator"),
+        (_yields_plainly, "perform is a generator, because it yields"),
         (_takes_nothing, r"perform does not take the job; write def perform\(self, job\)"),
         (_names_a_runtime, "use Runtime.TWISTED, Runtime.ASYNCIO or Runtime.THREAD"),
     ],

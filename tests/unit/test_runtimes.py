@@ -174,6 +174,16 @@ async def test_an_asyncio_handler_s_failure_is_the_job_s() -> None:
         await begun(perform, None, Runtime.ASYNCIO)
 
 
+async def test_an_asyncio_handler_that_awaits_a_deferred_is_told_what_to_do() -> None:
+    """What asyncio says of it names neither."""
+
+    async def perform(self: object, job: object) -> None:
+        await Deferred[None]()
+
+    with pytest.raises(TypeError, match=r"leave out runtime = Runtime.ASYNCIO"):
+        await begun(perform, None, Runtime.ASYNCIO)
+
+
 async def test_a_cancellation_reaches_an_asyncio_handler() -> None:
     """Its task is cancelled, and it can clean up."""
     entered: Deferred[None] = Deferred()

@@ -1,6 +1,7 @@
 """What becomes of a job whose handler raised."""
 
 import pytest
+from twisted.internet import defer
 
 from txqueue import Discard, Fail, Retry, Snooze
 from txqueue.errors import InvalidWork, UnknownWorkType
@@ -104,3 +105,11 @@ def test_nobody_snoozes_for_ever(delay: float) -> None:
     """The error is raised in the handler, where it can be mended."""
     with pytest.raises(ValueError, match="cannot snooze for"):
         Snooze(delay)
+
+
+def test_a_deferred_that_timed_out_says_what_took_too_long() -> None:
+    """Twisted's own error is a pair: a number, and the word Deferred."""
+    assert described(defer.TimeoutError(0.5, "Deferred")).startswith(
+        "TimeoutError: a Deferred took longer than 0.5 s\n\n"
+    )
+    assert described(TimeoutError("mine")).startswith("TimeoutError: mine\n\n")

@@ -81,7 +81,7 @@ def _is_moment(value: Any) -> bool:
     return isinstance(value, datetime)
 
 
-def _is_priority(value: Any) -> bool:
+def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and type(value) is not bool
 
 
@@ -100,7 +100,8 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ),
     ("not_before", _is_moment, _MOMENT),
     ("not_after", _is_moment, _MOMENT),
-    ("priority", _is_priority, "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9"),
+    ("priority", _is_whole, "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9"),
+    ("weight", _is_whole, "give a whole number from 1 to 1000000"),
     ("queue", _is_text, "give a string"),
     ("group", _is_text, "give a string, such as f'account:{number}'"),
     ("tenant", _is_text, "give a string"),

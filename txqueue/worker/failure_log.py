@@ -9,6 +9,7 @@ from typing import TypeAlias
 from attrs import define
 
 from txqueue.failed import FailedAttempt, FailureHook
+from txqueue.verdict import summary_of
 from txqueue.words import amount, duration, plain
 
 __all__ = ["MOST_LINES", "WINDOW", "FailureLog", "line_of"]
@@ -112,7 +113,7 @@ def line_of(failed: FailedAttempt) -> str:
 
 def _first_line(error: BaseException) -> str:
     try:
-        whole = "".join(traceback.format_exception_only(error)).strip()
+        whole = summary_of(error)
     except Exception:
         # An exception's own text can fail too.
         return type(error).__name__

@@ -145,6 +145,17 @@ async def _kept_in(coroutine: Coroutine[Any, Any, Any]) -> Any:
         return await coroutine
     except (SystemExit, KeyboardInterrupt) as error:
         raise RuntimeError(f"the handler raised {type(error).__name__}: {error}") from error
+    except RuntimeError as error:
+        if not str(error).startswith(_BAD_YIELD):
+            raise
+        raise TypeError(
+            "the handler awaits a Deferred; leave out runtime = Runtime.ASYNCIO,"
+            " or await deferred.asFuture(asyncio.get_running_loop())"
+        ) from error
+
+
+# What asyncio says of a coroutine that awaits something of Twisted's.
+_BAD_YIELD = "Task got bad yield: <Deferred"
 
 
 def _refuse(coroutine: Coroutine[Any, Any, Any]) -> None:
