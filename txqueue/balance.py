@@ -22,6 +22,8 @@ __all__ = [
 ]
 
 # In how many steps a load is told at once; the exact one follows with the next regular report.
+# A node is idle that could start so much of what it may run at a time.
+IDLE = 0.9
 STEPS = 16
 # Weight that is asked for at most.
 MOST_STOLEN = 2_000
@@ -69,6 +71,11 @@ class NodeReport:
     def idle(self) -> int:
         """Weight that it could start at once."""
         return min(self.free, max(0, self.capacity - self.outstanding + self.ahead))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it could start nearly all that it may run at a time."""
+        return 0 < self.capacity * IDLE <= self.idle
 
     @property
     def burden(self) -> tuple[int, ...]:

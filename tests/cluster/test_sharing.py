@@ -1,11 +1,14 @@
 """Several nodes on one database: what each of them takes."""
 
+from typing import Any
+
 import pytest
 
 from tests.cluster.app import Grouped, Noted, OnOtherQueue
 from tests.cluster.app_of_one import KnownToOne
 from tests.cluster.database import Database
 from tests.cluster.nodes import Nodes
+from tests.cluster.peers import inspected, meshed, place
 from tests.waiting import eventually, pause
 from txqueue import WorkQueue
 
@@ -23,6 +26,44 @@ async def test_two_nodes_share(nodes: Nodes, db: Database, queue: WorkQueue) -> 
     assert db.runs() == dict.fromkeys(ids, 1)
     served = {row["node"] for row in db.rows("select distinct node from run")}
     assert served == {first.name, second.name}
+
+
+async def heard_of_all(db: Database, node: str) -> None:
+    """Wait until a heartbeat of a node has told it who the others are: the next one has come."""
+    beat = "select heartbeat_at > %s as has_beaten from txqueue.node_info"
+    for _ in range(2):
+        moment = db.rows("select clock_timestamp() as at")[0]["at"]
+
+        def has_beaten(moment: Any = moment) -> bool:
+            return bool(db.rows(f"{beat} where name = %s", moment, node)[0]["has_beaten"])
+
+        await eventually(has_beaten, LIMIT)
+
+
+async def test_a_loaded_node_leaves_heavy_jobs_to_an_idle_one(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """Though it has room for them, and is as quick to claim."""
+    words = ("--workers", "1", "--capacity", "10")
+    loaded = await nodes.start("--listen", place(0), *words, TXQUEUE_LEASE="3").up()
+    light = await queue.enqueue_many([Noted(LIMIT) for _ in range(6)])
+    await eventually(lambda: set(db.runs()) == set(light), LIMIT)
+    idle = nodes.start("--listen", place(1), *words)
+    await meshed([loaded, idle])
+
+    async def has_reported() -> bool:
+        (peer,) = (await inspected(loaded))["peers"]
+        return bool(peer["outstanding"] == 0)
+
+    await heard_of_all(db, loaded.name)
+    await eventually(has_reported, LIMIT)
+    heavy = await queue.enqueue(Noted(0.01), weight=4)
+    await queue.wait(heavy, LIMIT)
+    (run,) = db.rows("select distinct node from run where job_id = %s", heavy)
+    for job_id in light:
+        db.rows(f"select txqueue.cancel(array[{job_id}]::bigint[], 'test')")
+    await eventually(lambda: db.states() == {"done": 1, "cancelled": 6}, LIMIT)
+    assert run["node"] == idle.name
 
 
 async def test_queues_and_types(nodes: Nodes, db: Database, queue: WorkQueue) -> None:

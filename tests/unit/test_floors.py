@@ -78,6 +78,7 @@ PARTS: Final = {
     "txqueue.node.alarm": "what the services are made of: a wait, and a step done again",
     "txqueue.node.host": "facts: whether a process of this host has ended",
     "txqueue.node.peer": "one other master as this one sees it; the mesh is the service",
+    "txqueue.node.yielding": "a decision that the sweep asks for, with a memory of its own",
     "txqueue.node.records": "a protocol: what several services wait for",
     "txqueue.node.settings": "values: how a node runs",
     "txqueue.node.worker": "one worker process as its master sees it; the pool is the service",

@@ -9,6 +9,7 @@ from twisted.internet.task import Clock
 
 from txqueue.node import sweep
 from txqueue.node.sweep import Sweeper
+from txqueue.node.yielding import Yielding
 from txqueue.policy import FIRST_IDLE, Room
 from txqueue.store.engine import Chunk, Claim
 
@@ -27,6 +28,7 @@ class Desk:
         self.room = Room(100, 100, 100, 100, 1)
         self.takes_suspects = True
         self.lost = 0
+        self.yielding = Yielding(lambda: 0.0, lambda: False)
         self.sweeper = Sweeper(
             Clock(),
             self,  # type: ignore[arg-type]
@@ -34,6 +36,7 @@ class Desk:
             queues=["default"],
             work_types=["test"],
             performers=self,
+            yielding=self.yielding,
             claimed=lambda _: None,
             looked=self.looked.append,
             lost=self._note_loss,

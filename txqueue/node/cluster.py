@@ -170,6 +170,10 @@ class Cluster(MultiService):
         """Return what the peers hold that may be handed jobs, as far as it is fresh."""
         return [] if self._peers is None else self._peers.loads()
 
+    def has_idle_peer(self, queues: set[str], work_types: set[str]) -> bool:
+        """Tell whether a peer that serves all of these runs next to nothing."""
+        return self._peers is not None and self._peers.has_idle(queues, work_types)
+
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
         """Tell a peer that jobs are assigned to it; if the message is lost, it finds them."""
         if self._peers is not None:

@@ -124,6 +124,15 @@ class Peers(Periodic):
         """The same for whoever gives credit."""
         return [report.as_load for report in self.reports]
 
+    def has_idle(self, queues: set[str], work_types: set[str]) -> bool:
+        """Tell whether one that serves all of these runs next to nothing, as it said just now."""
+        able = {
+            number
+            for number, peer in self._peers.items()
+            if queues <= set(peer.row["queues"]) and work_types <= set(peer.row["work_types"])
+        }
+        return any(report.is_idle for report in self.reports if report.incarnation in able)
+
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
         """Tell a peer that jobs are assigned to it; if the message is lost, it finds them."""
         peer = self._peers.get(incarnation)

@@ -29,6 +29,7 @@ from txqueue.node.settings import NodeSettings, policy_row, row_of, served_types
 from txqueue.node.sweep import Sweeper
 from txqueue.node.watchdog import Watchdog
 from txqueue.node.workers import WorkerPool
+from txqueue.node.yielding import Yielding
 from txqueue.store.engine import Beat, Engine
 from txqueue.store.listener import Listener
 from txqueue.store.pool import Pool
@@ -142,10 +143,15 @@ class Node(MultiService):
             queues=self._settings.queues,
             work_types=[cls.work_type for cls in self._types],
             performers=self._workers,
+            yielding=Yielding(self._reactor.seconds, self._has_idle_peer),
             claimed=self._maintenance.claimed,
             looked=self._looked,
             lost=self._claim_lost,
         )
+
+    def _has_idle_peer(self) -> bool:
+        work_types = {cls.work_type for cls in self._types}
+        return self._cluster.has_idle_peer(set(self._settings.queues), work_types)
 
     def _made_scheduler(self) -> Scheduler:
         return Scheduler(

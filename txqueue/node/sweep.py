@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from txqueue.clock import Clock
 from txqueue.errors import DatabaseUnavailable
 from txqueue.node.alarm import Periodic
+from txqueue.node.yielding import Yielding
 from txqueue.policy import Room, claim_delay, idle_delay
 from txqueue.store.engine import Chunk, Claim, Engine
 
@@ -57,6 +58,7 @@ class Sweeper(Periodic):
         queues: The queues served.
         work_types: The names of the types known.
         performers: Who performs the jobs.
+        yielding: Says how heavy the jobs may be.
         claimed: Told how many jobs each claim took.
         looked: Told after each look whether ready jobs are left.
         lost: Called when a claim may have taken jobs, and its answer is lost.
@@ -73,6 +75,7 @@ class Sweeper(Periodic):
         queues: Sequence[str],
         work_types: Sequence[str],
         performers: Performers,
+        yielding: Yielding,
         claimed: Callable[[int], None],
         looked: Callable[[bool], None],
         lost: Callable[[], None],
@@ -83,6 +86,7 @@ class Sweeper(Periodic):
         self._queues = queues
         self._work_types = work_types
         self._performers = performers
+        self._yielding = yielding
         self._claimed = claimed
         self._looked = looked
         self._lost = lost
@@ -141,7 +145,7 @@ class Sweeper(Periodic):
                 self._queues,
                 self._work_types,
                 free=room.free,
-                largest=room.largest,
+                largest=self._yielding.heaviest(room),
                 capacity=room.capacity,
                 chunk_jobs=CHUNK_JOBS,
                 workers=room.workers,
@@ -171,6 +175,7 @@ class Sweeper(Periodic):
         return self._reached
 
     def _pause_after(self, claim: Claim) -> float:
+        self._yielding.claimed(is_left=claim.reached is not None)
         looked_back = self._reached is None
         is_anywhere = claim.reached is not None and claim.reached[0] == ANYWHERE
         self._reached = None if is_anywhere else claim.reached

@@ -1,0 +1,93 @@
+"""Whether a loaded node leaves heavy jobs to an idle peer, and for how long."""
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from txqueue.balance import NodeReport
+from txqueue.node.yielding import PATIENCE, REST, Yielding
+from txqueue.policy import Room
+
+FULL = Room(free=40, limit=100, largest=40, capacity=100, workers=1)
+EMPTY = evolve(FULL, free=60, largest=60)
+
+
+class Peer:
+    """What is asked of the cluster."""
+
+    def __init__(self) -> None:
+        self.now, self.is_idle = 100.0, True
+        self.yielding = Yielding(lambda: self.now, lambda: self.is_idle)
+
+
+@pytest.fixture
+def peer() -> Peer:
+    """One that is idle."""
+    return Peer()
+
+
+def test_a_loaded_node_leaves_heavy_jobs_to_an_idle_peer(peer: Peer) -> None:
+    """And takes light ones; one that is not loaded takes all, and so does one whose peers work."""
+    assert peer.yielding.heaviest(FULL) == 25
+    assert peer.yielding.heaviest(EMPTY) == 60
+    peer.is_idle = False
+    assert peer.yielding.heaviest(FULL) == 40
+
+
+def test_a_job_of_weight_one_is_never_heavy(peer: Peer) -> None:
+    """However small a worker's capacity is."""
+    assert peer.yielding.heaviest(Room(free=1, limit=2, largest=1, capacity=2, workers=1)) == 1
+
+
+def test_what_no_room_is_left_for_is_not_claimed(peer: Peer) -> None:
+    """The bound is never raised."""
+    assert peer.yielding.heaviest(evolve(FULL, free=3, largest=3)) == 3
+
+
+def claim(peer: Peer, *, is_left: bool = True) -> int:
+    """Claim once; returns how heavy jobs may be."""
+    heaviest = peer.yielding.heaviest(FULL)
+    peer.yielding.claimed(is_left=is_left)
+    return heaviest
+
+
+def test_a_peer_that_takes_nothing_is_left_nothing_for_a_while(peer: Peer) -> None:
+    """It may be unable to, for a reason that this node does not know."""
+    assert claim(peer) == 25
+    peer.now += PATIENCE - 0.1
+    assert claim(peer) == 25
+    peer.now += 0.1
+    assert claim(peer) == 40
+    peer.now += REST - 0.1
+    assert claim(peer, is_left=False) == 40
+    peer.now += 0.1
+    assert claim(peer) == 25
+
+
+def test_patience_begins_when_something_is_left_to_the_peer(peer: Peer) -> None:
+    """Not while nothing is there, and anew once it has taken what was there."""
+    for is_left in (False, True, False, True):
+        assert claim(peer, is_left=is_left) == 25
+        peer.now += PATIENCE - 0.1
+    assert claim(peer) == 25
+    peer.now += 0.1
+    assert claim(peer) == 40
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_idle"),
+    [
+        ({}, True),
+        ({"outstanding": 1}, True),
+        ({"outstanding": 2}, False),
+        ({"is_draining": True}, False),
+        ({"limit": 0}, False),
+        ({"capacity": 0, "limit": 0}, False),
+    ],
+)
+def test_idle_is_who_could_start_nearly_all_that_it_may_run(
+    changed: dict[str, Any], is_idle: bool
+) -> None:
+    """A node that drains, or cannot reach the database, could start nothing."""
+    assert evolve(NodeReport(1, 1, 10, 0, 10), **changed).is_idle is is_idle
