@@ -67,7 +67,12 @@ done
 
 
 class EmbeddedServer:
-    """One PostgreSQL server, which this process starts and stops."""
+    """One PostgreSQL server, which this process starts and stops.
+
+    PostgreSQL refuses to run as root: started by root, it runs as an account of its own. Folders
+    above its programs and its data that only root may enter are then opened for passing through
+    (``o+x``).
+    """
 
     def __init__(
         self,
