@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from txqueue.cli.lengths import Length
+from txqueue.cli.moments import zoned
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import note, show, styled
 from txqueue.words import amount
@@ -29,21 +30,6 @@ BATCH = 1000
 LISTED = 10
 
 
-def _moment(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """Check a moment; one without an offset would mean something else on every host."""
-    if value is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        raise click.BadParameter(
-            f"{value!r} is not a moment; write it like 2030-01-31T12:00:00Z"
-        ) from None
-    if moment.tzinfo is None:
-        raise click.BadParameter(f"{value!r} has no time zone; add Z or an offset such as +02:00")
-    return moment.isoformat()
-
-
 @click.command(cls=Command, short_help="Enqueue a job.")
 @click.argument("work_type", metavar="TYPE")
 @click.argument("payload", metavar="JSON")
@@ -56,17 +42,17 @@ def _moment(_: click.Context, __: click.Parameter, value: str | None) -> str | N
 @click.option("--timeout", type=Length(), metavar="TIME", help="For an attempt: 90s, 5min, 1h.")
 @click.option(
     "--not-before",
-    callback=_moment,
+    callback=zoned,
     metavar="WHEN",
     help="ISO 8601 with an offset, such as ...T12:00:00Z.",
 )
 @click.option(
-    "--not-after", callback=_moment, metavar="WHEN", help="By then it goes first; the same form."
+    "--not-after", callback=zoned, metavar="WHEN", help="By then it goes first; the same form."
 )
 @click.option("--unique", metavar="KEY", help="One job of the type holds it until it has ended.")
 @click.option("--unique-mode", type=click.Choice(MODES), help="What becomes of another meanwhile.")
 @click.option(
-    "--as-of", callback=_moment, metavar="WHEN", help="Not if its key was enqueued as of then."
+    "--as-of", callback=zoned, metavar="WHEN", help="Not if its key was enqueued as of then."
 )
 @click.option("--once-for", type=Length(), metavar="TIME", help="How long mode once remembers.")
 @click.option("--created-by", metavar="NAME", help="Who is said to have enqueued it.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-__all__ = ["moment_of"]
+__all__ = ["moment_of", "zoned"]
 
 
 def moment_of(context: click.Context, parameter: click.Parameter, value: Any) -> datetime | None:
@@ -21,3 +21,18 @@ def moment_of(context: click.Context, parameter: click.Parameter, value: Any) ->
             f"{value!r} is no day and no moment, as in 2026-11-22T13:00", context, parameter
         ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def zoned(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Check a moment that is written down; without an offset each host would mean another."""
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is not a moment; write it like 2030-01-31T12:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        raise click.BadParameter(f"{value!r} has no time zone; add Z or an offset such as +02:00")
+    return moment.isoformat()

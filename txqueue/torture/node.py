@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from txqueue.bench.node import twistd
 from txqueue.errors import TxqueueError
-from txqueue.processes import children_of, command_of, descendants_of
+from txqueue.processes import children_of, command_of, descendants_of, is_alive
 from txqueue.store.reading import Session
 from txqueue.torture.history import lines_of
 from txqueue.torture.leash import Leash
@@ -25,7 +25,7 @@ from txqueue.torture.leash import Leash
 __all__ = ["ProcessFailed", "TortureClient", "TortureNode", "free_port", "until"]
 
 START_LIMIT = 60.0
-STOP_LIMIT = 60.0
+STOP_LIMIT, KILL_LIMIT = 60.0, 10.0
 ASK_EVERY = 0.05
 TAIL_LINES = 15
 
@@ -134,6 +134,13 @@ class TortureNode:
         self._process.kill()
         self._process.wait()
         return self.pid
+
+    def kill(self) -> set[int]:
+        """Kill the master, and wait until its workers have ended with it; returns all of them."""
+        workers = self.worker_pids()
+        killed = {self.kill_master(), *workers}
+        until(lambda: not any(map(is_alive, workers)), KILL_LIMIT)
+        return killed
 
     def kill_worker(self, which: int = 0) -> int:
         """Kill a worker, the oldest unless told otherwise; returns its number.

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from txqueue.processes import is_alive
 from txqueue.torture.ground import Ground
-from txqueue.torture.node import until
 from txqueue.torture.scenario import scenario
 from txqueue.torture.unnoted import UNNOTED
 
@@ -41,9 +39,7 @@ def groups_and_death(ground: Ground) -> None:
     ground.flow()
     with ground.fault("kill node", nodes=[dead], still=True, snapshot=False) as fault:
         lost = int(ground.database.value(held))
-        workers = dead.worker_pids()
-        fault.pids = {dead.kill_master(), *workers}
-        until(lambda: not any(map(is_alive, workers)), 10.0)
+        fault.pids = dead.kill()
         fault.evidence = f"{dead.name} died with {lost} jobs" if lost > wanted // 2 else ""
     began = time.monotonic()
     ground.wait(

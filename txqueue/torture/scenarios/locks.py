@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from txqueue.processes import is_alive
 from txqueue.store.reading import Session
 from txqueue.torture.demands import no_duplicates
 from txqueue.torture.ground import Ground
-from txqueue.torture.node import TortureNode, until
+from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario
 
 __all__ = ["completion_uncommitted", "locks_held"]
@@ -83,10 +82,8 @@ def completion_uncommitted(ground: Ground) -> None:
 
 def _kill(ground: Ground, node: TortureNode) -> None:
     with ground.fault("kill node", nodes=[node], still=True) as fault:
-        workers = node.worker_pids()
-        fault.pids = {node.kill_master(), *workers}
-        until(lambda: not any(map(is_alive, workers)), 10.0)
-        fault.evidence = f"{node.pid} is gone, and its workers {workers}"
+        fault.pids = node.kill()
+        fault.evidence = f"{node.name} is gone with {len(fault.pids)} processes"
 
 
 @contextmanager
