@@ -130,7 +130,6 @@ async def test_a_job_that_is_refused(street: Street) -> None:
         (Step(), {"tenant": "a"}),
         (Step(), {"weight": 11}),
         (Step(), {"weight": 0}),
-        (Step(), {"weight": "heavy"}),
     ],
 )
 async def test_the_ordinary_road(street: Street, work: WorkItem, options: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import socket
 import struct
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from enum import Enum
@@ -84,6 +84,27 @@ class _Link:
             if reset and is_open and its_socket.family != socket.AF_UNIX:
                 its_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
             writer.transport.abort()
+
+
+@define(eq=False)
+class _Late:
+    """What is written later to one side, in the order in which it came."""
+
+    writer: asyncio.StreamWriter
+    waiting: deque[bytes] = field(factory=deque)
+    due: float = 0.0
+
+    def write(self, data: bytes, loop: asyncio.AbstractEventLoop, lateness: float) -> None:
+        """Write it after all that waits, and up to some seconds late."""
+        self.due = max(self.due, loop.time() + random.uniform(0, lateness))
+        self.waiting.append(data)
+        loop.call_at(self.due, self._write)
+
+    def _write(self) -> None:
+        data = self.waiting.popleft()
+        # The connection may have ended since.
+        if not self.writer.is_closing():
+            self.writer.write(data)
 
 
 class Proxy:
@@ -225,7 +246,7 @@ class Proxy:
         writer: asyncio.StreamWriter,
     ) -> None:
         frames = Frames(way is Direction.UP)
-        due = 0.0
+        late = _Late(writer)
         with suppress(OSError, asyncio.IncompleteReadError):
             while data := await reader.read(_CHUNK):
                 await self._gate(link)
@@ -233,8 +254,9 @@ class Proxy:
                     link.is_silent = True
                     self.counts["swallowed"] += len(data)
                     continue
-                if self.lateness or due > self._loop.time():
-                    due = self._pass_late(data, writer, due)
+                if self.lateness or late.waiting:
+                    self.counts["late"] += 1
+                    late.write(data, self._loop, self.lateness)
                     continue
                 if not self._pass(link, way, frames, data, writer):
                     break
@@ -246,14 +268,6 @@ class Proxy:
         if self._is_holding:
             self.counts["held"] += 1
             await link.held.wait()
-
-    def _pass_late(self, data: bytes, writer: asyncio.StreamWriter, due: float) -> float:
-        """Write it later, after what was to be written at a moment; returns when."""
-        self.counts["late"] += 1
-        # Chance is what a network is about; nobody's secret depends on it.
-        due = max(due, self._loop.time() + random.uniform(0, self.lateness))
-        self._loop.call_at(due, _write, writer, data)
-        return due
 
     def _pass(
         self, link: _Link, way: Direction, frames: Frames, data: bytes, writer: asyncio.StreamWriter
@@ -310,12 +324,6 @@ class Proxy:
                 link.end(reset=True)
             link.held.set()
             link.held = asyncio.Event()
-
-
-def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
-    """Write, unless the connection has ended since."""
-    if not writer.is_closing():
-        writer.write(data)
 
 
 async def _all_ended() -> None:
