@@ -22,6 +22,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 UNMUTATED: Final = "unmutated"
 AT_ONCE: Final = 3
 LIMIT: Final = 300.0
+# Faults come when they come: a bug that one play has not met is looked for again.
+PLAYS: Final = 3
 PARTS: Final = ("txqueue", "schema", "twisted")
 
 
@@ -32,20 +34,28 @@ class Mutation:
     Attributes:
         scenario: What is played with it.
         invariants: The promises of which the checker must name at least one.
-        path: The file that is changed, from the root.
-        before: The text there.
-        after: What it becomes.
+        edits: What is changed: a file from the root, the text there, and what it becomes. More than
+            one where one layer alone makes up for the lack of another.
     """
 
     scenario: str
     invariants: frozenset[str]
-    path: str
-    before: str
-    after: str
+    edits: tuple[tuple[str, str, str], ...]
+
+    def is_caught(self, outcome: dict[str, Any]) -> bool:
+        """Say whether the checker has named one of the promises."""
+        played = outcome.get("scenarios", ())
+        return any(
+            violation["invariant"] in self.invariants
+            for scenario in played
+            for violation in scenario["violations"]
+        )
 
 
-def _of(scenario: str, invariants: str, path: str, before: str, after: str) -> Mutation:
-    return Mutation(scenario, frozenset(invariants.split()), path, before, after)
+def _of(scenario: str, invariants: str, *edit: str) -> Mutation:
+    """Make a mutation of one edit, or of several in a row: path, before, after, path, ..."""
+    edits = tuple(zip(edit[::3], edit[1::3], edit[2::3], strict=True))
+    return Mutation(scenario, frozenset(invariants.split()), edits)
 
 
 MUTATIONS: Final = {
@@ -190,6 +200,29 @@ MUTATIONS: Final = {
         "self.reports.give_back(assignment, died=True, ids=blamed)",
         "self.reports.give_back(assignment, died=True)",
     ),
+    "moments of all kinds are taken, and not read": _of(
+        "hostile_enqueues",
+        "expected run I1 I10",
+        "schema/functions/broken_rule.sql",
+        "when not_before not between '1900-01-01Z' and '9998-12-31Z' and",
+        "when false and",
+        "txqueue/store/moments.py",
+        '        return EARLIEST if text.endswith("BC") or text == "-infinity" else LATEST\n',
+        "        raise\n",
+    ),
+    "one that cannot reach the database is handed work": _of(
+        "node_cut_with_work",
+        "expected",
+        "txqueue/node/cluster.py",
+        " if has_room else 0,",
+        ",",
+        "schema/functions/pass_on.sql",
+        " and node.vouched_at is null",
+        "",
+        "schema/functions/enqueue_assigned.sql",
+        " and node.vouched_at is null",
+        "",
+    ),
     "jobs wait for nobody": _of(
         "worker_kill",
         "I10",
@@ -217,26 +250,34 @@ def mutated(name: str, folder: Path) -> Path:
     """
     for part in PARTS:
         shutil.copytree(ROOT / part, folder / part, symlinks=True)
-    if name != UNMUTATED:
-        mutation = MUTATIONS[name]
-        path = folder / mutation.path
+    for changed, before, after in () if name == UNMUTATED else MUTATIONS[name].edits:
+        path = folder / changed
         text = path.read_text()
-        if text.count(mutation.before) != 1:
-            raise LookupError(f"{mutation.path} has {mutation.before!r} not just once")
-        path.write_text(text.replace(mutation.before, mutation.after))
+        if text.count(before) != 1:
+            raise LookupError(f"{changed} has {before!r} not just once")
+        path.write_text(text.replace(before, after))
     return folder
 
 
-def played(name: str, jobs: int = 1) -> dict[str, Any]:
-    """Play a mutation's scenario with the changed copy, schema and all.
+def played(name: str) -> dict[str, Any]:
+    """Play a mutation's scenario with the changed copy, again if the bug was not met.
 
     Returns:
-        What ``txqueue torture --json`` printed, or the error.
+        What ``txqueue torture --json`` printed at last, or the error.
     """
+    plays = 1 if name == UNMUTATED else PLAYS
+    for _ in range(plays):
+        outcome = _played_once(name)
+        if name != UNMUTATED and MUTATIONS[name].is_caught(outcome):
+            break
+    return outcome
+
+
+def _played_once(name: str) -> dict[str, Any]:
     chosen = CONTROLS if name == UNMUTATED else [MUTATIONS[name].scenario]
     with tempfile.TemporaryDirectory(prefix="txqueue-mutant-") as home:
         copy = mutated(name, Path(home) / "copy")
-        words = ["torture", *chosen, "--embedded", "--json", "--jobs", str(jobs)]
+        words = ["torture", *chosen, "--embedded", "--json"]
         command = [sys.executable, "-c", "from txqueue.cli import main; main()", *words]
         ours = {k: v for k, v in os.environ.items() if not k.startswith(("TXQUEUE_", "COVERAGE_"))}
         result = subprocess.run(
