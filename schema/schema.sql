@@ -3129,7 +3129,7 @@ select kind.fingerprint, kind.work_type, kind.failed, kind.waiting, kind.first_s
   from (select fingerprint, work_type, count(*) filter (where state = 'failed') as failed,
                count(*) filter (where state = 'waiting') as waiting, min(failed_at) as first_seen,
                max(failed_at) as last_seen, max(job_id) as example
-          from txqueue.job
+          from txqueue.model.job
          where state in ('failed', 'waiting') and fingerprint is not null
          group by fingerprint, work_type) as kind
   left join txqueue.job on job.job_id = kind.example and job.state in ('failed', 'waiting');
@@ -4106,7 +4106,7 @@ end $$;
 -- left out, because counting it would take ever longer.
 create or replace view txqueue.live_jobs as
 select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) as oldest
-  from txqueue.job
+  from txqueue.model.job
  where state in ('waiting', 'ready', 'assigned', 'failed')
  group by queue, work_type, state, waiting_for;
 comment on view txqueue.live_jobs is 'Jobs that are not history yet, counted.';
@@ -4137,7 +4137,7 @@ select counted.tenant, counted.waiting, counted.ready, counted.assigned, counted
                count(*) filter (where state = 'waiting') as waiting, count(*) filter (where state = 'ready') as ready,
                count(*) filter (where state = 'assigned') as assigned, count(*) filter (where state = 'failed') as failed,
                min(not_before) filter (where state = 'ready') as oldest_ready
-          from txqueue.job
+          from txqueue.model.job
          where state in ('waiting', 'ready', 'assigned', 'failed') and tenant is not null
            and (select last_value = 1 from txqueue.has_tenants)
          group by tenant) as counted

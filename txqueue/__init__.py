@@ -5,14 +5,14 @@ Enqueue work inside your own database transaction; run it on every host with ``t
 
 from txqueue.client.queue import WorkQueue
 from txqueue.errors import TxqueueError
-from txqueue.failed import FailedAttempt, on_failure
-from txqueue.job import Job, State
-from txqueue.outcome import Discard, Fail, Next, Snooze
-from txqueue.pooled import ExistingTable, PoolItem
-from txqueue.retry import Retry
-from txqueue.schedule import CatchUp, Cooldown, Cron, Every, Exists
+from txqueue.model.directives import Discard, Fail, Next, Snooze
+from txqueue.model.failed_attempt import FailedAttempt, on_failure
+from txqueue.model.job import Job, State
+from txqueue.model.pool_item import ExistingTable, PoolItem
+from txqueue.model.retry import Retry
+from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
+from txqueue.model.work_item import Priority, Runtime, UniqueMode, WorkItem
 from txqueue.store.transaction import Transaction, enqueue
-from txqueue.work import Priority, Runtime, UniqueMode, WorkItem
 from txqueue.worker.running import RunningJob
 
 __all__ = [

@@ -16,9 +16,9 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectError, ConnectionClosed, DNSLookupError
 
 from txqueue.errors import AdminRefused, NodeUnavailable
-from txqueue.explain import Explanation
 from txqueue.failing import KindsOfFailure
-from txqueue.page import MOST_NUMBERS, joined, numbers, read_document
+from txqueue.policy.blockers import Explanation
+from txqueue.policy.pagination import MOST_NUMBERS, joined, numbers, read_document
 from txqueue.recurring import RecurringWork
 from txqueue.wire.admin_commands import (
     Cancel,

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import define
 
-from txqueue.work import WorkItem
+from txqueue.model.work_item import WorkItem
 
 __all__ = ["Nothing"]
 

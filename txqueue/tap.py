@@ -17,19 +17,19 @@ from twisted.application.service import MultiService
 from twisted.internet.task import LoopingCall
 from twisted.python import usage
 
-from txqueue.clock import keep_steady
 from txqueue.errors import ConfigurationError, TxqueueError
-from txqueue.memory import exempt_what_is_there, give_back, look_often
+from txqueue.model.work_item import known_work_types
 from txqueue.node.host import host_identity
 from txqueue.node.service import Node, NodeSettings
-from txqueue.settings import Settings
 from txqueue.store.migrations import check_database
 from txqueue.store.schedules import declared
 from txqueue.store.schema import checked_name
 from txqueue.store.sealing import check_key
+from txqueue.system.clock import keep_steady
+from txqueue.system.gc_tuning import exempt_what_is_there, give_back, look_often
+from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 from txqueue.wire.tls import Credentials
-from txqueue.work import known_work_types
 
 __all__ = ["Options", "makeService"]
 

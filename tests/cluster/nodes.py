@@ -15,7 +15,7 @@ from attrs import field, mutable
 
 from tests.cluster.database import Database
 from tests.waiting import pause
-from txqueue.processes import all_processes, is_alive
+from txqueue.system.procfs import all_processes, is_alive
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 APP: Final = "tests.cluster.app"

@@ -16,8 +16,8 @@ from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node, Nodes, command, environment
 from tests.waiting import eventually
 from txqueue import WorkQueue
-from txqueue.processes import command_of
 from txqueue.store.sealing import KEY
+from txqueue.system.procfs import command_of
 
 APP = Plain.__module__
 CANARY = "s3cr3t-4111111111111111"

@@ -8,7 +8,7 @@ from typing import Any, Final
 import psycopg2
 
 from tests.db.masters import Master
-from txqueue.schedule import Every, Schedule, terms_of
+from txqueue.model.schedule import Every, Schedule, terms_of
 from txqueue.store.schedules import by_condition, judged, tick_of
 
 JOB: Final = {"work_type": "test.kind", "payload": {}}

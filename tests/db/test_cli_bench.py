@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from txqueue.processes import command_of, stat_of
 from txqueue.store.reading import Session
+from txqueue.system.procfs import command_of, stat_of
 
 PATIENCE = 240.0
 SHARED = {"workload", "jobs", "seconds", "workers", "postgres", "txqueue", "synchronous_commit"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.db.masters import Master
-from txqueue.explain import Explanation, explain
+from txqueue.policy.blockers import Explanation, explain
 
 
 def explained(node: Master, job_id: int) -> Explanation:

@@ -8,7 +8,7 @@ import psycopg2
 import pytest
 
 from tests.db.masters import Master
-from txqueue.page import as_text
+from txqueue.policy.pagination import as_text
 from txqueue.store.questions import about_all, about_job, about_jobs, about_obstacles
 from txqueue.store.reading import Reader, Session
 

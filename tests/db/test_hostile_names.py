@@ -6,7 +6,7 @@ import pytest
 
 from tests.db.masters import Master
 from txqueue.errors import InvalidWork, UnknownWorkType
-from txqueue.work import WorkItem, find_work_type
+from txqueue.model.work_item import WorkItem, find_work_type
 
 EVIL = [
     "'; drop table txqueue.job; --",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.db.masters import Master, master
 from tests.db.recurring import JOB
-from txqueue.schedule import Cron, Every, Schedule, terms_of
+from txqueue.model.schedule import Cron, Every, Schedule, terms_of
 from txqueue.store.schedules import tick_of
 
 MANY = 10_000

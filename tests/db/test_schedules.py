@@ -10,7 +10,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.recurring import DAILY, DAY, JOB, PUT, due, made_due, passes, put, schedule, tick
-from txqueue.schedule import Cooldown, Every, terms_of
+from txqueue.model.schedule import Cooldown, Every, terms_of
 
 RACERS: Final = 6
 

@@ -13,8 +13,8 @@ from twisted.python.failure import Failure
 
 from tests.cluster.peers import free_port
 from tests.waiting import eventually, running_reactor
-from txqueue.balance import NodeReport
 from txqueue.node.peers import Peers
+from txqueue.policy.balancing import NodeReport
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.peer_commands import Hello, Report
 from txqueue.wire.pipe import Pipe, PipeFactory

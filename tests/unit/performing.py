@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue import Retry, RunningJob, WorkItem
-from txqueue.job import Token
+from txqueue.model.job import Token
 from txqueue.worker.performer import Performer
 from txqueue.worker.running import Batch, OpenTransaction
 from txqueue.worker.watch import Told

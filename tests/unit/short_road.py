@@ -12,7 +12,7 @@ from twisted.test.iosim import FakeTransport, connect
 from txqueue.client.membership import Membership
 from txqueue.node.arrivals import Arrivals
 from txqueue.node.credits import Credits
-from txqueue.policy import NodeLoad, Room
+from txqueue.policy.dispatch import NodeLoad, Room
 from txqueue.store.engine import Chunk
 from txqueue.store.road import Put
 from txqueue.wire.pipe import PipeServer

@@ -5,7 +5,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.balance import (
+from txqueue.policy.balancing import (
     NodeReport,
     Transfer,
     Unstarted,
@@ -15,7 +15,7 @@ from txqueue.balance import (
     tail_shares,
     theft,
 )
-from txqueue.policy import Load
+from txqueue.policy.dispatch import Load
 
 
 def node(number: int, outstanding: int = 0, *, limit: int = 10, capacity: int = 10) -> NodeReport:

@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 
 from tests.unit.performing import INCARNATION, Desk, Handled
 from txqueue import Discard, Retry, RunningJob, Runtime, Snooze
-from txqueue.verdict import judge_cancelled
+from txqueue.policy.outcome import judge_cancelled
 
 
 class Thread:

@@ -5,7 +5,7 @@ import time
 import pytest
 from twisted.internet.selectreactor import SelectReactor
 
-from txqueue.clock import keep_steady
+from txqueue.system.clock import keep_steady
 
 
 @pytest.mark.parametrize("wall", [0.0, 5e9])

@@ -7,10 +7,10 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from txqueue.balance import Unstarted
 from txqueue.node.cluster import Cluster
 from txqueue.node.workers import WorkerPool
-from txqueue.policy import Load
+from txqueue.policy.balancing import Unstarted
+from txqueue.policy.dispatch import Load
 from txqueue.store.engine import Beat, Chunk, Engine
 
 

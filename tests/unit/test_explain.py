@@ -1,6 +1,6 @@
 """Why a job does not run, as far as that needs no database."""
 
-from txqueue.explain import explain
+from txqueue.policy.blockers import explain
 
 NOW = "2030-01-31T12:00:00+00:00"
 SOON = "2030-01-31T12:00:10+00:00"

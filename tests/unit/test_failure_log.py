@@ -8,7 +8,8 @@ import pytest
 from twisted.internet.task import Clock
 
 from tests.unit.performing import Desk, Handled
-from txqueue import Fail, FailedAttempt, Retry, RunningJob, Snooze, failed, on_failure
+from txqueue import Fail, FailedAttempt, Retry, RunningJob, Snooze, on_failure
+from txqueue.model import failed_attempt as failed
 from txqueue.worker.failure_log import MOST_LINES, WINDOW, FailureLog, line_of
 
 

@@ -15,50 +15,29 @@ from attrs import frozen
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
-VALUES: Final = frozenset(
-    {
-        "txqueue.balance",
-        "txqueue.clock",
-        "txqueue.errors",
-        "txqueue.explain",
-        "txqueue.failed",
-        "txqueue.inflight",
-        "txqueue.job",
-        "txqueue.memory",
-        "txqueue.outcome",
-        "txqueue.page",
-        "txqueue.payload",
-        "txqueue.policy",
-        "txqueue.pooled",
-        "txqueue.processes",
-        "txqueue.priority",
-        "txqueue.rank",
-        "txqueue.retry",
-        "txqueue.schedule",
-        "txqueue.settings",
-        "txqueue.situation",
-        "txqueue.verdict",
-        "txqueue.words",
-        "txqueue.work",
-    }
-)
-"""Floor 0: values and pure decisions."""
-
 PACKAGES: Final = {
-    "txqueue.store": 1,
-    "txqueue.wire": 1,
-    "txqueue.node": 2,
-    "txqueue.worker": 2,
-    "txqueue.client": 2,
+    "txqueue.errors": 0,
+    "txqueue.system": 1,
+    "txqueue.model": 2,
+    "txqueue.policy": 3,
+    "txqueue.store": 4,
+    "txqueue.wire": 4,
+    "txqueue.node": 5,
+    "txqueue.worker": 5,
+    "txqueue.client": 5,
 }
-"""Floors 1 and 2; packages of one floor do not import each other. All the rest is floor 3."""
+"""The floor of each package; packages of one floor do not import each other."""
 
-EDGES: Final = 3
+EDGES: Final = 6
+"""The floor of all the rest."""
 
-VALUES_MAY_IMPORT: Final = frozenset(
+PURE: Final = range(4)
+"""The floors without a reactor and without a driver."""
+
+PURE_MAY_IMPORT: Final = frozenset(
     {*sys.stdlib_module_names, "attr", "attrs", "cattr", "cattrs", "cronsim"}
 )
-"""What floor 0 may import besides itself, all of it pure: nothing of Twisted's, no driver."""
+"""What the pure floors may import besides txqueue: nothing of Twisted's, no driver."""
 
 ONLY_IN: Final = {
     "psycopg2": "txqueue.store",
@@ -146,14 +125,14 @@ def is_within(name: str, package: str) -> bool:
 
 
 def package_of(name: str) -> str | None:
-    """The package of floor 1 or 2 that a module is in."""
+    """The package with a floor of its own that a module is in."""
     return next((package for package in PACKAGES if is_within(name, package)), None)
 
 
 def floor_of(name: str) -> int:
     """The floor of a module of txqueue."""
     package = package_of(name)
-    return 0 if name in VALUES else EDGES if package is None else PACKAGES[package]
+    return EDGES if package is None else PACKAGES[package]
 
 
 def breach(importer: str, imported: str) -> str | None:
@@ -173,8 +152,8 @@ def breach(importer: str, imported: str) -> str | None:
     for known, home in ONLY_IN.items():
         if is_within(imported, known) and not is_within(importer, home):
             return f"only {home} may know {known}"
-    if floor_of(importer) == 0 and imported.split(".", maxsplit=1)[0] not in VALUES_MAY_IMPORT:
-        return "floor 0 imports only the standard library, attrs, cattrs, cronsim and floor 0"
+    if floor_of(importer) in PURE and imported.split(".", maxsplit=1)[0] not in PURE_MAY_IMPORT:
+        return "pure floors import only the standard library, attrs, cattrs and cronsim"
     return None
 
 
@@ -225,19 +204,19 @@ def test_imports_only_from_below(module: Module) -> None:
 @pytest.mark.parametrize(
     ("importer", "imported", "rule"),
     [
-        ("txqueue.job", "txqueue.errors", None),
-        ("txqueue.job", "cattrs", None),
-        ("txqueue.job", "twisted.internet.defer", "floor 0 imports only"),
-        ("txqueue.job", "psycopg2", "only txqueue.store may know psycopg2"),
-        ("txqueue.job", "txqueue.store.pool", "floor 0 must not import floor 1"),
-        ("txqueue.job", "txqueue", "floor 0 must not import floor 3"),
+        ("txqueue.model.job", "txqueue.errors", None),
+        ("txqueue.model.job", "cattrs", None),
+        ("txqueue.model.job", "twisted.internet.defer", "pure floors import only"),
+        ("txqueue.model.job", "psycopg2", "only txqueue.store may know psycopg2"),
+        ("txqueue.model.job", "txqueue.store.pool", "floor 2 must not import floor 4"),
+        ("txqueue.model.job", "txqueue", "floor 2 must not import floor 6"),
         ("txqueue.store.pool", "txqueue.store.calls", None),
         ("txqueue.store.pool", "txpostgres", None),
-        ("txqueue.store.pool", "txqueue.wire.tls", "packages of floor 1"),
+        ("txqueue.store.pool", "txqueue.wire.tls", "packages of floor 4"),
         ("txqueue.store.pool", "twisted.protocols.amp", "only txqueue.wire may know"),
         ("txqueue.wire.commands", "twisted.protocols.amp", None),
         ("txqueue.node.sweep", "txqueue.store.calls", None),
-        ("txqueue.node.sweep", "txqueue.worker.performer", "packages of floor 2"),
+        ("txqueue.node.sweep", "txqueue.worker.performer", "packages of floor 5"),
         ("txqueue.node.sweep", "txqueue.node.peers", "services of txqueue.node"),
         ("txqueue.node.sweep", "txqueue.node", "services of txqueue.node"),
         ("txqueue.node.sweep", "txqueue.node.alarm", None),
@@ -246,7 +225,7 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.node", "txqueue.node.peers", None),
         ("txqueue.worker.__main__", "txqueue.worker.performer", None),
         ("txqueue.client.queue", "txqueue.client.transaction", None),
-        ("txqueue.client.queue", "txqueue.tap", "floor 2 must not import floor 3"),
+        ("txqueue.client.queue", "txqueue.tap", "floor 5 must not import floor 6"),
         ("txqueue.tap", "txqueue.node.service", None),
         ("txqueue.cli.main", "txqueue.embedded", None),
         ("txqueue.cli.main", "psycopg2.errors", "only txqueue.store may know psycopg2"),
@@ -269,7 +248,7 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
     path = tmp_path / "sweep.py"
     path.write_text(
         "import os.path\n"
-        "from txqueue import job, Priority\n"
+        "from txqueue.model import job, Priority\n"
         "from . import peers\n"
         "from ..store.calls import claim\n"
         "from twisted.protocols import amp\n"
@@ -277,11 +256,11 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
         "    from .registry import Registry\n"
     )
     module = Module("txqueue.node.sweep", path)
-    known = frozenset({"txqueue.job", "txqueue.node.peers", "txqueue.node.registry"})
+    known = frozenset({"txqueue.model.job", "txqueue.node.peers", "txqueue.node.registry"})
     assert {name for name, _ in module.imports(known)} == {
         "os.path",
-        "txqueue.job",
-        "txqueue",
+        "txqueue.model.job",
+        "txqueue.model",
         "txqueue.node.peers",
         "txqueue.store.calls",
         "twisted.protocols.amp",

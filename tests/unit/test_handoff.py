@@ -8,9 +8,9 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from txqueue.balance import NodeReport, Unstarted
 from txqueue.errors import DatabaseUnavailable
 from txqueue.node.handoff import ALONE, FIRST_REST, LASTING, LOOK, Handoff
+from txqueue.policy.balancing import NodeReport, Unstarted
 from txqueue.store.engine import Chunk, Engine, Passed
 
 ME, OTHER, THIRD = 1, 2, 3

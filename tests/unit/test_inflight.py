@@ -6,7 +6,7 @@ import signal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.inflight import InFlight
+from txqueue.system.inflight import InFlight
 
 CAPACITY = 3
 # What runs while more is being noted.

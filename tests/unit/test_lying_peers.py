@@ -11,9 +11,9 @@ from twisted.protocols import amp
 
 from tests.unit.mesh import LIMIT, Caller, Member, Start, introduced, met
 from tests.waiting import eventually, within
-from txqueue.balance import NodeReport
 from txqueue.node.adoption import MOST_NAMED, Adoption
 from txqueue.node.peer import MOST_NUMBERS, numbers_in
+from txqueue.policy.balancing import NodeReport
 from txqueue.store.engine import Chunk
 from txqueue.wire import guard
 from txqueue.wire.peer_commands import Hello, Report, Steal, Take, Wake

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.memory import exempt_what_is_there, give_back, look_often
+from txqueue.system.gc_tuning import exempt_what_is_there, give_back, look_often
 
 
 class Cycle:

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txqueue.errors import AdminRefused
-from txqueue.page import LARGEST_PAGE, as_text, first_page, joined, numbers, read_document
+from txqueue.policy.pagination import (
+    LARGEST_PAGE,
+    as_text,
+    first_page,
+    joined,
+    numbers,
+    read_document,
+)
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 

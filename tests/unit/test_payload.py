@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from txqueue import WorkItem
 from txqueue.errors import InvalidWork
-from txqueue.payload import decode, encode, encode_result, option_json
+from txqueue.model.payload import decode, encode, encode_result, option_json
 
 SECRET = "s3cret-value"
 TRICKY = [

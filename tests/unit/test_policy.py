@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from txqueue.policy import (
+from txqueue.policy.dispatch import (
     CLAIM_PAUSE,
     LONGEST_IDLE,
     MEMORY,

@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from tests.waiting import running_reactor
 from txqueue import PoolItem, RunningJob, Runtime
-from txqueue.job import Token
+from txqueue.model.job import Token
 from txqueue.store.pools import NextPart, Part, Parts
 from txqueue.worker.pooling import PoolWork
 from txqueue.worker.running import Batch

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txqueue.errors import InvalidSchedule, InvalidWork
-from txqueue.schedule import (
+from txqueue.model.schedule import (
     GRACE,
     MOST_MISSED,
     CatchUp,
@@ -24,7 +24,7 @@ from txqueue.schedule import (
     schedule_of,
     terms_of,
 )
-from txqueue.work import WorkItem
+from txqueue.model.work_item import WorkItem
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")

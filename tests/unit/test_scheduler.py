@@ -10,10 +10,10 @@ from attrs import Factory, define
 from twisted.internet.task import Clock, deferLater
 
 from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
+from txqueue.model.schedule import Every
+from txqueue.model.work_item import WorkItem
 from txqueue.node.scheduler import LONGEST, SHORTEST, WOKEN, Scheduler
-from txqueue.schedule import Every
 from txqueue.store.schedules import CONDITION_PATIENCE, Due, Schedules
-from txqueue.work import WorkItem
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

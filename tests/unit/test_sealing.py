@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txqueue.errors import ConfigurationError, InvalidWork, KeyUnavailable
-from txqueue.payload import decode, encode
+from txqueue.model.payload import decode, encode
+from txqueue.model.work_item import WorkItem
+from txqueue.policy.outcome import KEYLESS_PAUSE, judge
 from txqueue.store.enqueuing import batches, enqueue_call, job_object
 from txqueue.store.sealing import KEY, check_key, has_key, opened, opened_result, sealed
-from txqueue.verdict import KEYLESS_PAUSE, judge
-from txqueue.work import WorkItem
 
 CANARY = "s3cr3t-4111111111111111"
 

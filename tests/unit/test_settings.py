@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from txqueue.errors import ConfigurationError
-from txqueue.settings import Settings
+from txqueue.system.settings import Settings
 
 OWN = 'workers = 30\nqueues = ["own", "mail"]\n'
 SHARED = "[tool.txqueue]\nworkers = 40\n"

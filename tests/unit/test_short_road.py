@@ -6,7 +6,7 @@ from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.short_road import INCARNATION, NODE, House, put
 from txqueue.errors import ConfigurationError
 from txqueue.node.arrivals import BLOCK, REMEMBERED, Arrivals
-from txqueue.policy import MOST_CREDIT, NodeLoad, credit_limit, new_credit
+from txqueue.policy.dispatch import MOST_CREDIT, NodeLoad, credit_limit, new_credit
 from txqueue.store.engine import Chunk
 
 PEER = 11

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from txqueue.situation import idle, paused, queues, recurring, warnings
+from txqueue.policy.status import idle, paused, queues, recurring, warnings
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 

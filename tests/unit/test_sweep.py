@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from txqueue.node import sweep
 from txqueue.node.sweep import Sweeper
 from txqueue.node.yielding import Yielding
-from txqueue.policy import FIRST_IDLE, Room
+from txqueue.policy.dispatch import FIRST_IDLE, Room
 from txqueue.store.engine import Chunk, Claim
 
 PLACE = "2030-01-01", 5

@@ -8,11 +8,11 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 
-from txqueue.balance import Unstarted
-from txqueue.inflight import InFlight
 from txqueue.node.worker import Reports, Worker
 from txqueue.node.workers import SOON, WorkerPool
-from txqueue.policy import Load
+from txqueue.policy.balancing import Unstarted
+from txqueue.policy.dispatch import Load
+from txqueue.system.inflight import InFlight
 from txqueue.wire.commands import GiveBack
 
 

@@ -5,7 +5,7 @@ from twisted.internet import defer
 
 from txqueue import Discard, Fail, Retry, Snooze
 from txqueue.errors import InvalidWork, UnknownWorkType
-from txqueue.verdict import LONGEST_ERROR, Verdict, described, judge
+from txqueue.policy.outcome import LONGEST_ERROR, Verdict, described, judge
 
 RETRY = Retry(attempts=3, first=10.0, factor=2.0, jitter=0, fatal=(KeyError,))
 

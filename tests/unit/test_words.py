@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.words import age, amount, duration, moment, plain, rate
+from txqueue.model.humanize import age, amount, duration, moment, plain, rate
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 

@@ -7,9 +7,9 @@ import pytest
 from attrs import define, field, frozen
 
 from txqueue import Priority, Retry, Runtime, WorkItem
-from txqueue import work as work_module
 from txqueue.errors import InvalidWork, UnknownWorkType
-from txqueue.work import find_work_type, is_work_type, known_work_types
+from txqueue.model import work_item as work_module
+from txqueue.model.work_item import find_work_type, is_work_type, known_work_types
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from txqueue.balance import NodeReport
 from txqueue.node.yielding import PATIENCE, REST, Yielding
-from txqueue.policy import Room
+from txqueue.policy.balancing import NodeReport
+from txqueue.policy.dispatch import Room
 
 FULL = Room(free=40, limit=100, largest=40, capacity=100, workers=1)
 EMPTY = evolve(FULL, free=60, largest=60)

@@ -14,7 +14,7 @@ from twisted.internet.task import deferLater, react
 from txqueue.bench.work import Timed
 from txqueue.client.membership import Membership
 from txqueue.client.queue import WorkQueue
-from txqueue.memory import exempt_what_is_there
+from txqueue.system.gc_tuning import exempt_what_is_there
 
 __all__ = ["main"]
 

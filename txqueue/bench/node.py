@@ -15,7 +15,7 @@ from typing import Any, Self
 from txqueue.bench.ground import Ground
 from txqueue.bench.tally import FOLDER_VARIABLE
 from txqueue.errors import TxqueueError
-from txqueue.watched import open_gate, start_gated, start_watcher
+from txqueue.system.supervision import open_gate, start_gated, start_watcher
 
 __all__ = ["NodeFailed", "RunningNode", "twistd"]
 

@@ -10,10 +10,10 @@ from attrs import frozen
 
 from txqueue.bench.node import RunningNode
 from txqueue.bench.stages import Advance, Pace
+from txqueue.model.work_item import WorkItem
 from txqueue.node.settings import policy_row
 from txqueue.store.enqueuing import batches
 from txqueue.store.reading import Session
-from txqueue.work import WorkItem
 
 __all__ = ["Span", "fill", "outcome", "publish", "wait_until_done"]
 

@@ -11,7 +11,7 @@ from attrs import define
 from twisted.internet.task import deferLater
 
 from txqueue.bench.tally import FOLDER_VARIABLE, Tally
-from txqueue.work import WorkItem
+from txqueue.model.work_item import WorkItem
 
 __all__ = ["ENOUGH", "Counted", "Endless", "Timed"]
 

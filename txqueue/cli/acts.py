@@ -10,7 +10,7 @@ import click
 from txqueue.cli.asking import acted
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled
-from txqueue.situation import LIMITS
+from txqueue.policy.status import LIMITS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -12,7 +12,7 @@ from txqueue.cli.asking import acted
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled
-from txqueue.words import amount
+from txqueue.model.humanize import amount
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -11,7 +11,7 @@ from txqueue.cli.asking import looked_up
 from txqueue.cli.jobs import COLOURS, NUMBER
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import bar, facts, show, styled
-from txqueue.words import amount
+from txqueue.model.humanize import amount
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

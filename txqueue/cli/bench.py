@@ -13,7 +13,7 @@ import click
 from txqueue.cli.options import Group, Options
 from txqueue.cli.output import facts, show, styled
 from txqueue.cli.progress import bars
-from txqueue.words import amount, duration
+from txqueue.model.humanize import amount, duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -12,7 +12,7 @@ from txqueue.cli.options import Command, Options
 from txqueue.cli.output import facts, show, styled
 from txqueue.cli.progress import bars
 from txqueue.errors import ConfigurationError
-from txqueue.words import amount, duration, rate
+from txqueue.model.humanize import amount, duration, rate
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -14,8 +14,8 @@ from txqueue.cli.lengths import Length
 from txqueue.cli.moments import zoned
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import note, show, styled
-from txqueue.words import amount
-from txqueue.work import UniqueMode
+from txqueue.model.humanize import amount
+from txqueue.model.work_item import UniqueMode
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

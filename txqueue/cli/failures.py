@@ -12,7 +12,7 @@ from txqueue.cli.asking import acted, found
 from txqueue.cli.lengths import Length
 from txqueue.cli.options import Group, Options
 from txqueue.cli.output import show, styled, table
-from txqueue.words import amount
+from txqueue.model.humanize import amount
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

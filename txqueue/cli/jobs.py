@@ -15,14 +15,14 @@ from txqueue.cli.asking import found, looked_up
 from txqueue.cli.lengths import Length
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import bar, facts, note, show, styled, table
-from txqueue.words import age, duration, moment, plain
+from txqueue.model.humanize import age, duration, moment, plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
     from txqueue.admin import Admin
-    from txqueue.explain import Explanation
+    from txqueue.policy.blockers import Explanation
     from txqueue.store.questions import Inquiry, Rows
 
     Listed = tuple[Rows, datetime, int | None]
@@ -96,7 +96,7 @@ def job(options: Options, job_id: int) -> None:
 @click.pass_obj
 def explain(options: Options, job_id: int) -> None:
     """Say why a job does not run, and what would make it."""
-    from txqueue.explain import explain_archived
+    from txqueue.policy.blockers import explain_archived
     from txqueue.store.questions import about_obstacles
 
     why = or_archived(

@@ -10,7 +10,7 @@ import click
 from txqueue.cli.asking import found
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled, table
-from txqueue.words import age, amount, duration
+from txqueue.model.humanize import age, amount, duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,7 +10,7 @@ import click
 from attrs import define
 
 if TYPE_CHECKING:
-    from txqueue.settings import Settings
+    from txqueue.system.settings import Settings
 
 __all__ = ["Command", "Group", "Options"]
 
@@ -38,7 +38,7 @@ class Options:
     @property
     def settings(self) -> Settings:
         """The settings, looked up as everywhere: flag, environment, file, libpq's own."""
-        from txqueue.settings import Settings
+        from txqueue.system.settings import Settings
 
         given = {"dsn": self.dsn, "schema": self.schema, "node": self.node}
         return Settings(given, os.environ, Path.cwd())

@@ -79,7 +79,7 @@ def styled(text: object, style: str = "") -> Text:
     """Return text that cannot drive the terminal, in a style."""
     from rich.text import Text
 
-    from txqueue.words import plain
+    from txqueue.model.humanize import plain
 
     return Text(plain(text), style=style)
 

@@ -15,7 +15,7 @@ from txqueue.cli.jobs import COLOURS
 from txqueue.cli.moments import moment_of
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import note, show, styled, table
-from txqueue.words import amount, duration
+from txqueue.model.humanize import amount, duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

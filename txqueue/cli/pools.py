@@ -10,7 +10,7 @@ import click
 from txqueue.cli.asking import looked_up
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import bar, show, styled, table
-from txqueue.words import age, amount
+from txqueue.model.humanize import age, amount
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

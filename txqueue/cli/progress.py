@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from txqueue.cli.output import notes
-from txqueue.words import amount, rate
+from txqueue.model.humanize import amount, rate
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, Task, TaskID

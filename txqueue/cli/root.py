@@ -118,6 +118,6 @@ def _complain(line: str, options: Options) -> None:
         import traceback
 
         traceback.print_exc()
-    from txqueue.words import plain
+    from txqueue.model.humanize import plain
 
     click.echo(f"error: {plain(' '.join(line.split()))}", err=True)

@@ -17,7 +17,7 @@ from txqueue.cli.options import Command, Group, Options
 from txqueue.cli.output import show, styled
 from txqueue.cli.schedules import show_runs
 from txqueue.errors import InvalidSchedule
-from txqueue.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
+from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
 
 if TYPE_CHECKING:
     from txqueue.store.reading import Session

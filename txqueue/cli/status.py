@@ -11,7 +11,7 @@ from txqueue.cli.asking import found
 from txqueue.cli.nodes import node_table
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled, table
-from txqueue.words import age, amount, rate
+from txqueue.model.humanize import age, amount, rate
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

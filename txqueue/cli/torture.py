@@ -14,7 +14,7 @@ import click
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import facts, note, show, styled, table
 from txqueue.cli.progress import bars
-from txqueue.words import amount, duration
+from txqueue.model.humanize import amount, duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -8,10 +8,10 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
-from txqueue.clock import Clock
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.store.listener import Listener
 from txqueue.store.pool import Pool
+from txqueue.system.clock import Clock
 
 __all__ = ["Hearing", "numbers_in"]
 

@@ -9,9 +9,9 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from txqueue.clock import Timer
 from txqueue.errors import ConfigurationError
 from txqueue.store.road import Put, Stock
+from txqueue.system.clock import Timer
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.road import Credit, Deliver, Join, Wake, Withdraw

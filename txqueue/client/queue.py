@@ -16,10 +16,10 @@ from txqueue.client.hearing import Hearing
 from txqueue.client.membership import Membership, joinable
 from txqueue.client.waiting import Waiting
 from txqueue.errors import DatabaseUnavailable, JobFailed, JobNotFound, WaitTimeout
-from txqueue.job import Job, State
-from txqueue.pooled import PoolItem, PoolStatus
-from txqueue.schedule import Exists, Schedule
-from txqueue.settings import Settings
+from txqueue.model.job import Job, State
+from txqueue.model.pool_item import PoolItem, PoolStatus
+from txqueue.model.schedule import Exists, Schedule
+from txqueue.model.work_item import WorkItem
 from txqueue.store.batches import Batch
 from txqueue.store.engine import Engine
 from txqueue.store.enqueuing import EnqueueOptions, enqueue_call
@@ -32,8 +32,8 @@ from txqueue.store.schema import checked_name
 from txqueue.store.sealing import opened_result
 from txqueue.store.transaction import Transaction
 from txqueue.store.version import ensure_version
+from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
-from txqueue.work import WorkItem
 
 __all__ = ["WorkQueue"]
 

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from txqueue.clock import Clock, Timer
-from txqueue.job import Job
+from txqueue.model.job import Job
+from txqueue.system.clock import Clock, Timer
 
 __all__ = ["Waiting"]
 

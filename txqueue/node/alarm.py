@@ -8,8 +8,8 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from txqueue.clock import Clock, Timer
 from txqueue.store.failures import complaint
+from txqueue.system.clock import Clock, Timer
 
 __all__ = ["Alarm", "Periodic"]
 

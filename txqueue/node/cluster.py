@@ -11,13 +11,13 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.balance import NodeReport, ahead_of
 from txqueue.node.handoff import Handoff
 from txqueue.node.peers import Peers
 from txqueue.node.pulse import Pulse, memory
 from txqueue.node.vouching import Voucher
 from txqueue.node.workers import WorkerPool
-from txqueue.policy import NodeLoad
+from txqueue.policy.balancing import NodeReport, ahead_of
+from txqueue.policy.dispatch import NodeLoad
 from txqueue.store.engine import Beat, Engine
 from txqueue.wire.endpoints import Endpoint
 

@@ -11,10 +11,10 @@ from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from txqueue.clock import Clock
 from txqueue.errors import TxqueueError
-from txqueue.policy import NodeLoad, Room, credit_limit, new_credit
+from txqueue.policy.dispatch import NodeLoad, Room, credit_limit, new_credit
 from txqueue.store.engine import Chunk
+from txqueue.system.clock import Clock
 from txqueue.wire.pipe import Pipe, Responders
 from txqueue.wire.road import CannotJoin, Credit, Deliver, Join, Wake, Withdraw
 

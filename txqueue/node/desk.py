@@ -12,8 +12,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
-from txqueue.page import Page, as_text, first_page, joined, numbers
-from txqueue.situation import LIMITS
+from txqueue.policy.pagination import Page, as_text, first_page, joined, numbers
+from txqueue.policy.status import LIMITS
 from txqueue.store import questions
 from txqueue.store.acting import Acting
 from txqueue.store.asking import Asking

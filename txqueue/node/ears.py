@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from twisted.internet.defer import Deferred
 
-from txqueue.clock import Clock
 from txqueue.errors import ConfigurationError
 from txqueue.node.alarm import Periodic
 from txqueue.store.listener import Listener
+from txqueue.system.clock import Clock
 
 __all__ = ["Ears"]
 

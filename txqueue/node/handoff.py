@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from txqueue.balance import NodeReport, Transfer, Unstarted, drain_shares, overflow, theft
-from txqueue.clock import Clock
 from txqueue.node.alarm import Periodic
+from txqueue.policy.balancing import NodeReport, Transfer, Unstarted, drain_shares, overflow, theft
 from txqueue.store.engine import Chunk, Engine, Passed
+from txqueue.system.clock import Clock
 
 __all__ = ["Handoff", "Holders", "Neighbours"]
 

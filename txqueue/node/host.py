@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from txqueue.processes import STATE, stat_of
+from txqueue.system.procfs import STATE, stat_of
 
 __all__ = ["NO_HOST", "has_ended", "host_identity"]
 

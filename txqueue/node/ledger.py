@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from attrs import Factory, define
 from twisted.internet.defer import Deferred
 
-from txqueue.clock import Clock
 from txqueue.node.alarm import Periodic
 from txqueue.store.engine import Engine, Finished
 from txqueue.store.failures import is_passing
+from txqueue.system.clock import Clock
 
 __all__ = ["Ledger"]
 

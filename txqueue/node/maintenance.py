@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from txqueue.clock import Clock
 from txqueue.node.alarm import Periodic
 from txqueue.store.engine import Engine
+from txqueue.system.clock import Clock
 
 __all__ = ["Maintenance"]
 

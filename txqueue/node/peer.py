@@ -9,8 +9,8 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
-from txqueue.balance import NodeReport
-from txqueue.clock import Timer
+from txqueue.policy.balancing import NodeReport
+from txqueue.system.clock import Timer
 from txqueue.wire.peer_commands import Kept, Lives, Report, Steal, Take, Wake
 from txqueue.wire.peering import PeerPipe
 

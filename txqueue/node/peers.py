@@ -11,10 +11,10 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.balance import NodeReport
 from txqueue.node.alarm import Periodic
 from txqueue.node.peer import PATIENCE, Peer, joined, numbers_in
-from txqueue.policy import NodeLoad
+from txqueue.policy.balancing import NodeReport
+from txqueue.policy.dispatch import NodeLoad
 from txqueue.wire.endpoints import Endpoint, is_loopback
 from txqueue.wire.peer_commands import Hello, NotAPeer
 from txqueue.wire.peering import PeerPipe, PeerServer, dialled

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from txqueue.clock import Clock
 from txqueue.node.alarm import Periodic
+from txqueue.system.clock import Clock
 
 __all__ = ["Pulse", "memory"]
 

@@ -10,10 +10,10 @@ from attrs import frozen
 from twisted.internet.defer import TimeoutError
 from twisted.internet.task import deferLater
 
-from txqueue.clock import Clock
 from txqueue.node.alarm import Periodic
 from txqueue.node.records import Records
 from txqueue.store.engine import Engine
+from txqueue.system.clock import Clock
 
 __all__ = ["GAP", "YOUNGEST", "Holder", "Reconciliation", "missing"]
 

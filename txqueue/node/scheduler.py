@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from txqueue.clock import Clock
 from txqueue.errors import Refused
+from txqueue.model.work_item import WorkItem
 from txqueue.node.alarm import Periodic
 from txqueue.store.schedules import Due, Schedules, by_condition, declared, judged, tick_of
-from txqueue.work import WorkItem
+from txqueue.system.clock import Clock
 
 __all__ = ["Scheduler"]
 

@@ -10,10 +10,10 @@ from typing import Any
 from attrs import field, frozen
 from twisted.logger import Logger
 
+from txqueue.model.work_item import WorkItem, known_work_types
 from txqueue.node.host import host_identity
 from txqueue.store.sealing import KEY, has_key
 from txqueue.wire.endpoints import Endpoint
-from txqueue.work import WorkItem, known_work_types
 
 __all__ = ["NodeSettings", "policy_row", "row_of", "served_types"]
 

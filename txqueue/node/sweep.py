@@ -9,12 +9,12 @@ from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
-from txqueue.clock import Clock
 from txqueue.errors import DatabaseUnavailable
 from txqueue.node.alarm import Periodic
 from txqueue.node.yielding import Yielding
-from txqueue.policy import Room, claim_delay, idle_delay
+from txqueue.policy.dispatch import Room, claim_delay, idle_delay
 from txqueue.store.engine import Chunk, Claim, Engine
+from txqueue.system.clock import Clock
 
 __all__ = ["Performers", "Sweeper"]
 

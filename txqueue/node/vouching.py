@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, gatherResults
 
-from txqueue.clock import Clock
 from txqueue.node.alarm import Periodic
 from txqueue.node.peer import Peer
 from txqueue.store.engine import Engine
+from txqueue.system.clock import Clock
 
 __all__ = ["Acquainted", "Voucher"]
 

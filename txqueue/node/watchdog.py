@@ -7,10 +7,10 @@ from typing import Protocol
 
 from twisted.logger import Logger
 
-from txqueue.clock import Clock
 from txqueue.node.alarm import Periodic
 from txqueue.node.records import Records
 from txqueue.store.engine import Engine
+from txqueue.system.clock import Clock
 
 __all__ = ["EVERY", "SILENT", "Watchdog", "Watched"]
 

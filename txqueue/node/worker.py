@@ -15,10 +15,10 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.balance import Unstarted
-from txqueue.inflight import InFlight
-from txqueue.policy import Load, updated_rate
+from txqueue.policy.balancing import Unstarted
+from txqueue.policy.dispatch import Load, updated_rate
 from txqueue.store.engine import Chunk, Finished
+from txqueue.system.inflight import InFlight
 from txqueue.wire.commands import (
     Cancel,
     Configure,

@@ -12,9 +12,9 @@ from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.balance import Unstarted, tail_shares
 from txqueue.node.worker import Reports, Worker
-from txqueue.policy import Load, Room, least_loaded, room_of
+from txqueue.policy.balancing import Unstarted, tail_shares
+from txqueue.policy.dispatch import Load, Room, least_loaded, room_of
 from txqueue.store.engine import Chunk
 
 __all__ = ["WorkerPool"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from txqueue.policy import Room
+from txqueue.policy.dispatch import Room
 
 __all__ = ["Yielding"]
 

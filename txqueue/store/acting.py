@@ -11,7 +11,7 @@ from attrs import frozen
 from twisted.internet.defer import DeferredLock
 
 from txqueue.errors import Refused
-from txqueue.situation import LIMITS
+from txqueue.policy.status import LIMITS
 from txqueue.store.failures import answered
 from txqueue.store.pool import Pool
 

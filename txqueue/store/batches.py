@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Unpack
 
 from txqueue.errors import JobNotFound, TransactionMisused
+from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueuing import EnqueueOptions
 from txqueue.store.questions import Inquiry, Question
-from txqueue.work import WorkItem
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction

@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any, TypedDict
 
 from txqueue.errors import InvalidWork
-from txqueue.payload import encode, option_json
-from txqueue.retry import MOST_ATTEMPTS
+from txqueue.model.payload import encode, option_json
+from txqueue.model.retry import MOST_ATTEMPTS
+from txqueue.model.work_item import UniqueMode, WorkItem, is_timeout
 from txqueue.store.sealing import sealed
-from txqueue.work import UniqueMode, WorkItem, is_timeout
 
 __all__ = [
     "EnqueueOptions",

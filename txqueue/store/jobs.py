@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from txqueue.job import COLUMNS, JSON_COLUMNS, Attempt, Job, State
+from txqueue.model.job import COLUMNS, JSON_COLUMNS, Attempt, Job, State
 from txqueue.store.pool import Pool
 
 __all__ = ["read_attempts", "read_jobs"]

@@ -10,9 +10,9 @@ from typing import Any
 from attrs import field, frozen
 
 from txqueue.errors import InvalidWork, JobNotFound, Refused
-from txqueue.job import Token
-from txqueue.payload import encode
-from txqueue.pooled import PoolItem, PoolStatus, columns_of, decimals_of
+from txqueue.model.job import Token
+from txqueue.model.payload import encode
+from txqueue.model.pool_item import PoolItem, PoolStatus, columns_of, decimals_of
 from txqueue.store.connection import Connection
 from txqueue.store.enqueuing import job_object
 from txqueue.store.pool import Pool

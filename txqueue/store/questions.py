@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from attrs import frozen
 
 from txqueue.errors import JobNotFound
-from txqueue.explain import Explanation, explain
-from txqueue.job import read_json
-from txqueue.situation import idle, node_document, queues, recurring, summary
+from txqueue.model.job import read_json
+from txqueue.policy.blockers import Explanation, explain
+from txqueue.policy.status import idle, node_document, queues, recurring, summary
 
 __all__ = [
     "Inquiry",

@@ -10,12 +10,12 @@ from typing import Any
 from attrs import asdict, fields, frozen
 
 from txqueue.errors import InvalidSchedule, InvalidWork
-from txqueue.schedule import Exists, Plan, Schedule, plan, schedule_of, terms_of
+from txqueue.model.schedule import Exists, Plan, Schedule, plan, schedule_of, terms_of
+from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueuing import job_object
 from txqueue.store.failures import answered
 from txqueue.store.pool import Pool
 from txqueue.store.schema import checked_name
-from txqueue.work import WorkItem
 
 __all__ = [
     "CONDITION_PATIENCE",

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from txqueue.errors import ConfigurationError, InvalidWork, KeyUnavailable, UnknownWorkType
-from txqueue.work import find_work_type
+from txqueue.model.work_item import find_work_type
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet

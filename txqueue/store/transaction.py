@@ -10,8 +10,9 @@ from typing import Any, Unpack
 from twisted.internet.defer import Deferred, succeed
 
 from txqueue.errors import TransactionMisused
-from txqueue.job import Token
-from txqueue.pooled import PoolItem
+from txqueue.model.job import Token
+from txqueue.model.pool_item import PoolItem
+from txqueue.model.work_item import WorkItem
 from txqueue.store.batches import Batch
 from txqueue.store.connection import Connection, ended_inside
 from txqueue.store.enqueuing import EnqueueOptions, batches, enqueue_call
@@ -19,7 +20,6 @@ from txqueue.store.failures import lost, translated
 from txqueue.store.pools import fill
 from txqueue.store.road import Query, Trip
 from txqueue.store.schema import checked_name
-from txqueue.work import WorkItem
 
 __all__ = ["Transaction", "enqueue"]
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
-from txqueue.watched import open_gate, start_gated, start_watcher
+from txqueue.system.supervision import open_gate, start_gated, start_watcher
 
 __all__ = ["Leash"]
 

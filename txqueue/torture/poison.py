@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from attrs import define
 
-from txqueue.retry import Retry
+from txqueue.model.retry import Retry
+from txqueue.model.work_item import WorkItem
 from txqueue.torture.work import SOON, Draw, Order, diary, kind, noted
-from txqueue.work import WorkItem
 
 __all__ = ["Crashes", "EatsMemory", "Exits", "IsEaten"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from attrs import define
 
+from txqueue.model.work_item import WorkItem
 from txqueue.torture.work import SOON, Draw, Order, kind, noted
-from txqueue.work import WorkItem
 
 __all__ = ["Rare"]
 

@@ -19,8 +19,8 @@ from urllib.parse import quote
 
 from txqueue.embedded import EmbeddedServer
 from txqueue.errors import EmbeddedUnavailable
-from txqueue.processes import children_of, is_alive
 from txqueue.store.reading import Session
+from txqueue.system.procfs import children_of, is_alive
 from txqueue.torture.proxy import Address
 
 __all__ = [

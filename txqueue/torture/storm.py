@@ -10,9 +10,9 @@ from typing import Any
 
 from attrs import define
 
+from txqueue.model.work_item import WorkItem
 from txqueue.torture.history import SUFFIX
 from txqueue.torture.recorder import FOLDER_VARIABLE, NODE_VARIABLE
-from txqueue.work import WorkItem
 
 __all__ = ["FailsAtOnce"]
 

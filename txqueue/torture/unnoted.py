@@ -7,9 +7,9 @@ from typing import Any
 
 from attrs import define
 
+from txqueue.model.work_item import WorkItem
 from txqueue.torture.recorder import NODE_VARIABLE
 from txqueue.torture.work import pause
-from txqueue.work import WorkItem
 
 __all__ = ["UNNOTED", "Unnoted"]
 

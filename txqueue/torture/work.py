@@ -15,10 +15,10 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 
 from txqueue.errors import TokenLost
-from txqueue.outcome import Snooze
-from txqueue.retry import Retry
+from txqueue.model.directives import Snooze
+from txqueue.model.retry import Retry
+from txqueue.model.work_item import WorkItem
 from txqueue.torture.recorder import FOLDER_VARIABLE, NODE_VARIABLE, Recorder, recorder
-from txqueue.work import WorkItem
 
 __all__ = ["KINDS", "Draw", "Note", "Order", "diary", "kind", "noted", "pause"]
 

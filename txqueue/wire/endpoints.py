@@ -22,7 +22,7 @@ from twisted.internet.endpoints import (
 from twisted.internet.protocol import Factory
 
 from txqueue.errors import ConfigurationError
-from txqueue.processes import command_of
+from txqueue.system.procfs import command_of
 from txqueue.wire.tls import Credentials
 
 __all__ = ["Endpoint", "is_loopback", "parsed_endpoint"]

@@ -21,7 +21,7 @@ from twisted.protocols.amp import (
 from twisted.python.failure import Failure
 from zope.interface import classImplements
 
-from txqueue.clock import Clock, Timer
+from txqueue.system.clock import Clock, Timer
 from txqueue.wire.boxes import Box, BoxReader
 from txqueue.wire.pipe import Pipe, Responders
 

@@ -12,7 +12,7 @@ from twisted.internet.protocol import Factory, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import classImplements
 
-from txqueue.clock import Clock
+from txqueue.system.clock import Clock
 from txqueue.wire.admission import Admission
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.guard import INTRODUCTION, GuardedPipe

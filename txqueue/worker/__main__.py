@@ -29,7 +29,7 @@ def main() -> None:
     from twisted.internet import reactor as running
     from twisted.logger import globalLogBeginner, textFileLogObserver
 
-    from txqueue.clock import keep_steady
+    from txqueue.system.clock import keep_steady
     from txqueue.worker.service import WorkerProcess
 
     # zope's interfaces cannot be checked by mypy

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from attrs import define
 
-from txqueue.failed import FailedAttempt, FailureHook
-from txqueue.verdict import summary_of
-from txqueue.words import amount, duration, plain
+from txqueue.model.failed_attempt import FailedAttempt, FailureHook
+from txqueue.model.humanize import amount, duration, plain
+from txqueue.policy.outcome import summary_of
 
 __all__ = ["MOST_LINES", "WINDOW", "FailureLog", "line_of"]
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 
-from txqueue.clock import Clock, Timer
+from txqueue.system.clock import Clock, Timer
 
 __all__ = ["LeaseWatch"]
 

@@ -15,15 +15,15 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 
-from txqueue.clock import Clock
 from txqueue.errors import Hung, InvalidWork
-from txqueue.failed import FailedAttempt, failure_hooks
-from txqueue.inflight import InFlight
-from txqueue.job import Token
-from txqueue.outcome import Discard, Fail, Next, Snooze
-from txqueue.retry import Retry
-from txqueue.verdict import EXPIRED, LEASE_OUT, Verdict, described, judge, judge_cancelled
-from txqueue.work import find_work_type
+from txqueue.model.directives import Discard, Fail, Next, Snooze
+from txqueue.model.failed_attempt import FailedAttempt, failure_hooks
+from txqueue.model.job import Token
+from txqueue.model.retry import Retry
+from txqueue.model.work_item import find_work_type
+from txqueue.policy.outcome import EXPIRED, LEASE_OUT, Verdict, described, judge, judge_cancelled
+from txqueue.system.clock import Clock
+from txqueue.system.inflight import InFlight
 from txqueue.worker.backlog import Backlog
 from txqueue.worker.chunk import read_chunk
 from txqueue.worker.failure_log import FailureLog

@@ -15,13 +15,13 @@ from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThreadPool
 
 from txqueue.errors import InvalidWork, TokenLost
-from txqueue.outcome import Snooze
-from txqueue.payload import decode, decoder
-from txqueue.pooled import PoolItem
+from txqueue.model.directives import Snooze
+from txqueue.model.payload import decode, decoder
+from txqueue.model.pool_item import PoolItem
+from txqueue.model.work_item import Runtime
+from txqueue.policy.outcome import judge
 from txqueue.store.pools import Part, Parts, Performed, count_call
 from txqueue.store.transaction import Transaction
-from txqueue.verdict import judge
-from txqueue.work import Runtime
 from txqueue.worker.running import RunningJob
 from txqueue.worker.runtimes import in_asyncio
 

@@ -12,10 +12,10 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from txqueue.errors import InvalidWork
-from txqueue.job import Token
-from txqueue.payload import encode_result
+from txqueue.model.job import Token
+from txqueue.model.payload import encode_result
+from txqueue.model.work_item import Runtime, WorkItem
 from txqueue.store.enqueuing import EnqueueOptions, job_object
-from txqueue.work import Runtime, WorkItem
 from txqueue.worker.runtimes import Kind
 from txqueue.worker.stages import coalesced
 

@@ -15,10 +15,10 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 
 from txqueue.errors import InvalidWork, KeyUnavailable
-from txqueue.payload import decode, decoder, encode_result
-from txqueue.pooled import PoolItem, PoolJob
+from txqueue.model.payload import decode, decoder, encode_result
+from txqueue.model.pool_item import PoolItem, PoolJob
+from txqueue.model.work_item import Runtime, WorkItem
 from txqueue.store.sealing import opened, sealed
-from txqueue.work import Runtime, WorkItem
 from txqueue.worker.chunk import Unreadable
 
 __all__ = ["Kind", "WorkThrough", "in_asyncio", "kind_of"]

@@ -18,13 +18,13 @@ from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import TokenLost
-from txqueue.inflight import InFlight
-from txqueue.job import Token
-from txqueue.memory import exempt_what_is_there
+from txqueue.model.job import Token
 from txqueue.store.pool import Pool
 from txqueue.store.pools import Parts
 from txqueue.store.session import of_a_worker
 from txqueue.store.transaction import Transaction
+from txqueue.system.gc_tuning import exempt_what_is_there
+from txqueue.system.inflight import InFlight
 from txqueue.wire.commands import (
     Cancel,
     CannotImport,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.task import deferLater
 
 from txqueue.errors import InvalidWork, KeyUnavailable
-from txqueue.outcome import Next
-from txqueue.payload import decode
+from txqueue.model.directives import Next
+from txqueue.model.payload import decode
+from txqueue.model.work_item import WorkItem, find_work_type
+from txqueue.policy.outcome import Verdict, judge_cancelled
 from txqueue.store.enqueuing import job_object
 from txqueue.store.failures import is_passing
 from txqueue.store.sealing import opened
-from txqueue.verdict import Verdict, judge_cancelled
-from txqueue.work import WorkItem, find_work_type
 from txqueue.worker.runtimes import Kind
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from txqueue.schedule import Every, terms_of
+from txqueue.model.schedule import Every, terms_of
 from txqueue.store.reading import Reader
 from txqueue.store.recurring import about_schedules
 from txqueue.torture.ground import Ground

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from txqueue.processes import is_alive
+from txqueue.system.procfs import is_alive
 from txqueue.torture import sabotage
 from txqueue.torture.demands import running_on, started_on
 from txqueue.torture.figures import restarts

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from txqueue.words import age, amount
+from txqueue.model.humanize import age, amount
 
 __all__ = [
     "LIMITS",

@@ -9,8 +9,8 @@ from typing import Any
 from attrs import frozen
 
 from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
-from txqueue.outcome import Discard, Fail, Snooze
-from txqueue.retry import Retry
+from txqueue.model.directives import Discard, Fail, Snooze
+from txqueue.model.retry import Retry
 
 __all__ = ["EXPIRED", "LEASE_OUT", "Verdict", "described", "judge", "judge_cancelled", "summary_of"]
 

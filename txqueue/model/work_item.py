@@ -10,8 +10,8 @@ from enum import Enum, IntEnum, StrEnum
 from typing import Any, ClassVar, cast
 
 from txqueue.errors import InvalidWork, UnknownWorkType
-from txqueue.retry import Retry
-from txqueue.schedule import Cooldown, Cron, Every, Schedule
+from txqueue.model.retry import Retry
+from txqueue.model.schedule import Cooldown, Cron, Every, Schedule
 
 __all__ = [
     "LONGEST_TIMEOUT",

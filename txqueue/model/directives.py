@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from txqueue.work import WorkItem
+from txqueue.model.work_item import WorkItem
 
 __all__ = ["Discard", "Fail", "Next", "Snooze"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.words import age
+from txqueue.model.humanize import age
 
 __all__ = ["Explanation", "explain", "explain_archived"]
 

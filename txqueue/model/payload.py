@@ -18,7 +18,7 @@ from cattrs import (
 from cattrs.preconf.json import make_converter
 
 from txqueue.errors import InvalidWork
-from txqueue.work import WorkItem, is_work_type
+from txqueue.model.work_item import WorkItem, is_work_type
 
 __all__ = ["decode", "decoder", "encode", "encode_result", "option_json"]
 

@@ -12,8 +12,8 @@ import attrs
 from attrs import frozen
 
 from txqueue.errors import InvalidWork
-from txqueue.retry import MOST_ATTEMPTS, Retry
-from txqueue.work import WorkItem
+from txqueue.model.retry import MOST_ATTEMPTS, Retry
+from txqueue.model.work_item import WorkItem
 
 __all__ = [
     "ExistingTable",

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from txqueue.policy import MOST_AHEAD, Load, NodeLoad
+from txqueue.policy.dispatch import MOST_AHEAD, Load, NodeLoad
 
 __all__ = [
     "NodeReport",

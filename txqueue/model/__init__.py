@@ -1,0 +1,1 @@
+"""Values: work items, jobs, payloads, retries, schedules. Internal."""

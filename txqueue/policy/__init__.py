@@ -1,0 +1,1 @@
+"""Pure decisions: dispatch, balancing, outcomes, blockers, status. Internal."""
