@@ -10,7 +10,8 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.test.iosim import connectedServerAndClient
 
-from txqueue.admin import PATIENCE, Admin, AdminRefused
+from txqueue.admin import Admin, AdminRefused
+from txqueue.admin.client import PATIENCE
 from txqueue.errors import NodeUnavailable
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.endpoints import parsed_endpoint

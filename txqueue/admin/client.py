@@ -1,8 +1,4 @@
-"""What operators ask of nodes and have them do, from Python.
-
-`Admin` speaks with one node, which answers for the whole cluster. The commands that it sends are
-here too, for whoever would rather send them over an AMP connection of their own.
-"""
+"""Speaks with one node, which answers for the whole cluster."""
 
 from __future__ import annotations
 
@@ -15,11 +11,11 @@ from attrs import frozen
 from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectError, ConnectionClosed, DNSLookupError
 
+from txqueue.admin.failures import KindsOfFailure
+from txqueue.admin.schedules import RecurringWork
 from txqueue.errors import AdminRefused, NodeUnavailable
-from txqueue.failing import KindsOfFailure
 from txqueue.policy.blockers import Explanation
 from txqueue.policy.pagination import MOST_NUMBERS, joined, numbers, read_document
-from txqueue.recurring import RecurringWork
 from txqueue.wire.admin_commands import (
     Cancel,
     Drain,
@@ -42,29 +38,7 @@ from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.tls import NODE, OPERATOR, Credentials, peer_name
 
-__all__ = [
-    "Admin",
-    "AdminRefused",
-    "Cancel",
-    "Cancelled",
-    "Drain",
-    "Explain",
-    "Explanation",
-    "GetJob",
-    "GetStatus",
-    "JobsPage",
-    "ListActions",
-    "ListControls",
-    "ListJobs",
-    "ListNodes",
-    "ListQueues",
-    "Pause",
-    "Resume",
-    "Retry",
-    "SetLimit",
-    "SetPriority",
-    "Undrain",
-]
+__all__ = ["Admin", "Cancelled", "JobsPage"]
 
 CONNECT_PATIENCE, PATIENCE = 10, 30
 

@@ -1,0 +1,54 @@
+"""Operate a cluster from Python: `Admin` asks a node, or has it do something.
+
+The AMP commands that `Admin` sends are exported too, for connections of your own.
+"""
+
+from txqueue.admin.client import Admin, Cancelled, JobsPage
+from txqueue.admin.failures import KindsOfFailure
+from txqueue.admin.schedules import RecurringWork
+from txqueue.errors import AdminRefused
+from txqueue.policy.blockers import Explanation
+from txqueue.wire.admin_commands import (
+    Cancel,
+    Drain,
+    Explain,
+    GetJob,
+    GetStatus,
+    ListActions,
+    ListControls,
+    ListJobs,
+    ListNodes,
+    ListQueues,
+    Pause,
+    Resume,
+    Retry,
+    SetLimit,
+    SetPriority,
+    Undrain,
+)
+
+__all__ = [
+    "Admin",
+    "AdminRefused",
+    "Cancel",
+    "Cancelled",
+    "Drain",
+    "Explain",
+    "Explanation",
+    "GetJob",
+    "GetStatus",
+    "JobsPage",
+    "KindsOfFailure",
+    "ListActions",
+    "ListControls",
+    "ListJobs",
+    "ListNodes",
+    "ListQueues",
+    "Pause",
+    "RecurringWork",
+    "Resume",
+    "Retry",
+    "SetLimit",
+    "SetPriority",
+    "Undrain",
+]
