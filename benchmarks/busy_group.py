@@ -25,7 +25,7 @@ from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.cli.options import Options
 from txqueue.cli.progress import bars
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 CLAIMS = 500
 REST = 1.1

@@ -26,7 +26,7 @@ from txqueue.bench.traffic import fill, publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.cli.options import Options
 from txqueue.cli.progress import bars
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 HOURLY = 100_000_000
 # Seconds in which workers have imported what they need.

@@ -25,7 +25,7 @@ from txqueue.bench.node import RunningNode
 from txqueue.bench.traffic import publish
 from txqueue.cli.options import Options
 from txqueue.cli.progress import bars
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 APP = "benchmarks.work"
 WARM_UP = 2_000

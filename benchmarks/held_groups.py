@@ -22,7 +22,7 @@ from txqueue.bench.traffic import publish
 from txqueue.bench.work import Counted
 from txqueue.cli.options import Options
 from txqueue.cli.progress import bars
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 APP = "txqueue.bench.work"
 WAVES = 6

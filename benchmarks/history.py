@@ -34,8 +34,8 @@ from txqueue.bench.work import Counted
 from txqueue.cli.options import Options
 from txqueue.cli.progress import bars
 from txqueue.store.migrations import migrate
-from txqueue.store.questions import about_job
-from txqueue.store.reading import Reader, Session
+from txqueue.store.queries import about_job
+from txqueue.store.reader import Reader, Session
 
 APP = "txqueue.bench.work"
 WORKERS = 2

@@ -27,7 +27,7 @@ from txqueue.bench.stages import Advance
 from txqueue.cli.options import Options
 from txqueue.cli.progress import bars
 from txqueue.store.pools import spec_of
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 APP = "benchmarks.pool"
 AT_ONCE = 50_000

@@ -28,7 +28,7 @@ CHAPTERS: Final = (
         ("WorkQueue", "Transaction", "enqueue"),
     ),
     ("A node that was joined", "txqueue.client.membership", ("Membership",)),
-    ("Options of enqueue", "txqueue.store.enqueuing", ("EnqueueOptions",)),
+    ("Options of enqueue", "txqueue.store.enqueueing", ("EnqueueOptions",)),
     ("A batch that is put together", "txqueue.store.batches", ("Batch",)),
     ("How those ended that a job waited for", "txqueue.worker.running", ("Parents",)),
     ("Define work", "txqueue", ("WorkItem", "Priority", "Runtime", "UniqueMode", "Retry")),

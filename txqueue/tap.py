@@ -21,10 +21,10 @@ from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.model.work_item import known_work_types
 from txqueue.node.host import host_identity
 from txqueue.node.service import Node, NodeSettings
+from txqueue.store.encryption import check_key
 from txqueue.store.migrations import check_database
 from txqueue.store.schedules import declared
-from txqueue.store.schema import checked_name
-from txqueue.store.sealing import check_key
+from txqueue.store.schema_files import checked_name
 from txqueue.system.clock import keep_steady
 from txqueue.system.gc_tuning import exempt_what_is_there, give_back, look_often
 from txqueue.system.settings import Settings

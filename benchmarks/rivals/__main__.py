@@ -36,7 +36,7 @@ from rich.console import Console
 
 from txqueue.bench.ground import warm_log
 from txqueue.embedded import EmbeddedServer
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 HERE = Path(__file__).parent
 WORKERS, SECONDS, TIMED, WARM_UP, EVERY_MS = 2, 3, 500, 20, 20

@@ -14,7 +14,7 @@ from tests.cluster.peers import free_port
 from tests.waiting import eventually, running_reactor
 from txqueue import WorkQueue
 from txqueue.admin import Admin, AdminRefused
-from txqueue.certificates import issue, make_authority
+from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.endpoints import parsed_endpoint
 from txqueue.wire.tls import NODE, OPERATOR, Credentials
 

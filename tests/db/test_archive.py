@@ -19,8 +19,8 @@ from txqueue.archive.reading import archived_jobs
 from txqueue.archive.writing import archive
 from txqueue.cli.past import SHOWN
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
-from txqueue.store.past import PastDays, about_archived, about_past, next_step
-from txqueue.store.reading import Reader, Session
+from txqueue.store.history import PastDays, about_archived, about_past, next_step
+from txqueue.store.reader import Reader, Session
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from txqueue.archive.reading import archived_jobs
 from txqueue.archive.writing import archive
 from txqueue.cli.past import SHOWN
 from txqueue.errors import ArchiveUnavailable
-from txqueue.store.past import about_archived
-from txqueue.store.reading import Reader, Session
+from txqueue.store.history import about_archived
+from txqueue.store.reader import Reader, Session
 
 
 @pytest.fixture

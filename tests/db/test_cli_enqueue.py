@@ -9,7 +9,7 @@ import pytest
 
 from txqueue.cli.options import Options
 from txqueue.cli.root import run
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 
 from txqueue.cli.options import Options
 from txqueue.cli.root import run
-from txqueue.store.questions import (
+from txqueue.store.queries import (
     about_actions,
     about_all,
     about_controls,
@@ -18,7 +18,7 @@ from txqueue.store.questions import (
     about_nodes,
     about_queues,
 )
-from txqueue.store.reading import Reader, Session
+from txqueue.store.reader import Reader, Session
 
 Txqueue = Callable[..., Any]
 

@@ -15,11 +15,11 @@ from twisted.internet.defer import CancelledError, Deferred
 from tests.waiting import eventually, pause, running_reactor
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.store.connection import Connection
-from txqueue.store.hosts import redirected, socket_of
+from txqueue.store.connection_pool import Pool
+from txqueue.store.conninfo import redirected, socket_of
 from txqueue.store.listener import Listener
-from txqueue.store.pool import Pool
-from txqueue.store.prepared import OFTEN
-from txqueue.store.session import of_a_master, of_a_worker
+from txqueue.store.prepared_statements import OFTEN
+from txqueue.store.session_bounds import of_a_master, of_a_worker
 from txqueue.torture.needs import lacking
 from txqueue.torture.proxy import Address, Proxy
 from txqueue.torture.server import Server, dsn_of, pgbouncer

@@ -12,9 +12,9 @@ from tests.db.masters import Master
 from txqueue import WorkItem
 from txqueue.errors import KeyUnavailable
 from txqueue.node.settings import policy_row
-from txqueue.store.questions import about_job
-from txqueue.store.reading import Reader, Session
-from txqueue.store.sealing import KEY, sealed
+from txqueue.store.encryption import KEY, sealed
+from txqueue.store.queries import about_job
+from txqueue.store.reader import Reader, Session
 
 CANARY = "s3cr3t-4111111111111111"
 

@@ -13,8 +13,8 @@ from txqueue import WorkQueue
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, SchemaMismatch
 from txqueue.store import migrations as migrations_module
 from txqueue.store.migrations import check_database, migrate, schema_sql
-from txqueue.store.schema import migrations
-from txqueue.store.version import latest_version
+from txqueue.store.schema_files import migrations
+from txqueue.store.schema_version import latest_version
 
 CATALOG = """
     select 'column', relname || '.' || attname,

@@ -9,11 +9,11 @@ from twisted.internet.defer import Deferred, gatherResults
 from tests.db.masters import Master
 from tests.waiting import running_reactor
 from txqueue.errors import JobNotFound, Refused
-from txqueue.store import asking
-from txqueue.store.acting import Acting
-from txqueue.store.asking import Asking
-from txqueue.store.pool import Pool
-from txqueue.store.questions import Inquiry, Question, about_job, about_jobs, about_obstacles
+from txqueue.store import nonblocking_reader as asking
+from txqueue.store.actions import Acting
+from txqueue.store.connection_pool import Pool
+from txqueue.store.nonblocking_reader import Asking
+from txqueue.store.queries import Inquiry, Question, about_job, about_jobs, about_obstacles
 
 
 @pytest.fixture

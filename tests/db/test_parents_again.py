@@ -7,7 +7,7 @@ import pytest
 from tests.db.masters import Master
 from tests.db.test_parents import end, links, put
 from txqueue.store.batches import about_batch
-from txqueue.store.reading import Reader, Session
+from txqueue.store.reader import Reader, Session
 
 
 def retry(node: Master, *ids: int) -> tuple[list[int], list[int]]:

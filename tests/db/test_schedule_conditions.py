@@ -12,7 +12,7 @@ from tests.db.recurring import DAY, due, passes, put, schedule, tick
 from tests.waiting import running_reactor
 from txqueue import Exists
 from txqueue.errors import Refused
-from txqueue.store.pool import Pool
+from txqueue.store.connection_pool import Pool
 from txqueue.store.schedules import Schedules
 
 

@@ -206,7 +206,7 @@ MUTATIONS: Final = {
         "schema/functions/broken_rule.sql",
         "when not_before not between '1900-01-01Z' and '9998-12-31Z' and",
         "when false and",
-        "txqueue/store/moments.py",
+        "txqueue/store/timestamps.py",
         '        return EARLIEST if text.endswith("BC") or text == "-infinity" else LATEST\n',
         "        raise\n",
     ),

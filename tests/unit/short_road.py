@@ -13,8 +13,8 @@ from txqueue.client.membership import Membership
 from txqueue.node.arrivals import Arrivals
 from txqueue.node.credits import Credits
 from txqueue.policy.dispatch import NodeLoad, Room
-from txqueue.store.engine import Chunk
-from txqueue.store.road import Put
+from txqueue.store.direct_dispatch import Put
+from txqueue.store.functions import Chunk
 from txqueue.wire.pipe import PipeServer
 
 QUEUE = "b1946ac9"

@@ -7,7 +7,7 @@ from twisted.internet.task import Clock
 
 from txqueue.node.adoption import NOW_AND_THEN, OFTEN, SELDOM, Adoption
 from txqueue.node.arrivals import Arrivals
-from txqueue.store.engine import Chunk
+from txqueue.store.functions import Chunk
 
 INCARNATION = 7
 

@@ -10,9 +10,9 @@ from twisted.internet.testing import StringTransport
 from twisted.protocols import amp
 
 from tests.fixtures.leftovers import LoggedFailures
-from txqueue.wire.boxes import BoxReader, NoBox, box_bytes
+from txqueue.wire.box_codec import BoxReader, NoBox, box_bytes
+from txqueue.wire.long_text import LongText
 from txqueue.wire.pipe import Pipe, Responders
-from txqueue.wire.text import LongText
 
 KEYS = st.binary(min_size=1, max_size=255)
 BOXES = st.lists(st.dictionaries(KEYS, st.binary(max_size=600), min_size=1, max_size=5), max_size=5)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
-from txqueue import certificates
-from txqueue.certificates import issue, make_authority
 from txqueue.errors import ConfigurationError
+from txqueue.wire import certificate_authority as certificates
+from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.tls import NODE, OPERATOR, Credentials, named_in
 
 

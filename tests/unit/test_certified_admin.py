@@ -11,11 +11,11 @@ from tests.cluster.peers import free_port
 from tests.unit.mesh import LIMIT
 from tests.unit.test_peers import issued_with, wrong_authority
 from tests.waiting import running_reactor, within
-from txqueue.certificates import issue, make_authority
 from txqueue.client.asking import inspect_node
 from txqueue.errors import NodeUnavailable
 from txqueue.node.admin import Admin
-from txqueue.wire import guard
+from txqueue.wire import limits as guard
+from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.tls import OPERATOR, Credentials
 

@@ -11,7 +11,7 @@ from txqueue.node.cluster import Cluster
 from txqueue.node.workers import WorkerPool
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load
-from txqueue.store.engine import Beat, Chunk, Engine
+from txqueue.store.functions import Beat, Chunk, Engine
 
 
 class Around:

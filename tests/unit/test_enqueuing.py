@@ -9,7 +9,7 @@ from attrs import define
 
 from txqueue import Priority, WorkItem
 from txqueue.errors import InvalidWork
-from txqueue.store.enqueuing import BATCH, batches, enqueue_call, job_object
+from txqueue.store.enqueueing import BATCH, batches, enqueue_call, job_object
 
 
 @define

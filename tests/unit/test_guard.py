@@ -12,11 +12,11 @@ from twisted.internet.testing import StringTransport
 from twisted.protocols import amp
 from twisted.python.failure import Failure
 
-from txqueue.wire import guard
-from txqueue.wire.admission import crowded_out
-from txqueue.wire.certified import IDLE, CertifiedPipe, UncertifiedPipe
-from txqueue.wire.guard import GuardedPipe
-from txqueue.wire.text import LongText
+from txqueue.wire import limits as guard
+from txqueue.wire.authenticated import IDLE, CertifiedPipe, UncertifiedPipe
+from txqueue.wire.connection_limits import crowded_out
+from txqueue.wire.limits import GuardedPipe
+from txqueue.wire.long_text import LongText
 
 
 class Say(amp.Command):

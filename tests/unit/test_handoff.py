@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from txqueue.errors import DatabaseUnavailable
 from txqueue.node.handoff import ALONE, FIRST_REST, LASTING, LOOK, Handoff
 from txqueue.policy.balancing import NodeReport, Unstarted
-from txqueue.store.engine import Chunk, Engine, Passed
+from txqueue.store.functions import Chunk, Engine, Passed
 
 ME, OTHER, THIRD = 1, 2, 3
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.store.hosts import NOTICING, attempts, redirected, socket_of
+from txqueue.store.conninfo import NOTICING, attempts, redirected, socket_of
 
 
 def tried(dsn: str, **environ: str) -> list[tuple[str | None, str | None]]:

@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from txqueue.errors import DatabaseUnavailable
 from txqueue.node import ledger
 from txqueue.node.ledger import Ledger
-from txqueue.store.engine import Engine, Finished
+from txqueue.store.functions import Engine, Finished
 
 
 class Book:

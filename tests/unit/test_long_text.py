@@ -9,8 +9,8 @@ from twisted.internet.defer import Deferred
 from twisted.protocols import amp
 from twisted.test.iosim import connectedServerAndClient
 
+from txqueue.wire.long_text import LongText
 from txqueue.wire.pipe import Pipe
-from txqueue.wire.text import LongText
 
 PART = 65_000
 

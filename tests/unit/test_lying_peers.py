@@ -14,8 +14,8 @@ from tests.waiting import eventually, within
 from txqueue.node.adoption import MOST_NAMED, Adoption
 from txqueue.node.peer import MOST_NUMBERS, numbers_in
 from txqueue.policy.balancing import NodeReport
-from txqueue.store.engine import Chunk
-from txqueue.wire import guard
+from txqueue.store.functions import Chunk
+from txqueue.wire import limits as guard
 from txqueue.wire.peer_commands import Hello, Report, Steal, Take, Wake
 
 

@@ -10,9 +10,10 @@ from twisted.internet.defer import Deferred
 
 from tests.unit.mesh import LIMIT, Caller, Member, Start, introduced, met, stopped, wired
 from tests.waiting import eventually, pause, within
-from txqueue import certificates
-from txqueue.certificates import issue, make_authority
-from txqueue.wire import admission, guard
+from txqueue.wire import certificate_authority as certificates
+from txqueue.wire import connection_limits as admission
+from txqueue.wire import limits as guard
+from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.peer_commands import Hello, NotAPeer, Report, Steal, Take, Wake
 from txqueue.wire.tls import Credentials
 

@@ -8,8 +8,8 @@ from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store import pool as pool_module
-from txqueue.store.pool import Pool
+from txqueue.store import connection_pool as pool_module
+from txqueue.store.connection_pool import Pool
 
 
 @define(eq=False)

@@ -1,6 +1,6 @@
 """Statements that are sent often are prepared."""
 
-from txqueue.store.prepared import OFTEN, Prepared, name_of
+from txqueue.store.prepared_statements import OFTEN, Prepared, name_of
 
 CALL = "select txqueue.enqueue(%s::text, %s::jsonb)"
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.waiting import running_reactor
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.hosts import Attempt
-from txqueue.store.resolving import name_in, resolved
+from txqueue.store.conninfo import Attempt
+from txqueue.store.dns import name_in, resolved
 
 
 @pytest.mark.parametrize(

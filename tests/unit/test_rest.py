@@ -6,7 +6,7 @@ import pytest
 from attrs import define
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.rest import FIRST, LONGEST, Rest
+from txqueue.store.backoff import FIRST, LONGEST, Rest
 
 
 @define

@@ -12,8 +12,8 @@ from txqueue.errors import ConfigurationError, InvalidWork, KeyUnavailable
 from txqueue.model.payload import decode, encode
 from txqueue.model.work_item import WorkItem
 from txqueue.policy.outcome import KEYLESS_PAUSE, judge
-from txqueue.store.enqueuing import batches, enqueue_call, job_object
-from txqueue.store.sealing import KEY, check_key, has_key, opened, opened_result, sealed
+from txqueue.store.encryption import KEY, check_key, has_key, opened, opened_result, sealed
+from txqueue.store.enqueueing import batches, enqueue_call, job_object
 
 CANARY = "s3cr3t-4111111111111111"
 

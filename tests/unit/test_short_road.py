@@ -7,7 +7,7 @@ from tests.unit.short_road import INCARNATION, NODE, House, put
 from txqueue.errors import ConfigurationError
 from txqueue.node.arrivals import BLOCK, REMEMBERED, Arrivals
 from txqueue.policy.dispatch import MOST_CREDIT, NodeLoad, credit_limit, new_credit
-from txqueue.store.engine import Chunk
+from txqueue.store.functions import Chunk
 
 PEER = 11
 

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from tests.unit.performing import Desk, Handled
 from txqueue import Next, RunningJob, Snooze, UniqueMode, WorkItem
 from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
-from txqueue.store.enqueuing import job_object
+from txqueue.store.enqueueing import job_object
 from txqueue.worker.running import Parents
 from txqueue.worker.stages import enqueue_stages
 

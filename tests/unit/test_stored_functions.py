@@ -2,7 +2,7 @@
 
 import re
 
-from txqueue.store.schema import functions
+from txqueue.store.schema_files import functions
 
 
 def test_no_mark_is_left() -> None:

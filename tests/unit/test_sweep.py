@@ -11,7 +11,7 @@ from txqueue.node import sweep
 from txqueue.node.sweep import Sweeper
 from txqueue.node.yielding import Yielding
 from txqueue.policy.dispatch import FIRST_IDLE, Room
-from txqueue.store.engine import Chunk, Claim
+from txqueue.store.functions import Chunk, Claim
 
 PLACE = "2030-01-01", 5
 SEEN = datetime(2030, 1, 1, tzinfo=UTC)

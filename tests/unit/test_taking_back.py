@@ -13,7 +13,7 @@ from txqueue.node.workers import SOON, WorkerPool
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load
 from txqueue.system.inflight import InFlight
-from txqueue.wire.commands import GiveBack
+from txqueue.wire.worker_commands import GiveBack
 
 
 class Hand:

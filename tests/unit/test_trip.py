@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from txqueue import WorkItem
 from txqueue.store.connection import Connection
-from txqueue.store.road import Put, Stock, Trip
+from txqueue.store.direct_dispatch import Put, Stock, Trip
 from txqueue.store.transaction import Transaction
 
 

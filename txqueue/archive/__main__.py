@@ -6,7 +6,7 @@ import os
 import sys
 
 from txqueue.errors import TxqueueError
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 
 def main() -> int:

@@ -12,8 +12,8 @@ from attrs import frozen
 from txqueue.archive.checksum import Checksum
 from txqueue.archive.depot import Depot, opened, reachable
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
-from txqueue.store.past import Column, Day, PastDays
-from txqueue.store.reading import Session
+from txqueue.store.history import Column, Day, PastDays
+from txqueue.store.reader import Session
 
 __all__ = ["Archived", "archive"]
 

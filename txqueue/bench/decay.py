@@ -13,7 +13,7 @@ from txqueue.bench.node import RunningNode
 from txqueue.bench.stages import Pace, Stages
 from txqueue.bench.traffic import fill, publish, wait_until_done
 from txqueue.bench.work import Counted
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 __all__ = ["decay", "typical"]
 

@@ -14,7 +14,7 @@ from attrs import field, frozen
 from txqueue.bench.stages import Stages
 from txqueue.errors import Refused, TxqueueError
 from txqueue.store.migrations import ROLES, migrate
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 __all__ = [
     "Ground",

@@ -19,7 +19,7 @@ from txqueue.bench.stages import Advance, Stages
 from txqueue.bench.tally import noted
 from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Timed
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 __all__ = ["Plan", "latency", "percentile", "steady"]
 

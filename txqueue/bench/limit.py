@@ -6,7 +6,7 @@ import time
 from itertools import pairwise
 
 from txqueue.bench.stages import Advance
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 __all__ = ["raw_limit"]
 

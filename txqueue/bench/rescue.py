@@ -14,7 +14,7 @@ from txqueue.bench.stages import Stages
 from txqueue.bench.tally import NOTES, noted
 from txqueue.bench.traffic import fill, publish
 from txqueue.bench.work import ENOUGH, Endless
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 from txqueue.system.procfs import children_of
 
 __all__ = ["rescue"]

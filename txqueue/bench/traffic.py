@@ -12,8 +12,8 @@ from txqueue.bench.node import RunningNode
 from txqueue.bench.stages import Advance, Pace
 from txqueue.model.work_item import WorkItem
 from txqueue.node.settings import policy_row
-from txqueue.store.enqueuing import batches
-from txqueue.store.reading import Session
+from txqueue.store.enqueueing import batches
+from txqueue.store.reader import Session
 
 __all__ = ["Span", "fill", "outcome", "publish", "wait_until_done"]
 

@@ -45,7 +45,7 @@ def or_archived(
 
 def archived_row(options: Options, job_id: int) -> dict[str, Any] | None:
     """Return all columns of an archived job; None if none of that number is."""
-    from txqueue.store.past import about_archived
+    from txqueue.store.history import about_archived
 
     now = datetime.now(UTC)
     days = looked_up(options, lambda schema: about_archived(schema, FIRST, now))

@@ -14,7 +14,7 @@ from txqueue.errors import NodeUnavailable
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
-    from txqueue.store.questions import Inquiry
+    from txqueue.store.queries import Inquiry
 
 __all__ = ["acted", "found", "looked_up"]
 
@@ -100,7 +100,7 @@ def looked_up(options: Options, inquire: Callable[[str], Inquiry[T]]) -> T:
         options: Name it.
         inquire: Returns what to ask it, given the name of the schema.
     """
-    from txqueue.store.reading import Reader, Session
+    from txqueue.store.reader import Reader, Session
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         reader = Reader(session)

@@ -14,7 +14,7 @@ from txqueue.cli.output import show, styled
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from txqueue.certificates import Made
+    from txqueue.wire.certificate_authority import Made
 
 __all__ = ["certs"]
 
@@ -44,7 +44,7 @@ def certs() -> None:
 @click.pass_obj
 def init(options: Options, folder: Path, days: int) -> None:
     """Make an authority: ca.pem, which every host gets, and ca.key, which stays here."""
-    from txqueue.certificates import make_authority
+    from txqueue.wire.certificate_authority import make_authority
 
     _tell(options, make_authority(folder, days))
 
@@ -57,7 +57,7 @@ def init(options: Options, folder: Path, days: int) -> None:
 @click.pass_obj
 def issue(options: Options, name: str, folder: Path, operator: bool, days: int) -> None:
     """Issue the certificate of a node, by its --name: NODE.pem and NODE.key."""
-    from txqueue.certificates import issue as issued
+    from txqueue.wire.certificate_authority import issue as issued
     from txqueue.wire.tls import NODE, OPERATOR
 
     _tell(options, issued(folder, OPERATOR if operator else NODE, name, days))

@@ -20,7 +20,7 @@ from txqueue.model.work_item import UniqueMode
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from txqueue.store.reading import Session
+    from txqueue.store.reader import Session
 
 __all__ = ["checked_payload", "enqueue", "job_text"]
 
@@ -66,7 +66,7 @@ LISTED = 10
 @click.pass_obj
 def enqueue(options: Options, /, work_type: str, payload: str, count: int, **columns: Any) -> None:
     """Enqueue a job of TYPE with the JSON object as its payload; - reads it from standard input."""
-    from txqueue.store.reading import Session
+    from txqueue.store.reader import Session
 
     _check_together(columns)
     text = checked_payload(sys.stdin.read() if payload == "-" else payload)

@@ -26,7 +26,7 @@ def failures(context: click.Context) -> None:
     """Show failed jobs, and those that wait for another attempt, by the kind of their error."""
     if context.invoked_subcommand is not None:
         return
-    from txqueue.store.past import about_failures
+    from txqueue.store.history import about_failures
 
     options: Options = context.obj
     kinds = found(options, about_failures, lambda admin: admin.failures())

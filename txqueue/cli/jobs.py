@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from txqueue.admin import Admin
     from txqueue.policy.blockers import Explanation
-    from txqueue.store.questions import Inquiry, Rows
+    from txqueue.store.queries import Inquiry, Rows
 
     Listed = tuple[Rows, datetime, int | None]
 
@@ -58,7 +58,7 @@ def jobs(options: Options, /, limit: int, running_for: timedelta | None, **filte
         if filters["after"] is not None:
             raise click.UsageError("--running-for has no --after: raise --limit")
         filters["running_for"] = running_for.total_seconds()
-    from txqueue.store.questions import about_jobs
+    from txqueue.store.queries import about_jobs
 
     listed, now, more = found(
         options,
@@ -78,7 +78,7 @@ def jobs(options: Options, /, limit: int, running_for: timedelta | None, **filte
 @click.pass_obj
 def job(options: Options, job_id: int) -> None:
     """Show all there is of a job."""
-    from txqueue.store.questions import about_archived_job, about_job
+    from txqueue.store.queries import about_archived_job, about_job
 
     whole = or_archived(
         options,
@@ -97,7 +97,7 @@ def job(options: Options, job_id: int) -> None:
 def explain(options: Options, job_id: int) -> None:
     """Say why a job does not run, and what would make it."""
     from txqueue.policy.blockers import explain_archived
-    from txqueue.store.questions import about_obstacles
+    from txqueue.store.queries import about_obstacles
 
     why = or_archived(
         options,

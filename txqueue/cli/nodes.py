@@ -24,7 +24,7 @@ COLOURS = {"alive": "green", "draining": "yellow", "dead": "bold red"}
 @click.pass_obj
 def nodes(options: Options) -> None:
     """Show the nodes: who runs, where, and how busy."""
-    from txqueue.store.questions import about_nodes
+    from txqueue.store.queries import about_nodes
 
     known = found(options, about_nodes, lambda admin: admin.nodes())
     show(options, {"nodes": known}, lambda: _tables(known))

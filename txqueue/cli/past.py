@@ -81,7 +81,7 @@ def history(
     **filters: str | None,
 ) -> None:
     """List jobs that have ended, the last first, archived ones too."""
-    from txqueue.store.past import about_archived, about_past
+    from txqueue.store.history import about_archived, about_past
 
     begin, end = _span(since, until)
     live = looked_up(options, lambda schema: about_past(schema, begin, end, limit, filters))
@@ -107,7 +107,7 @@ def stats(options: Options, since: datetime | None, until: datetime | None) -> N
 
     Archived days count too.
     """
-    from txqueue.store.past import about_archived, about_stats
+    from txqueue.store.history import about_archived, about_stats
 
     begin, end = _span(since, until)
     rows = looked_up(options, lambda schema: about_stats(schema, begin, end))
@@ -133,7 +133,7 @@ def archive(options: Options, location: str | None, before: datetime | None) -> 
     A day is read back and compared before it is dropped. Keys of S3 come from the environment or a
     profile, as AWS's own programs have them.
     """
-    from txqueue.store.reading import Session
+    from txqueue.store.reader import Session
 
     until = None if before is None else before.astimezone(UTC).date()
     with with_pyarrow():

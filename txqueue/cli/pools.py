@@ -26,7 +26,7 @@ __all__ = ["pools", "tenants"]
 @click.pass_obj
 def pools(options: Options, name: str | None, limit: int) -> None:
     """Show how far the pools are, or which items of one have failed."""
-    from txqueue.store.questions import about_pool_failures, about_pools
+    from txqueue.store.queries import about_pool_failures, about_pools
 
     if name is None:
         rows = looked_up(options, about_pools)
@@ -43,7 +43,7 @@ def pools(options: Options, name: str | None, limit: int) -> None:
 @click.pass_obj
 def tenants(options: Options, limit: int) -> None:
     """Show which tenants have jobs, those with the most ready ones first."""
-    from txqueue.store.questions import about_tenants
+    from txqueue.store.queries import about_tenants
 
     rows = looked_up(options, lambda schema: about_tenants(schema, limit))
     show(options, {"tenants": rows}, lambda: _tenants(rows))

@@ -23,7 +23,7 @@ __all__ = ["actions", "limits"]
 @click.pass_obj
 def limits(options: Options) -> None:
     """Show what is paused or limited."""
-    from txqueue.store.questions import about_controls
+    from txqueue.store.queries import about_controls
 
     held = found(options, about_controls, lambda admin: admin.controls())
     show(options, {"limits": held}, lambda: _held(held))
@@ -37,7 +37,7 @@ def limits(options: Options) -> None:
 @click.pass_obj
 def actions(options: Options, subject: str | None, limit: int) -> None:
     """Show who did what when, the latest first."""
-    from txqueue.store.questions import about_actions
+    from txqueue.store.queries import about_actions
 
     async def ask(admin: Admin) -> list[dict[str, Any]]:
         acts: list[dict[str, Any]] = []

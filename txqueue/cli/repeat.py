@@ -16,7 +16,7 @@ from txqueue.cli.output import show, styled
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from txqueue.store.reading import Session
+    from txqueue.store.reader import Session
 
 __all__ = ["repeat"]
 
@@ -31,7 +31,7 @@ def repeat(options: Options, ids: Sequence[int]) -> None:
 
     All or none: a job that has not ended is refused.
     """
-    from txqueue.store.reading import Session
+    from txqueue.store.reader import Session
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         session.ensure_version()

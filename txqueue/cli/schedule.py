@@ -20,7 +20,7 @@ from txqueue.errors import InvalidSchedule
 from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
 
 if TYPE_CHECKING:
-    from txqueue.store.reading import Session
+    from txqueue.store.reader import Session
 
 __all__ = ["schedule"]
 
@@ -158,7 +158,7 @@ def run_now(options: Options, name: str) -> None:
 @click.pass_obj
 def runs(options: Options, /, names: Sequence[str], **chosen: Any) -> None:
     """Show the last runs, the latest first: due, late, took, outcome."""
-    from txqueue.store.recurring import about_scheduled_runs
+    from txqueue.store.schedule_queries import about_scheduled_runs
 
     inquiry = partial(about_scheduled_runs, names=names, **chosen)
     show_runs(options, looked_up(options, inquiry))
@@ -166,7 +166,7 @@ def runs(options: Options, /, names: Sequence[str], **chosen: Any) -> None:
 
 @contextmanager
 def _opened(options: Options) -> Iterator[Session]:
-    from txqueue.store.reading import Session
+    from txqueue.store.reader import Session
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         session.ensure_version()

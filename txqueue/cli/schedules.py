@@ -34,8 +34,8 @@ LATE = 60.0
 @click.pass_obj
 def schedules(options: Options, /, limit: int, **filters: str | None) -> None:
     """Show recurring work: when each is due, and how its last runs were."""
-    from txqueue.store.reading import Reader, Session
-    from txqueue.store.recurring import about_schedules
+    from txqueue.store.reader import Reader, Session
+    from txqueue.store.schedule_queries import about_schedules
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         reader = Reader(session)

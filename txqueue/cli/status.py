@@ -26,7 +26,7 @@ BAR = 12
 @click.pass_obj
 def status(options: Options) -> None:
     """Show the queues, the nodes, and what is wrong."""
-    from txqueue.store.questions import about_all
+    from txqueue.store.queries import about_all
 
     document = found(options, about_all, lambda admin: admin.status())
     show(options, document, lambda: _tables(document))

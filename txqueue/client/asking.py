@@ -9,9 +9,9 @@ from twisted.internet.defer import TimeoutError
 from twisted.internet.error import ConnectError, ConnectionClosed
 
 from txqueue.errors import NodeUnavailable
-from txqueue.wire.commands import Inspect
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.pipe import Pipe, PipeFactory
+from txqueue.wire.worker_commands import Inspect
 
 __all__ = ["inspect_node"]
 

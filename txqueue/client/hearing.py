@@ -9,8 +9,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import ConfigurationError, TxqueueError
+from txqueue.store.connection_pool import Pool
 from txqueue.store.listener import Listener
-from txqueue.store.pool import Pool
 from txqueue.system.clock import Clock
 
 __all__ = ["Hearing", "numbers_in"]

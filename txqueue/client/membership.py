@@ -10,11 +10,11 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import ConfigurationError
-from txqueue.store.road import Put, Stock
+from txqueue.store.direct_dispatch import Put, Stock
 from txqueue.system.clock import Timer
+from txqueue.wire.client_commands import Credit, Deliver, Join, Wake, Withdraw
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.pipe import Pipe, PipeFactory
-from txqueue.wire.road import Credit, Deliver, Join, Wake, Withdraw
 
 __all__ = ["Membership", "joinable"]
 

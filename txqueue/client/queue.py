@@ -21,17 +21,17 @@ from txqueue.model.pool_item import PoolItem, PoolStatus
 from txqueue.model.schedule import Exists, Schedule
 from txqueue.model.work_item import WorkItem
 from txqueue.store.batches import Batch
-from txqueue.store.engine import Engine
-from txqueue.store.enqueuing import EnqueueOptions, enqueue_call
+from txqueue.store.connection_pool import Pool
+from txqueue.store.direct_dispatch import Trip
+from txqueue.store.encryption import opened_result
+from txqueue.store.enqueueing import EnqueueOptions, enqueue_call
+from txqueue.store.functions import Engine
 from txqueue.store.jobs import read_attempts, read_jobs
-from txqueue.store.pool import Pool
 from txqueue.store.pools import Pools
-from txqueue.store.road import Trip
 from txqueue.store.schedules import Schedules, job_of
-from txqueue.store.schema import checked_name
-from txqueue.store.sealing import opened_result
+from txqueue.store.schema_files import checked_name
+from txqueue.store.schema_version import ensure_version
 from txqueue.store.transaction import Transaction
-from txqueue.store.version import ensure_version
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 

@@ -12,11 +12,11 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.wire.admission import GuardedServer
-from txqueue.wire.certified import CertifiedPipe, UncertifiedPipe
-from txqueue.wire.commands import Inspect
+from txqueue.wire.authenticated import CertifiedPipe, UncertifiedPipe
+from txqueue.wire.connection_limits import GuardedServer
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.pipe import Greet, Pipe, PipeServer, Responders
+from txqueue.wire.worker_commands import Inspect
 
 __all__ = ["Admin"]
 

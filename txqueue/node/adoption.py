@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from txqueue.node.alarm import Periodic
-from txqueue.store.engine import Chunk, Engine
+from txqueue.store.functions import Chunk, Engine
 from txqueue.system.clock import Clock
 
 __all__ = ["Adoption"]

@@ -8,7 +8,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from txqueue.store.failures import complaint
+from txqueue.store.errors import complaint
 from txqueue.system.clock import Clock, Timer
 
 __all__ = ["Alarm", "Periodic"]

@@ -13,7 +13,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
 from txqueue.node.alarm import Periodic
-from txqueue.store.engine import Engine
+from txqueue.store.functions import Engine
 
 __all__ = ["Archiving"]
 

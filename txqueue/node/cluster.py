@@ -18,7 +18,7 @@ from txqueue.node.vouching import Voucher
 from txqueue.node.workers import WorkerPool
 from txqueue.policy.balancing import NodeReport, ahead_of
 from txqueue.policy.dispatch import NodeLoad
-from txqueue.store.engine import Beat, Engine
+from txqueue.store.functions import Beat, Engine
 from txqueue.wire.endpoints import Endpoint
 
 __all__ = ["Cluster"]

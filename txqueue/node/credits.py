@@ -13,10 +13,10 @@ from twisted.logger import Logger
 
 from txqueue.errors import TxqueueError
 from txqueue.policy.dispatch import NodeLoad, Room, credit_limit, new_credit
-from txqueue.store.engine import Chunk
+from txqueue.store.functions import Chunk
 from txqueue.system.clock import Clock
+from txqueue.wire.client_commands import CannotJoin, Credit, Deliver, Join, Wake, Withdraw
 from txqueue.wire.pipe import Pipe, Responders
-from txqueue.wire.road import CannotJoin, Credit, Deliver, Join, Wake, Withdraw
 
 __all__ = ["Credits"]
 

@@ -14,13 +14,13 @@ from twisted.logger import Logger
 from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
 from txqueue.policy.pagination import Page, as_text, first_page, joined, numbers
 from txqueue.policy.status import LIMITS
-from txqueue.store import questions
-from txqueue.store.acting import Acting
-from txqueue.store.asking import Asking
-from txqueue.store.past import about_failures
-from txqueue.store.pool import Pool
+from txqueue.store import queries as questions
+from txqueue.store.actions import Acting
+from txqueue.store.connection_pool import Pool
+from txqueue.store.history import about_failures
+from txqueue.store.nonblocking_reader import Asking
 from txqueue.wire import admin_commands as wire
-from txqueue.wire.caller import caller_of
+from txqueue.wire.identity import caller_of
 from txqueue.wire.pipe import Pipe, Responders
 
 __all__ = ["Desk"]

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from txqueue.node.alarm import Periodic
 from txqueue.policy.balancing import NodeReport, Transfer, Unstarted, drain_shares, overflow, theft
-from txqueue.store.engine import Chunk, Engine, Passed
+from txqueue.store.functions import Chunk, Engine, Passed
 from txqueue.system.clock import Clock
 
 __all__ = ["Handoff", "Holders", "Neighbours"]

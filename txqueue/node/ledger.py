@@ -9,8 +9,8 @@ from attrs import Factory, define
 from twisted.internet.defer import Deferred
 
 from txqueue.node.alarm import Periodic
-from txqueue.store.engine import Engine, Finished
-from txqueue.store.failures import is_passing
+from txqueue.store.errors import is_passing
+from txqueue.store.functions import Engine, Finished
 from txqueue.system.clock import Clock
 
 __all__ = ["Ledger"]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from txqueue.node.alarm import Periodic
-from txqueue.store.engine import Engine
+from txqueue.store.functions import Engine
 from txqueue.system.clock import Clock
 
 __all__ = ["Maintenance"]

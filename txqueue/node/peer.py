@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from txqueue.policy.balancing import NodeReport
 from txqueue.system.clock import Timer
 from txqueue.wire.peer_commands import Kept, Lives, Report, Steal, Take, Wake
-from txqueue.wire.peering import PeerPipe
+from txqueue.wire.peer_connection import PeerPipe
 
 __all__ = ["PATIENCE", "Peer", "joined", "numbers_in"]
 

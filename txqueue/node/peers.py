@@ -17,7 +17,7 @@ from txqueue.policy.balancing import NodeReport
 from txqueue.policy.dispatch import NodeLoad
 from txqueue.wire.endpoints import Endpoint, is_loopback
 from txqueue.wire.peer_commands import Hello, NotAPeer
-from txqueue.wire.peering import PeerPipe, PeerServer, dialled
+from txqueue.wire.peer_connection import PeerPipe, PeerServer, dialled
 
 __all__ = ["Peers"]
 

@@ -12,7 +12,7 @@ from twisted.internet.task import deferLater
 
 from txqueue.node.alarm import Periodic
 from txqueue.node.records import Records
-from txqueue.store.engine import Engine
+from txqueue.store.functions import Engine
 from txqueue.system.clock import Clock
 
 __all__ = ["GAP", "YOUNGEST", "Holder", "Reconciliation", "missing"]

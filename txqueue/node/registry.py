@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from txqueue.node.alarm import Periodic
 from txqueue.node.host import has_ended
-from txqueue.store.engine import Beat, Engine
+from txqueue.store.functions import Beat, Engine
 from txqueue.system.clock import Clock, Timer
 
 __all__ = ["BEATS_A_LEASE", "Registry"]

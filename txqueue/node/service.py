@@ -30,12 +30,12 @@ from txqueue.node.sweep import Sweeper
 from txqueue.node.watchdog import Watchdog
 from txqueue.node.workers import WorkerPool
 from txqueue.node.yielding import Yielding
-from txqueue.store.engine import Beat, Engine
+from txqueue.store.backoff import Rest
+from txqueue.store.connection_pool import Pool
+from txqueue.store.functions import Beat, Engine
 from txqueue.store.listener import Listener
-from txqueue.store.pool import Pool
-from txqueue.store.rest import Rest
 from txqueue.store.schedules import Schedules
-from txqueue.store.session import of_a_master
+from txqueue.store.session_bounds import of_a_master
 
 __all__ = ["Node", "NodeSettings"]
 

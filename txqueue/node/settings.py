@@ -12,7 +12,7 @@ from twisted.logger import Logger
 
 from txqueue.model.work_item import WorkItem, known_work_types
 from txqueue.node.host import host_identity
-from txqueue.store.sealing import KEY, has_key
+from txqueue.store.encryption import KEY, has_key
 from txqueue.wire.endpoints import Endpoint
 
 __all__ = ["NodeSettings", "policy_row", "row_of", "served_types"]

@@ -13,7 +13,7 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.node.alarm import Periodic
 from txqueue.node.yielding import Yielding
 from txqueue.policy.dispatch import Room, claim_delay, idle_delay
-from txqueue.store.engine import Chunk, Claim, Engine
+from txqueue.store.functions import Chunk, Claim, Engine
 from txqueue.system.clock import Clock
 
 __all__ = ["Performers", "Sweeper"]

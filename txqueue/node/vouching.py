@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, gatherResults
 
 from txqueue.node.alarm import Periodic
 from txqueue.node.peer import Peer
-from txqueue.store.engine import Engine
+from txqueue.store.functions import Engine
 from txqueue.system.clock import Clock
 
 __all__ = ["Acquainted", "Voucher"]

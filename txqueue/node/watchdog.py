@@ -9,7 +9,7 @@ from twisted.logger import Logger
 
 from txqueue.node.alarm import Periodic
 from txqueue.node.records import Records
-from txqueue.store.engine import Engine
+from txqueue.store.functions import Engine
 from txqueue.system.clock import Clock
 
 __all__ = ["EVERY", "SILENT", "Watchdog", "Watched"]

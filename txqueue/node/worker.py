@@ -17,9 +17,10 @@ from twisted.python.failure import Failure
 
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load, updated_rate
-from txqueue.store.engine import Chunk, Finished
+from txqueue.store.functions import Chunk, Finished
 from txqueue.system.inflight import InFlight
-from txqueue.wire.commands import (
+from txqueue.wire.pipe import Pipe, PipeFactory
+from txqueue.wire.worker_commands import (
     Cancel,
     Configure,
     Finish,
@@ -31,7 +32,6 @@ from txqueue.wire.commands import (
     Settle,
     Start,
 )
-from txqueue.wire.pipe import Pipe, PipeFactory
 
 __all__ = ["Owner", "Reports", "Worker"]
 

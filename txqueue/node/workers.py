@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from txqueue.node.worker import Reports, Worker
 from txqueue.policy.balancing import Unstarted, tail_shares
 from txqueue.policy.dispatch import Load, Room, least_loaded, room_of
-from txqueue.store.engine import Chunk
+from txqueue.store.functions import Chunk
 
 __all__ = ["WorkerPool"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from txqueue.errors import JobNotFound, TransactionMisused
 from txqueue.model.work_item import WorkItem
-from txqueue.store.enqueuing import EnqueueOptions
-from txqueue.store.questions import Inquiry, Question
+from txqueue.store.enqueueing import EnqueueOptions
+from txqueue.store.queries import Inquiry, Question
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction

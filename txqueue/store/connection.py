@@ -11,14 +11,14 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 from twisted.internet.defer import CancelledError, Deferred
 
 from txqueue.errors import DatabaseUnavailable, Refused, TransactionMisused
+from txqueue.store.backoff import Rest
+from txqueue.store.conninfo import Attempt, attempts
+from txqueue.store.dns import resolved
 from txqueue.store.driver import Driver
-from txqueue.store.failures import demoted, translated, translation
-from txqueue.store.hosts import Attempt, attempts
-from txqueue.store.moments import read_any_moment
-from txqueue.store.prepared import Prepared
-from txqueue.store.resolving import resolved
-from txqueue.store.rest import Rest
-from txqueue.store.session import SET
+from txqueue.store.errors import demoted, translated, translation
+from txqueue.store.prepared_statements import Prepared
+from txqueue.store.session_bounds import SET
+from txqueue.store.timestamps import read_any_moment
 
 __all__ = ["Connection"]
 

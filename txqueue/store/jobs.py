@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from txqueue.model.job import COLUMNS, JSON_COLUMNS, Attempt, Job, State
-from txqueue.store.pool import Pool
+from txqueue.store.connection_pool import Pool
 
 __all__ = ["read_attempts", "read_jobs"]
 

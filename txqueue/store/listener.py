@@ -8,9 +8,9 @@ from typing import Any
 from twisted.internet.defer import Deferred, TimeoutError
 
 from txqueue.errors import ConfigurationError
+from txqueue.store.backoff import Rest
 from txqueue.store.connection import Connection
-from txqueue.store.rest import Rest
-from txqueue.store.session import kept_alive
+from txqueue.store.session_bounds import kept_alive
 
 __all__ = ["Listener"]
 

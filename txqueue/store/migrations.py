@@ -13,9 +13,9 @@ import psycopg2
 from attrs import field, frozen
 
 from txqueue.errors import ConfigurationError, Refused, SchemaMismatch
-from txqueue.store.failures import answered, translated
-from txqueue.store.schema import Migration, checked_name, functions, migrations
-from txqueue.store.version import FIND, SchemaVersion, check, latest_version
+from txqueue.store.errors import answered, translated
+from txqueue.store.schema_files import Migration, checked_name, functions, migrations
+from txqueue.store.schema_version import FIND, SchemaVersion, check, latest_version
 
 __all__ = ["MigrationReport", "check_database", "migrate", "schema_sql"]
 

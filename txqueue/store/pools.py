@@ -14,9 +14,9 @@ from txqueue.model.job import Token
 from txqueue.model.payload import encode
 from txqueue.model.pool_item import PoolItem, PoolStatus, columns_of, decimals_of
 from txqueue.store.connection import Connection
-from txqueue.store.enqueuing import job_object
-from txqueue.store.pool import Pool
-from txqueue.store.schema import checked_name
+from txqueue.store.connection_pool import Pool
+from txqueue.store.enqueueing import job_object
+from txqueue.store.schema_files import checked_name
 
 __all__ = ["NextPart", "Part", "Parts", "Performed", "Pools", "count_call", "fill", "spec_of"]
 

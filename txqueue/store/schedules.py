@@ -12,10 +12,10 @@ from attrs import asdict, fields, frozen
 from txqueue.errors import InvalidSchedule, InvalidWork
 from txqueue.model.schedule import Exists, Plan, Schedule, plan, schedule_of, terms_of
 from txqueue.model.work_item import WorkItem
-from txqueue.store.enqueuing import job_object
-from txqueue.store.failures import answered
-from txqueue.store.pool import Pool
-from txqueue.store.schema import checked_name
+from txqueue.store.connection_pool import Pool
+from txqueue.store.enqueueing import job_object
+from txqueue.store.errors import answered
+from txqueue.store.schema_files import checked_name
 
 __all__ = [
     "CONDITION_PATIENCE",

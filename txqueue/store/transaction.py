@@ -15,11 +15,11 @@ from txqueue.model.pool_item import PoolItem
 from txqueue.model.work_item import WorkItem
 from txqueue.store.batches import Batch
 from txqueue.store.connection import Connection, ended_inside
-from txqueue.store.enqueuing import EnqueueOptions, batches, enqueue_call
-from txqueue.store.failures import lost, translated
+from txqueue.store.direct_dispatch import Query, Trip
+from txqueue.store.enqueueing import EnqueueOptions, batches, enqueue_call
+from txqueue.store.errors import lost, translated
 from txqueue.store.pools import fill
-from txqueue.store.road import Query, Trip
-from txqueue.store.schema import checked_name
+from txqueue.store.schema_files import checked_name
 
 __all__ = ["Transaction", "enqueue"]
 

@@ -15,8 +15,8 @@ from attrs import frozen
 
 from txqueue.bench.ground import drop_roles, drop_schema, missing_roles
 from txqueue.errors import Refused
-from txqueue.store.hosts import socket_of
-from txqueue.store.reading import Session
+from txqueue.store.conninfo import socket_of
+from txqueue.store.reader import Session
 from txqueue.torture.checker import Violation
 from txqueue.torture.leash import Leash
 from txqueue.torture.needs import UNIX_SOCKET, lacking

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.migrations import migrate
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 
 __all__ = ["Database"]
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from txqueue.bench.node import twistd
 from txqueue.errors import TxqueueError
-from txqueue.store.reading import Session
+from txqueue.store.reader import Session
 from txqueue.system.procfs import children_of, command_of, descendants_of, is_alive
 from txqueue.torture.history import lines_of
 from txqueue.torture.leash import Leash

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txqueue.store.hosts import redirected, socket_of
+from txqueue.store.conninfo import redirected, socket_of
 from txqueue.torture.ground import Ground, ScenarioFailed
 from txqueue.torture.proxy import Address, Proxy
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from txqueue.node.credits import Credits
 from txqueue.node.workers import WorkerPool
-from txqueue.store.engine import Chunk
+from txqueue.store.functions import Chunk
 from txqueue.torture.recorder import FOLDER_VARIABLE
 from txqueue.torture.work import diary
-from txqueue.wire.road import Deliver
+from txqueue.wire.client_commands import Deliver
 
 __all__ = ["AFTER_CLAIM", "BEFORE_DELIVERY", "VARIABLE", "WHAT"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from twisted.protocols import amp
 
 from txqueue.errors import AdminRefused
-from txqueue.wire.text import LongText
+from txqueue.wire.long_text import LongText
 
 __all__ = [
     "ActOnSchedule",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.protocols import amp
 
-from txqueue.wire.text import LongText
+from txqueue.wire.long_text import LongText
 
 __all__ = ["Hello", "Kept", "Lives", "NotAPeer", "Report", "Steal", "Take", "Wake"]
 

@@ -12,7 +12,7 @@ from twisted.internet.protocol import Factory, connectionDone
 from twisted.protocols import amp
 from twisted.python.failure import Failure
 
-from txqueue.wire.boxes import Box, BoxReader, NoBox, box_bytes
+from txqueue.wire.box_codec import Box, BoxReader, NoBox, box_bytes
 
 __all__ = ["Greet", "Pipe", "PipeFactory", "PipeServer", "Responders", "closed"]
 

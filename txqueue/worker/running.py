@@ -15,7 +15,7 @@ from txqueue.errors import InvalidWork
 from txqueue.model.job import Token
 from txqueue.model.payload import encode_result
 from txqueue.model.work_item import Runtime, WorkItem
-from txqueue.store.enqueuing import EnqueueOptions, job_object
+from txqueue.store.enqueueing import EnqueueOptions, job_object
 from txqueue.worker.runtimes import Kind
 from txqueue.worker.stages import coalesced
 

@@ -18,7 +18,7 @@ from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.model.payload import decode, decoder, encode_result
 from txqueue.model.pool_item import PoolItem, PoolJob
 from txqueue.model.work_item import Runtime, WorkItem
-from txqueue.store.sealing import opened, sealed
+from txqueue.store.encryption import opened, sealed
 from txqueue.worker.chunk import Unreadable
 
 __all__ = ["Kind", "WorkThrough", "in_asyncio", "kind_of"]

@@ -19,13 +19,14 @@ from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import TokenLost
 from txqueue.model.job import Token
-from txqueue.store.pool import Pool
+from txqueue.store.connection_pool import Pool
 from txqueue.store.pools import Parts
-from txqueue.store.session import of_a_worker
+from txqueue.store.session_bounds import of_a_worker
 from txqueue.store.transaction import Transaction
 from txqueue.system.gc_tuning import exempt_what_is_there
 from txqueue.system.inflight import InFlight
-from txqueue.wire.commands import (
+from txqueue.wire.pipe import Pipe, PipeFactory
+from txqueue.wire.worker_commands import (
     Cancel,
     CannotImport,
     Configure,
@@ -38,7 +39,6 @@ from txqueue.wire.commands import (
     Settle,
     Start,
 )
-from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.worker.lease import LeaseWatch
 from txqueue.worker.performer import Performer
 from txqueue.worker.pooling import PoolWork

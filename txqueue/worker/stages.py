@@ -12,9 +12,9 @@ from txqueue.model.directives import Next
 from txqueue.model.payload import decode
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.policy.outcome import Verdict, judge_cancelled
-from txqueue.store.enqueuing import job_object
-from txqueue.store.failures import is_passing
-from txqueue.store.sealing import opened
+from txqueue.store.encryption import opened
+from txqueue.store.enqueueing import job_object
+from txqueue.store.errors import is_passing
 from txqueue.worker.runtimes import Kind
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import json
 from typing import Any, Final
 
 from txqueue.model.schedule import Every, terms_of
-from txqueue.store.reading import Reader
-from txqueue.store.recurring import about_schedules
+from txqueue.store.reader import Reader
+from txqueue.store.schedule_queries import about_schedules
 from txqueue.torture.ground import Ground
 from txqueue.torture.scenario import scenario
 from txqueue.torture.unnoted import UNNOTED

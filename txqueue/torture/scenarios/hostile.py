@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from txqueue.errors import TxqueueError
-from txqueue.store.failures import answered
-from txqueue.store.past import about_failures
-from txqueue.store.questions import about_all, about_job, about_jobs, about_obstacles
-from txqueue.store.reading import Reader, Session
+from txqueue.store.errors import answered
+from txqueue.store.history import about_failures
+from txqueue.store.queries import about_all, about_job, about_jobs, about_obstacles
+from txqueue.store.reader import Reader, Session
 from txqueue.torture.demands import nothing_spent
 from txqueue.torture.ground import Ground
 from txqueue.torture.scenario import scenario

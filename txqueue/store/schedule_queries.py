@@ -1,10 +1,10 @@
-"""What can be asked of schedules and their runs; see `txqueue.store.questions`."""
+"""What can be asked of schedules and their runs; see `txqueue.store.queries`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from txqueue.store.questions import Inquiry, Question, Rows
+from txqueue.store.queries import Inquiry, Question, Rows
 
 __all__ = ["about_scheduled_runs", "about_schedules"]
 

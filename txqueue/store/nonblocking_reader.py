@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from twisted.internet.defer import DeferredLock
 
-from txqueue.store.failures import answered
-from txqueue.store.pool import Pool
-from txqueue.store.questions import Inquiry
+from txqueue.store.connection_pool import Pool
+from txqueue.store.errors import answered
+from txqueue.store.queries import Inquiry
 
 __all__ = ["Asking"]
 

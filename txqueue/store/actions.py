@@ -12,8 +12,8 @@ from twisted.internet.defer import DeferredLock
 
 from txqueue.errors import Refused
 from txqueue.policy.status import LIMITS
-from txqueue.store.failures import answered
-from txqueue.store.pool import Pool
+from txqueue.store.connection_pool import Pool
+from txqueue.store.errors import answered
 
 __all__ = ["Acting", "Cancelled"]
 

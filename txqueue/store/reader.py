@@ -8,11 +8,11 @@ from typing import Any, Self, TypeVar
 
 import psycopg2
 
-from txqueue.store.failures import answered
-from txqueue.store.moments import read_any_moment
-from txqueue.store.questions import Inquiry
-from txqueue.store.schema import checked_name
-from txqueue.store.version import FIND, SchemaVersion, check
+from txqueue.store.errors import answered
+from txqueue.store.queries import Inquiry
+from txqueue.store.schema_files import checked_name
+from txqueue.store.schema_version import FIND, SchemaVersion, check
+from txqueue.store.timestamps import read_any_moment
 
 __all__ = ["Reader", "Session"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.store.questions import Inquiry, Question, Rows
-from txqueue.store.reading import Session
+from txqueue.store.queries import Inquiry, Question, Rows
+from txqueue.store.reader import Session
 
 __all__ = [
     "Column",

@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.internet.interfaces import IAddress
 
-from txqueue.wire.guard import GuardedPipe
+from txqueue.wire.limits import GuardedPipe
 from txqueue.wire.pipe import Greet, Pipe, PipeServer, Responders
 
 __all__ = ["Admission", "GuardedServer", "crowded_out"]

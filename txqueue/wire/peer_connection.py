@@ -13,9 +13,9 @@ from twisted.python.failure import Failure
 from zope.interface import classImplements
 
 from txqueue.system.clock import Clock
-from txqueue.wire.admission import Admission
+from txqueue.wire.connection_limits import Admission
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.guard import INTRODUCTION, GuardedPipe
+from txqueue.wire.limits import INTRODUCTION, GuardedPipe
 from txqueue.wire.peer_commands import Hello, Kept, Lives, Report, Steal, Take, Wake
 from txqueue.wire.pipe import PipeFactory, closed
 from txqueue.wire.tls import NODE, peer_name

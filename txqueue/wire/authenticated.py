@@ -8,7 +8,7 @@ from twisted.internet.interfaces import IHandshakeListener
 from twisted.protocols.amp import AmpBox
 from zope.interface import classImplements
 
-from txqueue.wire.guard import GuardedPipe
+from txqueue.wire.limits import GuardedPipe
 from txqueue.wire.tls import peer_name
 
 __all__ = ["CertifiedPipe", "UncertifiedPipe"]

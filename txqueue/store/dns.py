@@ -14,7 +14,7 @@ from twisted.internet.error import TimeoutError
 from twisted.internet.threads import deferToThreadPool
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.hosts import Attempt
+from txqueue.store.conninfo import Attempt
 
 __all__ = ["name_in", "resolved"]
 

@@ -7,8 +7,8 @@ from typing import Final
 from attrs import frozen
 
 from txqueue.errors import SchemaMismatch
-from txqueue.store.pool import Pool
-from txqueue.store.schema import migrations
+from txqueue.store.connection_pool import Pool
+from txqueue.store.schema_files import migrations
 
 __all__ = ["FIND", "SchemaVersion", "check", "ensure_version", "latest_version"]
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from twisted.internet.defer import DeferredSemaphore
 
 from txqueue.errors import DatabaseUnavailable
+from txqueue.store.backoff import Rest
 from txqueue.store.connection import Connection
-from txqueue.store.rest import Rest
 
 __all__ = ["Pool"]
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from attrs import define, evolve, frozen
 
 from txqueue.model.work_item import WorkItem
-from txqueue.store.enqueuing import assigned_call, call_of, chunk_text, is_plain, job_object
+from txqueue.store.enqueueing import assigned_call, call_of, chunk_text, is_plain, job_object
 
 __all__ = ["Put", "Query", "Road", "Stock", "Trip"]
 

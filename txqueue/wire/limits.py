@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 from zope.interface import classImplements
 
 from txqueue.system.clock import Clock, Timer
-from txqueue.wire.boxes import Box, BoxReader
+from txqueue.wire.box_codec import Box, BoxReader
 from txqueue.wire.pipe import Pipe, Responders
 
 __all__ = ["GuardedPipe"]

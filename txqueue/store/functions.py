@@ -10,8 +10,8 @@ from typing import Any
 
 from attrs import field, frozen
 
-from txqueue.store.pool import Pool
-from txqueue.store.schema import checked_name
+from txqueue.store.connection_pool import Pool
+from txqueue.store.schema_files import checked_name
 
 __all__ = ["Beat", "Chunk", "Claim", "Engine", "Finished", "Passed"]
 

@@ -13,7 +13,7 @@ from txqueue.errors import InvalidWork
 from txqueue.model.payload import encode, option_json
 from txqueue.model.retry import MOST_ATTEMPTS
 from txqueue.model.work_item import UniqueMode, WorkItem, is_timeout
-from txqueue.store.sealing import sealed
+from txqueue.store.encryption import sealed
 
 __all__ = [
     "EnqueueOptions",
