@@ -13,7 +13,7 @@ from txqueue.model.retry import Retry
 from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
 from txqueue.model.work_item import Priority, Runtime, UniqueMode, WorkItem
 from txqueue.store.transaction import Transaction, enqueue
-from txqueue.worker.running import RunningJob
+from txqueue.worker.running_job import RunningJob
 
 __all__ = [
     "CatchUp",

@@ -20,7 +20,7 @@ from twisted.python import usage
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.model.work_item import known_work_types
 from txqueue.node.host import host_identity
-from txqueue.node.service import Node, NodeSettings
+from txqueue.node.node import Node, NodeSettings
 from txqueue.store.encryption import check_key
 from txqueue.store.migrations import check_database
 from txqueue.store.schedules import declared

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node, Nodes
 from tests.waiting import eventually, running_reactor
-from txqueue.client.asking import inspect_node
+from txqueue.client.node_queries import inspect_node
 from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.endpoints import parsed_endpoint
 

@@ -90,7 +90,7 @@ MUTATIONS: Final = {
     "nobody is asked before its jobs are taken": _of(
         "node_cut_linked",
         "expected",
-        "txqueue/node/vouching.py",
+        "txqueue/node/lease_proxy.py",
         "if living:",
         "if False:",
     ),
@@ -104,7 +104,7 @@ MUTATIONS: Final = {
     "jobs of groups run on after the lease": _of(
         "group_past_lease",
         "I5",
-        "txqueue/worker/lease.py",
+        "txqueue/worker/lease_watch.py",
         "elif self._end(None):",
         "elif False:",
     ),
@@ -168,14 +168,14 @@ MUTATIONS: Final = {
     "a worker is as quick as it was once": _of(
         "long_after_storm",
         "run expected",
-        "txqueue/node/worker.py",
+        "txqueue/node/worker_process.py",
         "        if passed < PACE_WINDOW:",
         "        if passed < 3600:",
     ),
     "an assignment that arrives twice is performed twice": _of(
         "peers_late",
         "expected I5 I7",
-        "txqueue/node/arrivals.py",
+        "txqueue/node/deduplication.py",
         "if arrived >> place & 1:",
         "if False:",
     ),
@@ -196,7 +196,7 @@ MUTATIONS: Final = {
     "all that waited in a dead process died with it": _of(
         "poison_among_many",
         "expected",
-        "txqueue/node/workers.py",
+        "txqueue/node/worker_pool.py",
         "self.reports.give_back(assignment, died=True, ids=blamed)",
         "self.reports.give_back(assignment, died=True)",
     ),

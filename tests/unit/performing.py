@@ -12,9 +12,9 @@ from twisted.internet.task import Clock
 
 from txqueue import Retry, RunningJob, WorkItem
 from txqueue.model.job import Token
+from txqueue.worker.long_runs import Told
 from txqueue.worker.performer import Performer
-from txqueue.worker.running import Batch, OpenTransaction
-from txqueue.worker.watch import Told
+from txqueue.worker.running_job import Batch, OpenTransaction
 
 INCARNATION, LANE = 1, 3
 Entry = list[Any]

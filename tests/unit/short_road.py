@@ -9,9 +9,9 @@ from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.task import Clock
 from twisted.test.iosim import FakeTransport, connect
 
-from txqueue.client.membership import Membership
-from txqueue.node.arrivals import Arrivals
+from txqueue.client.node_link import Membership
 from txqueue.node.credits import Credits
+from txqueue.node.deduplication import Arrivals
 from txqueue.policy.dispatch import NodeLoad, Room
 from txqueue.store.direct_dispatch import Put
 from txqueue.store.functions import Chunk

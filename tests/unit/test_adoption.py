@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from twisted.internet.task import Clock
 
-from txqueue.node.adoption import NOW_AND_THEN, OFTEN, SELDOM, Adoption
-from txqueue.node.arrivals import Arrivals
+from txqueue.node.deduplication import Arrivals
+from txqueue.node.orphans import NOW_AND_THEN, OFTEN, SELDOM, Adoption
 from txqueue.store.functions import Chunk
 
 INCARNATION = 7

@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 
 from tests.fixtures.leftovers import LoggedFailures
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.alarm import FIRST_PAUSE, LONGEST_PAUSE, Alarm, Periodic
+from txqueue.node.periodic import FIRST_PAUSE, LONGEST_PAUSE, Alarm, Periodic
 
 Step = Callable[[], float | None]
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.unit.performing import Desk, Handled
 from txqueue import RunningJob
-from txqueue.worker.watch import BEAT
+from txqueue.worker.long_runs import BEAT
 
 weights = st.lists(st.integers(1, 6), min_size=1, max_size=12)
 

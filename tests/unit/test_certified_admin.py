@@ -11,9 +11,9 @@ from tests.cluster.peers import free_port
 from tests.unit.mesh import LIMIT
 from tests.unit.test_peers import issued_with, wrong_authority
 from tests.waiting import running_reactor, within
-from txqueue.client.asking import inspect_node
+from txqueue.client.node_queries import inspect_node
 from txqueue.errors import NodeUnavailable
-from txqueue.node.admin import Admin
+from txqueue.node.admin_endpoint import Admin
 from txqueue.wire import limits as guard
 from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.endpoints import Endpoint

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue.node.cluster import Cluster
-from txqueue.node.workers import WorkerPool
+from txqueue.node.worker_pool import WorkerPool
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load
 from txqueue.store.functions import Beat, Chunk, Engine

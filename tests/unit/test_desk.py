@@ -18,7 +18,7 @@ from twisted.test.iosim import FakeTransport, connect
 
 from tests.fixtures.leftovers import LoggedFailures
 from txqueue.errors import AdminRefused, DatabaseUnavailable, Refused
-from txqueue.node.desk import Desk
+from txqueue.node.admin_handlers import Desk
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.pipe import Pipe
 

@@ -6,7 +6,7 @@ from attrs import define, field
 from twisted.internet.task import Clock
 
 from txqueue.errors import ConfigurationError
-from txqueue.node.ears import CHECK, DEAF, Ears
+from txqueue.node.notifications import CHECK, DEAF, Ears
 
 
 @define

@@ -54,20 +54,20 @@ ASSEMBLERS: Final = frozenset({"__init__", "__main__", "cluster", "service"})
 """The modules of those packages that put the services together."""
 
 PARTS: Final = {
-    "txqueue.node.alarm": "what the services are made of: a wait, and a step done again",
+    "txqueue.node.periodic": "what the services are made of: a wait, and a step done again",
     "txqueue.node.host": "facts: whether a process of this host has ended",
     "txqueue.node.peer": "one other master as this one sees it; the mesh is the service",
     "txqueue.node.yielding": "a decision that the sweep asks for, with a memory of its own",
     "txqueue.node.records": "a protocol: what several services wait for",
     "txqueue.node.settings": "values: how a node runs",
-    "txqueue.node.worker": "one worker process as its master sees it; the pool is the service",
-    "txqueue.worker.backlog": "what waits in a worker; it knows no service",
-    "txqueue.worker.chunk": "how a chunk's text is read; it knows no service",
-    "txqueue.worker.running": "what the services hand on: a job as its handler sees it",
-    "txqueue.worker.stages": "what a handler says comes after its job; it knows no service",
+    "txqueue.node.worker_process": "one worker process as its master sees it; the pool is the service",
+    "txqueue.worker.unstarted": "what waits in a worker; it knows no service",
+    "txqueue.worker.assignment": "how a chunk's text is read; it knows no service",
+    "txqueue.worker.running_job": "what the services hand on: a job as its handler sees it",
+    "txqueue.worker.next_stages": "what a handler says comes after its job; it knows no service",
     "txqueue.worker.failure_log": "what the log says of failures; it knows no service",
-    "txqueue.worker.watch": "a look at what runs; it knows no service",
-    "txqueue.worker.terms": "values: what is told of one job; it knows no service",
+    "txqueue.worker.long_runs": "a look at what runs; it knows no service",
+    "txqueue.worker.job_terms": "values: what is told of one job; it knows no service",
     "txqueue.worker.runtimes": "how one handler is run; it knows no service",
 }
 """Modules of those packages that are no service, and why: their neighbours may import them."""
@@ -215,18 +215,18 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.store.connection_pool", "txqueue.wire.tls", "packages of floor 4"),
         ("txqueue.store.connection_pool", "twisted.protocols.amp", "only txqueue.wire may know"),
         ("txqueue.wire.worker_commands", "twisted.protocols.amp", None),
-        ("txqueue.node.sweep", "txqueue.store.calls", None),
-        ("txqueue.node.sweep", "txqueue.worker.performer", "packages of floor 5"),
-        ("txqueue.node.sweep", "txqueue.node.peers", "services of txqueue.node"),
-        ("txqueue.node.sweep", "txqueue.node", "services of txqueue.node"),
-        ("txqueue.node.sweep", "txqueue.node.alarm", None),
-        ("txqueue.node.alarm", "txqueue.node.sweep", "services of txqueue.node"),
-        ("txqueue.node.service", "txqueue.node.peers", None),
+        ("txqueue.node.claimer", "txqueue.store.calls", None),
+        ("txqueue.node.claimer", "txqueue.worker.performer", "packages of floor 5"),
+        ("txqueue.node.claimer", "txqueue.node.peers", "services of txqueue.node"),
+        ("txqueue.node.claimer", "txqueue.node", "services of txqueue.node"),
+        ("txqueue.node.claimer", "txqueue.node.periodic", None),
+        ("txqueue.node.periodic", "txqueue.node.claimer", "services of txqueue.node"),
+        ("txqueue.node.node", "txqueue.node.peers", None),
         ("txqueue.node", "txqueue.node.peers", None),
         ("txqueue.worker.__main__", "txqueue.worker.performer", None),
         ("txqueue.client.queue", "txqueue.client.transaction", None),
         ("txqueue.client.queue", "txqueue.tap", "floor 5 must not import floor 6"),
-        ("txqueue.tap", "txqueue.node.service", None),
+        ("txqueue.tap", "txqueue.node.node", None),
         ("txqueue.cli.main", "txqueue.embedded", None),
         ("txqueue.cli.main", "psycopg2.errors", "only txqueue.store may know psycopg2"),
     ],
@@ -255,8 +255,8 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
         "def late():\n"
         "    from .registry import Registry\n"
     )
-    module = Module("txqueue.node.sweep", path)
-    known = frozenset({"txqueue.model.job", "txqueue.node.peers", "txqueue.node.registry"})
+    module = Module("txqueue.node.claimer", path)
+    known = frozenset({"txqueue.model.job", "txqueue.node.peers", "txqueue.node.lease"})
     assert {name for name, _ in module.imports(known)} == {
         "os.path",
         "txqueue.model.job",
@@ -264,7 +264,7 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
         "txqueue.node.peers",
         "txqueue.store.calls",
         "twisted.protocols.amp",
-        "txqueue.node.registry",
+        "txqueue.node.lease",
     }
 
 

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.handoff import ALONE, FIRST_REST, LASTING, LOOK, Handoff
+from txqueue.node.handover import ALONE, FIRST_REST, LASTING, LOOK, Handoff
 from txqueue.policy.balancing import NodeReport, Unstarted
 from txqueue.store.functions import Chunk, Engine, Passed
 

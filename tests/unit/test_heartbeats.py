@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred
 from tests.unit.performing import Desk, Handled
 from txqueue import Retry, RunningJob
 from txqueue.errors import InvalidWork
-from txqueue.worker.watch import BEAT, is_hung
+from txqueue.worker.long_runs import BEAT, is_hung
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node import ledger
-from txqueue.node.ledger import Ledger
+from txqueue.node import completions as ledger
+from txqueue.node.completions import Ledger
 from txqueue.store.functions import Engine, Finished
 
 

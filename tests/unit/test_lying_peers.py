@@ -11,7 +11,7 @@ from twisted.protocols import amp
 
 from tests.unit.mesh import LIMIT, Caller, Member, Start, introduced, met
 from tests.waiting import eventually, within
-from txqueue.node.adoption import MOST_NAMED, Adoption
+from txqueue.node.orphans import MOST_NAMED, Adoption
 from txqueue.node.peer import MOST_NUMBERS, numbers_in
 from txqueue.policy.balancing import NodeReport
 from txqueue.store.functions import Chunk

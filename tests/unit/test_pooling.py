@@ -11,8 +11,8 @@ from tests.waiting import running_reactor
 from txqueue import PoolItem, RunningJob, Runtime
 from txqueue.model.job import Token
 from txqueue.store.pools import NextPart, Part, Parts
-from txqueue.worker.pooling import PoolWork
-from txqueue.worker.running import Batch
+from txqueue.worker.pool_runner import PoolWork
+from txqueue.worker.running_job import Batch
 
 
 @define

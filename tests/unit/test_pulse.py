@@ -6,8 +6,8 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from txqueue.node import pulse
-from txqueue.node.pulse import BEAT, Pulse, memory
+from txqueue.node import lag as pulse
+from txqueue.node.lag import BEAT, Pulse, memory
 
 
 class Felt:

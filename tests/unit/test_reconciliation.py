@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import TimeoutError
 from twisted.internet.task import Clock
 
-from txqueue.node.arrivals import Arrivals
+from txqueue.node.deduplication import Arrivals
 from txqueue.node.reconciliation import GAP, Reconciliation, missing
 
 EVERY = 0.5

@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 
 from tests.fixtures.leftovers import LoggedFailures
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.registry import Registry
+from txqueue.node.lease import Registry
 from txqueue.store.functions import Beat, Engine
 
 

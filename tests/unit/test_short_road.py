@@ -5,7 +5,7 @@ import pytest
 from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.short_road import INCARNATION, NODE, House, put
 from txqueue.errors import ConfigurationError
-from txqueue.node.arrivals import BLOCK, REMEMBERED, Arrivals
+from txqueue.node.deduplication import BLOCK, REMEMBERED, Arrivals
 from txqueue.policy.dispatch import MOST_CREDIT, NodeLoad, credit_limit, new_credit
 from txqueue.store.functions import Chunk
 
@@ -304,7 +304,7 @@ def test_a_wake() -> None:
 
 def test_only_a_unix_socket_can_be_joined() -> None:
     """Whoever listens at a port may be anyone of this host."""
-    from txqueue.client.membership import joinable
+    from txqueue.client.node_link import joinable
     from txqueue.wire.endpoints import parsed_endpoint
 
     endpoint = parsed_endpoint("unix:/run/a.sock")

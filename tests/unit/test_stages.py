@@ -13,8 +13,8 @@ from tests.unit.performing import Desk, Handled
 from txqueue import Next, RunningJob, Snooze, UniqueMode, WorkItem
 from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
 from txqueue.store.enqueueing import job_object
-from txqueue.worker.running import Parents
-from txqueue.worker.stages import enqueue_stages
+from txqueue.worker.next_stages import enqueue_stages
+from txqueue.worker.running_job import Parents
 
 
 @define

@@ -7,8 +7,8 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from txqueue.node import sweep
-from txqueue.node.sweep import Sweeper
+from txqueue.node import claimer as sweep
+from txqueue.node.claimer import Sweeper
 from txqueue.node.yielding import Yielding
 from txqueue.policy.dispatch import FIRST_IDLE, Room
 from txqueue.store.functions import Chunk, Claim

@@ -8,8 +8,8 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 
-from txqueue.node.worker import Reports, Worker
-from txqueue.node.workers import SOON, WorkerPool
+from txqueue.node.worker_pool import SOON, WorkerPool
+from txqueue.node.worker_process import Reports, Worker
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load
 from txqueue.system.inflight import InFlight

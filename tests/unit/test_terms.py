@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from tests.unit.performing import Desk, Handled
 from txqueue import RunningJob
-from txqueue.worker.terms import is_expired
+from txqueue.worker.job_terms import is_expired
 
 GROUPED = {"grouped": True}
 

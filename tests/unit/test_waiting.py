@@ -10,7 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from txqueue import Job, State
-from txqueue.client.hearing import numbers_in
+from txqueue.client.notifications import numbers_in
 from txqueue.client.waiting import LONGEST, Waiting
 
 

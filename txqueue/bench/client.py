@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater, react
 
 from txqueue.bench.work import Timed
-from txqueue.client.membership import Membership
+from txqueue.client.node_link import Membership
 from txqueue.client.queue import WorkQueue
 from txqueue.system.gc_tuning import exempt_what_is_there
 

@@ -12,8 +12,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 from attrs import evolve
 from twisted.internet.defer import CancelledError, TimeoutError, maybeDeferred
 
-from txqueue.client.hearing import Hearing
-from txqueue.client.membership import Membership, joinable
+from txqueue.client.node_link import Membership, joinable
+from txqueue.client.notifications import Hearing
 from txqueue.client.waiting import Waiting
 from txqueue.errors import DatabaseUnavailable, JobFailed, JobNotFound, WaitTimeout
 from txqueue.model.job import Job, State

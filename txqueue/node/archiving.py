@@ -12,7 +12,7 @@ from twisted.internet.error import ProcessExitedAlready
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
-from txqueue.node.alarm import Periodic
+from txqueue.node.periodic import Periodic
 from txqueue.store.functions import Engine
 
 __all__ = ["Archiving"]

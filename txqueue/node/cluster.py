@@ -11,11 +11,11 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.node.handoff import Handoff
+from txqueue.node.handover import Handoff
+from txqueue.node.lag import Pulse, memory
+from txqueue.node.lease_proxy import Voucher
 from txqueue.node.peers import Peers
-from txqueue.node.pulse import Pulse, memory
-from txqueue.node.vouching import Voucher
-from txqueue.node.workers import WorkerPool
+from txqueue.node.worker_pool import WorkerPool
 from txqueue.policy.balancing import NodeReport, ahead_of
 from txqueue.policy.dispatch import NodeLoad
 from txqueue.store.functions import Beat, Engine

@@ -11,8 +11,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.node.alarm import Periodic
 from txqueue.node.peer import PATIENCE, Peer, joined, numbers_in
+from txqueue.node.periodic import Periodic
 from txqueue.policy.balancing import NodeReport
 from txqueue.policy.dispatch import NodeLoad
 from txqueue.wire.endpoints import Endpoint, is_loopback

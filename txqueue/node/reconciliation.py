@@ -10,7 +10,7 @@ from attrs import frozen
 from twisted.internet.defer import TimeoutError
 from twisted.internet.task import deferLater
 
-from txqueue.node.alarm import Periodic
+from txqueue.node.periodic import Periodic
 from txqueue.node.records import Records
 from txqueue.store.functions import Engine
 from txqueue.system.clock import Clock

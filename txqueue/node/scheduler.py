@@ -9,7 +9,7 @@ from typing import Any
 
 from txqueue.errors import Refused
 from txqueue.model.work_item import WorkItem
-from txqueue.node.alarm import Periodic
+from txqueue.node.periodic import Periodic
 from txqueue.store.schedules import Due, Schedules, by_condition, declared, judged, tick_of
 from txqueue.system.clock import Clock
 

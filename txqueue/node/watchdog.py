@@ -7,7 +7,7 @@ from typing import Protocol
 
 from twisted.logger import Logger
 
-from txqueue.node.alarm import Periodic
+from txqueue.node.periodic import Periodic
 from txqueue.node.records import Records
 from txqueue.store.functions import Engine
 from txqueue.system.clock import Clock

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from txqueue.node.credits import Credits
-from txqueue.node.workers import WorkerPool
+from txqueue.node.worker_pool import WorkerPool
 from txqueue.store.functions import Chunk
 from txqueue.torture.recorder import FOLDER_VARIABLE
 from txqueue.torture.work import diary

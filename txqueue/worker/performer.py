@@ -24,14 +24,14 @@ from txqueue.model.work_item import find_work_type
 from txqueue.policy.outcome import EXPIRED, LEASE_OUT, Verdict, described, judge, judge_cancelled
 from txqueue.system.clock import Clock
 from txqueue.system.inflight import InFlight
-from txqueue.worker.backlog import Backlog
-from txqueue.worker.chunk import read_chunk
+from txqueue.worker.assignment import read_chunk
 from txqueue.worker.failure_log import FailureLog
-from txqueue.worker.running import Batch, OpenTransaction, Run, RunningJob
+from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
+from txqueue.worker.long_runs import BEAT, Told, Watch
+from txqueue.worker.next_stages import carry_on, moved_on
+from txqueue.worker.running_job import Batch, OpenTransaction, Run, RunningJob
 from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
-from txqueue.worker.stages import carry_on, moved_on
-from txqueue.worker.terms import check_terms, is_expired, is_grouped
-from txqueue.worker.watch import BEAT, Told, Watch
+from txqueue.worker.unstarted import Backlog
 
 __all__ = ["Performer", "Report"]
 

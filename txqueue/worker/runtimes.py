@@ -19,7 +19,7 @@ from txqueue.model.payload import decode, decoder, encode_result
 from txqueue.model.pool_item import PoolItem, PoolJob
 from txqueue.model.work_item import Runtime, WorkItem
 from txqueue.store.encryption import opened, sealed
-from txqueue.worker.chunk import Unreadable
+from txqueue.worker.assignment import Unreadable
 
 __all__ = ["Kind", "WorkThrough", "in_asyncio", "kind_of"]
 

@@ -39,12 +39,12 @@ from txqueue.wire.worker_commands import (
     Settle,
     Start,
 )
-from txqueue.worker.lease import LeaseWatch
+from txqueue.worker.lease_watch import LeaseWatch
+from txqueue.worker.long_runs import Told
+from txqueue.worker.next_stages import enqueue_stages
 from txqueue.worker.performer import Performer
-from txqueue.worker.pooling import PoolWork
-from txqueue.worker.running import Batch, RunningJob
-from txqueue.worker.stages import enqueue_stages
-from txqueue.worker.watch import Told
+from txqueue.worker.pool_runner import PoolWork
+from txqueue.worker.running_job import Batch, RunningJob
 
 __all__ = ["WorkerProcess"]
 

@@ -19,7 +19,7 @@ from txqueue.worker.runtimes import Kind
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
-    from txqueue.worker.running import RunningJob
+    from txqueue.worker.running_job import RunningJob
 
 __all__ = ["carry_on", "coalesced", "enqueue_stages", "moved_on"]
 

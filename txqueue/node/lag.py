@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from txqueue.node.alarm import Periodic
+from txqueue.node.periodic import Periodic
 from txqueue.system.clock import Clock
 
 __all__ = ["Pulse", "memory"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import ConfigurationError
-from txqueue.node.alarm import Periodic
+from txqueue.node.periodic import Periodic
 from txqueue.store.listener import Listener
 from txqueue.system.clock import Clock
 

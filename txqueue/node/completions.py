@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from attrs import Factory, define
 from twisted.internet.defer import Deferred
 
-from txqueue.node.alarm import Periodic
+from txqueue.node.periodic import Periodic
 from txqueue.store.errors import is_passing
 from txqueue.store.functions import Engine, Finished
 from txqueue.system.clock import Clock

@@ -16,8 +16,8 @@ from txqueue.model.job import Token
 from txqueue.model.payload import encode_result
 from txqueue.model.work_item import Runtime, WorkItem
 from txqueue.store.enqueueing import EnqueueOptions, job_object
+from txqueue.worker.next_stages import coalesced
 from txqueue.worker.runtimes import Kind
-from txqueue.worker.stages import coalesced
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from txqueue.worker.running import Batch
+from txqueue.worker.running_job import Batch
 
 __all__ = ["Backlog", "Waiting"]
 

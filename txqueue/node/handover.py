@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from txqueue.node.alarm import Periodic
+from txqueue.node.periodic import Periodic
 from txqueue.policy.balancing import NodeReport, Transfer, Unstarted, drain_shares, overflow, theft
 from txqueue.store.functions import Chunk, Engine, Passed
 from txqueue.system.clock import Clock

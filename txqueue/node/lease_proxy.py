@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, gatherResults
 
-from txqueue.node.alarm import Periodic
 from txqueue.node.peer import Peer
+from txqueue.node.periodic import Periodic
 from txqueue.store.functions import Engine
 from txqueue.system.clock import Clock
 

@@ -22,7 +22,7 @@ from txqueue.model.work_item import Runtime
 from txqueue.policy.outcome import judge
 from txqueue.store.pools import Part, Parts, Performed, count_call
 from txqueue.store.transaction import Transaction
-from txqueue.worker.running import RunningJob
+from txqueue.worker.running_job import RunningJob
 from txqueue.worker.runtimes import in_asyncio
 
 __all__ = ["PoolBatch", "PoolWork", "is_deadly", "split_size"]

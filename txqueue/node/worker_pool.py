@@ -12,7 +12,7 @@ from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.node.worker import Reports, Worker
+from txqueue.node.worker_process import Reports, Worker
 from txqueue.policy.balancing import Unstarted, tail_shares
 from txqueue.policy.dispatch import Load, Room, least_loaded, room_of
 from txqueue.store.functions import Chunk

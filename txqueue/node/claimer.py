@@ -10,7 +10,7 @@ from typing import Protocol
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.alarm import Periodic
+from txqueue.node.periodic import Periodic
 from txqueue.node.yielding import Yielding
 from txqueue.policy.dispatch import Room, claim_delay, idle_delay
 from txqueue.store.functions import Chunk, Claim, Engine

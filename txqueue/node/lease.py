@@ -8,8 +8,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from txqueue.node.alarm import Periodic
 from txqueue.node.host import has_ended
+from txqueue.node.periodic import Periodic
 from txqueue.store.functions import Beat, Engine
 from txqueue.system.clock import Clock, Timer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from txqueue.worker.running import Run
+from txqueue.worker.running_job import Run
 
 __all__ = ["BEAT", "Told", "Watch", "is_hung"]
 

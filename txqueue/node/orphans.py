@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from txqueue.node.alarm import Periodic
+from txqueue.node.periodic import Periodic
 from txqueue.store.functions import Chunk, Engine
 from txqueue.system.clock import Clock
 

@@ -11,24 +11,24 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.errors import TxqueueError
-from txqueue.node.admin import Admin
-from txqueue.node.adoption import Adoption
-from txqueue.node.alarm import Periodic
+from txqueue.node.admin_endpoint import Admin
+from txqueue.node.admin_handlers import Desk
 from txqueue.node.archiving import Archiving
-from txqueue.node.arrivals import Arrivals
+from txqueue.node.claimer import Sweeper
 from txqueue.node.cluster import Cluster
+from txqueue.node.completions import Ledger
 from txqueue.node.credits import Credits
-from txqueue.node.desk import Desk
-from txqueue.node.ears import Ears
-from txqueue.node.ledger import Ledger
+from txqueue.node.deduplication import Arrivals
+from txqueue.node.lease import BEATS_A_LEASE, Registry
 from txqueue.node.maintenance import Maintenance
+from txqueue.node.notifications import Ears
+from txqueue.node.orphans import Adoption
+from txqueue.node.periodic import Periodic
 from txqueue.node.reconciliation import Reconciliation
-from txqueue.node.registry import BEATS_A_LEASE, Registry
 from txqueue.node.scheduler import Scheduler
 from txqueue.node.settings import NodeSettings, policy_row, row_of, served_types
-from txqueue.node.sweep import Sweeper
 from txqueue.node.watchdog import Watchdog
-from txqueue.node.workers import WorkerPool
+from txqueue.node.worker_pool import WorkerPool
 from txqueue.node.yielding import Yielding
 from txqueue.store.backoff import Rest
 from txqueue.store.connection_pool import Pool
