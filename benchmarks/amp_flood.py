@@ -17,7 +17,7 @@ from attrs import asdict
 from rich.console import Console
 
 from benchmarks.flooding import HOST, Figures, Flooded, flooded
-from txqueue.bench.ground import Ground, embedded_ground
+from txqueue.bench.environment import Ground, embedded_ground
 from txqueue.bench.node import RunningNode
 from txqueue.cli.options import Options
 from txqueue.cli.progress import bars

@@ -19,7 +19,7 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import WorkItem
-from txqueue.bench.ground import Ground, embedded_ground
+from txqueue.bench.environment import Ground, embedded_ground
 from txqueue.bench.node import RunningNode
 from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Counted

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from txqueue.bench.ground import Ground, embedded_ground
+from txqueue.bench.environment import Ground, embedded_ground
 from txqueue.bench.node import RunningNode
-from txqueue.bench.stages import Pace
+from txqueue.bench.progress import Pace
 from txqueue.bench.traffic import fill, publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.cli.options import Options

@@ -15,7 +15,7 @@ from datetime import timedelta
 
 from rich.console import Console
 
-from txqueue.bench.ground import embedded_ground
+from txqueue.bench.environment import embedded_ground
 from txqueue.bench.latency import percentile
 from txqueue.bench.node import RunningNode
 from txqueue.bench.tally import noted

@@ -20,7 +20,7 @@ from statistics import median
 from rich.console import Console
 
 from benchmarks.work import Waits
-from txqueue.bench.ground import Ground, embedded_ground
+from txqueue.bench.environment import Ground, embedded_ground
 from txqueue.bench.node import RunningNode
 from txqueue.bench.traffic import publish
 from txqueue.cli.options import Options

@@ -21,8 +21,8 @@ from psycopg2.extensions import make_dsn
 from rich.console import Console
 
 from txqueue.bench.drain import drain
-from txqueue.bench.ground import embedded_ground
-from txqueue.bench.stages import Stages
+from txqueue.bench.environment import embedded_ground
+from txqueue.bench.progress import Stages
 from txqueue.cli.options import Options
 from txqueue.cli.progress import bars
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from txqueue.bench.ground import embedded_ground
+from txqueue.bench.environment import embedded_ground
 from txqueue.bench.node import RunningNode
 from txqueue.bench.traffic import publish
 from txqueue.bench.work import Counted

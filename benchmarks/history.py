@@ -25,10 +25,10 @@ from threading import Event, Thread
 from attrs import frozen
 from rich.console import Console
 
-from txqueue.bench.cpu import cpu_seconds
-from txqueue.bench.ground import Ground, embedded_ground
+from txqueue.bench.cpu_time import cpu_seconds
+from txqueue.bench.environment import Ground, embedded_ground
 from txqueue.bench.node import RunningNode
-from txqueue.bench.stages import Pace, Stages
+from txqueue.bench.progress import Pace, Stages
 from txqueue.bench.traffic import fill, publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.cli.options import Options

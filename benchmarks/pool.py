@@ -21,9 +21,9 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import PoolItem
-from txqueue.bench.ground import Ground, embedded_ground
+from txqueue.bench.environment import Ground, embedded_ground
 from txqueue.bench.node import RunningNode
-from txqueue.bench.stages import Advance
+from txqueue.bench.progress import Advance
 from txqueue.cli.options import Options
 from txqueue.cli.progress import bars
 from txqueue.store.pools import spec_of

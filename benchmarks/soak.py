@@ -31,9 +31,9 @@ from rich.console import Console
 from txqueue.embedded import EmbeddedServer
 from txqueue.store.reader import Session
 from txqueue.torture.checker import check
+from txqueue.torture.environment import Ground
 from txqueue.torture.figures import figures_of
 from txqueue.torture.freezing import frozen
-from txqueue.torture.ground import Ground
 from txqueue.torture.node import TortureNode
 
 LEASE = 10.0

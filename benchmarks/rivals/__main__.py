@@ -34,7 +34,7 @@ import psycopg2.extensions
 from attrs import frozen
 from rich.console import Console
 
-from txqueue.bench.ground import warm_log
+from txqueue.bench.environment import warm_log
 from txqueue.embedded import EmbeddedServer
 from txqueue.store.reader import Session
 

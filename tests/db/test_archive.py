@@ -17,7 +17,7 @@ from tests.db.past import HOSTILE, JOBS, LEAF, LEAVES, NOON, fill, leaves, read,
 from txqueue.archive.depot import Depot
 from txqueue.archive.reading import archived_jobs
 from txqueue.archive.writing import archive
-from txqueue.cli.past import SHOWN
+from txqueue.cli.history import SHOWN
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
 from txqueue.store.history import PastDays, about_archived, about_past, next_step
 from txqueue.store.reader import Reader, Session

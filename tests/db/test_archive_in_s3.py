@@ -17,7 +17,7 @@ from tests.db.masters import Master, master
 from tests.db.past import LEAF, LEAVES, NOON, fill, leaves, read
 from txqueue.archive.reading import archived_jobs
 from txqueue.archive.writing import archive
-from txqueue.cli.past import SHOWN
+from txqueue.cli.history import SHOWN
 from txqueue.errors import ArchiveUnavailable
 from txqueue.store.history import about_archived
 from txqueue.store.reader import Reader, Session

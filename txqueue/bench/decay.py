@@ -8,9 +8,9 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from txqueue.bench.ground import Ground
+from txqueue.bench.environment import Ground
 from txqueue.bench.node import RunningNode
-from txqueue.bench.stages import Pace, Stages
+from txqueue.bench.progress import Pace, Stages
 from txqueue.bench.traffic import fill, publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.store.reader import Session

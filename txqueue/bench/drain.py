@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from txqueue.bench.ground import Ground
-from txqueue.bench.limit import raw_limit
+from txqueue.bench.environment import Ground
 from txqueue.bench.node import RunningNode
-from txqueue.bench.stages import Pace, Stages
+from txqueue.bench.progress import Pace, Stages
+from txqueue.bench.sql_limit import raw_limit
 from txqueue.bench.tally import noted
 from txqueue.bench.traffic import fill, outcome, publish, wait_until_done
 from txqueue.bench.work import Counted

@@ -12,10 +12,10 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.bench.cpu import cpu_seconds
-from txqueue.bench.ground import Ground
+from txqueue.bench.cpu_time import cpu_seconds
+from txqueue.bench.environment import Ground
 from txqueue.bench.node import NodeFailed, RunningNode
-from txqueue.bench.stages import Advance, Stages
+from txqueue.bench.progress import Advance, Stages
 from txqueue.bench.tally import noted
 from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Timed

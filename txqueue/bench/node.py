@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from txqueue.bench.ground import Ground
+from txqueue.bench.environment import Ground
 from txqueue.bench.tally import FOLDER_VARIABLE
 from txqueue.errors import TxqueueError
 from txqueue.system.supervision import open_gate, start_gated, start_watcher

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from txqueue.bench.ground import Ground
+from txqueue.bench.environment import Ground
 from txqueue.bench.node import NodeFailed, RunningNode
-from txqueue.bench.stages import Stages
+from txqueue.bench.progress import Stages
 from txqueue.bench.tally import NOTES, noted
 from txqueue.bench.traffic import fill, publish
 from txqueue.bench.work import ENOUGH, Endless

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from txqueue.bench.node import RunningNode
-from txqueue.bench.stages import Advance, Pace
+from txqueue.bench.progress import Advance, Pace
 from txqueue.model.work_item import WorkItem
 from txqueue.node.settings import policy_row
 from txqueue.store.enqueueing import batches

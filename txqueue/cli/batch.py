@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.asking import looked_up
 from txqueue.cli.jobs import COLOURS, NUMBER
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import bar, facts, show, styled
+from txqueue.cli.source import looked_up
 from txqueue.model.humanize import amount
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from txqueue.model.humanize import amount, duration
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from txqueue.bench.ground import Ground
-    from txqueue.bench.stages import Stages
+    from txqueue.bench.environment import Ground
+    from txqueue.bench.progress import Stages
 
 __all__ = ["bench"]
 
@@ -77,7 +77,7 @@ def bench() -> None:
 @click.pass_obj
 def bench_enqueue(options: Options, jobs: int, embedded: bool) -> int:
     """How fast an application enqueues, one at a time and in bulk."""
-    from txqueue.bench.enqueuing import enqueuing
+    from txqueue.bench.enqueue import enqueuing
 
     return _run(options, embedded, lambda ground, stages: enqueuing(ground, stages, jobs))
 
@@ -202,7 +202,7 @@ def _run(
 
 
 def _ground(options: Options, embedded: bool, stages: Stages) -> AbstractContextManager[Ground]:
-    from txqueue.bench.ground import embedded_ground, own_schema
+    from txqueue.bench.environment import embedded_ground, own_schema
 
     return (
         embedded_ground(stages, warm=True) if embedded else own_schema(options.chosen_dsn, stages)

@@ -17,8 +17,8 @@ from txqueue.model.humanize import amount, duration, rate
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from txqueue.bench.ground import Ground
-    from txqueue.bench.stages import Stages
+    from txqueue.bench.environment import Ground
+    from txqueue.bench.progress import Stages
 
 __all__ = ["demo"]
 
@@ -36,7 +36,7 @@ def demo(options: Options, jobs: int, workers: int) -> int:
             "the demo runs on a server of its own and takes no --dsn",
             "leave it out; to measure your database: txqueue bench drain --dsn DSN",
         )
-    from txqueue.bench.ground import embedded_ground
+    from txqueue.bench.environment import embedded_ground
 
     with bars(options) as stages, embedded_ground(stages) as ground:
         document = _perform(ground, stages, jobs, workers)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.lengths import Length
+from txqueue.cli.durations import Length
 from txqueue.cli.moments import zoned
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import note, show, styled

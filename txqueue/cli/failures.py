@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.asking import acted, found
-from txqueue.cli.lengths import Length
+from txqueue.cli.durations import Length
 from txqueue.cli.options import Group, Options
 from txqueue.cli.output import show, styled, table
+from txqueue.cli.source import acted, found
 from txqueue.model.humanize import amount
 
 if TYPE_CHECKING:

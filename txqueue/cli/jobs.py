@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict
 
-from txqueue.cli.archived import or_archived
-from txqueue.cli.asking import found, looked_up
-from txqueue.cli.lengths import Length
+from txqueue.cli.archived_jobs import or_archived
+from txqueue.cli.durations import Length
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import bar, facts, note, show, styled, table
+from txqueue.cli.source import found, looked_up
 from txqueue.model.humanize import age, duration, moment, plain
 
 if TYPE_CHECKING:

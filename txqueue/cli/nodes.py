@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.asking import found
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled, table
+from txqueue.cli.source import found
 from txqueue.model.humanize import age, amount, duration
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.asking import looked_up
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import bar, show, styled, table
+from txqueue.cli.source import looked_up
 from txqueue.model.humanize import age, amount
 
 if TYPE_CHECKING:

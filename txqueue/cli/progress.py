@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, Task, TaskID
     from rich.text import Text
 
-    from txqueue.bench.stages import Advance
+    from txqueue.bench.progress import Advance
     from txqueue.cli.options import Options
 
 __all__ = ["Bars", "bars"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from txqueue.cli.archived import archived_row
+from txqueue.cli.archived_jobs import archived_row
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled

@@ -10,21 +10,21 @@ from typing import NoReturn
 
 import click
 
-from txqueue.cli.acts import drain, limit, pause, resume, undrain
-from txqueue.cli.acts_on_jobs import cancel, priority, retry
 from txqueue.cli.batch import batch
 from txqueue.cli.bench import bench
 from txqueue.cli.certs import certs
 from txqueue.cli.demo import demo
 from txqueue.cli.enqueue import enqueue
 from txqueue.cli.failures import failures
+from txqueue.cli.history import archive, history, stats
+from txqueue.cli.job_actions import cancel, priority, retry
 from txqueue.cli.jobs import explain, job, jobs
+from txqueue.cli.limits import actions, limits
 from txqueue.cli.migrate import migrate
 from txqueue.cli.nodes import nodes
 from txqueue.cli.options import Group, Options
-from txqueue.cli.past import archive, history, stats
 from txqueue.cli.pools import pools, tenants
-from txqueue.cli.records import actions, limits
+from txqueue.cli.queue_actions import drain, limit, pause, resume, undrain
 from txqueue.cli.repeat import repeat
 from txqueue.cli.schedule import schedule
 from txqueue.cli.schedules import schedules

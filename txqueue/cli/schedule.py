@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.asking import acted, looked_up
+from txqueue.cli.durations import Length
 from txqueue.cli.enqueue import checked_payload, job_text
-from txqueue.cli.lengths import Length
 from txqueue.cli.moments import moment_of
 from txqueue.cli.options import Command, Group, Options
 from txqueue.cli.output import show, styled
 from txqueue.cli.schedules import show_runs
+from txqueue.cli.source import acted, looked_up
 from txqueue.errors import InvalidSchedule
 from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.asking import found
 from txqueue.cli.nodes import node_table
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled, table
+from txqueue.cli.source import found
 from txqueue.model.humanize import age, amount, rate
 
 if TYPE_CHECKING:

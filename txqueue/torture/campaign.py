@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-from txqueue.bench.ground import drop_roles, drop_schema, missing_roles
+from txqueue.bench.environment import drop_roles, drop_schema, missing_roles
 from txqueue.errors import Refused
 from txqueue.store.conninfo import socket_of
 from txqueue.store.reader import Session
 from txqueue.torture.checker import Violation
-from txqueue.torture.leash import Leash
 from txqueue.torture.needs import UNIX_SOCKET, lacking
+from txqueue.torture.processes import Leash
 from txqueue.torture.scenario import Outcome, Scenario, run
 
 __all__ = ["EmbeddedPlaces", "OwnSchemas", "Place", "Places", "carry_out"]

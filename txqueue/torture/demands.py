@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from txqueue.torture.environment import Ground
 from txqueue.torture.figures import duplicates
-from txqueue.torture.ground import Ground
 
 __all__ = ["ended_jobs", "no_duplicates", "nothing_spent", "running_on", "started_on"]
 

@@ -20,7 +20,7 @@ from txqueue.errors import TxqueueError
 from txqueue.store.reader import Session
 from txqueue.system.procfs import children_of, command_of, descendants_of, is_alive
 from txqueue.torture.history import lines_of
-from txqueue.torture.leash import Leash
+from txqueue.torture.processes import Leash
 
 __all__ = ["ProcessFailed", "TortureClient", "TortureNode", "free_port", "until"]
 

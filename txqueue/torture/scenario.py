@@ -14,8 +14,8 @@ from attrs import asdict, field, frozen
 
 from txqueue.errors import TxqueueError
 from txqueue.torture.checker import Violation, check
+from txqueue.torture.environment import Ground, ScenarioFailed
 from txqueue.torture.figures import figures_of
-from txqueue.torture.ground import Ground, ScenarioFailed
 
 __all__ = ["Outcome", "Scenario", "known_scenarios", "run", "scenario"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txqueue.torture.demands import ended_jobs, no_duplicates
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.node import until
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED

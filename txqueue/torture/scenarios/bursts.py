@@ -6,7 +6,7 @@ import time
 from itertools import accumulate
 from typing import Final
 
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.history import Run
 from txqueue.torture.scenario import scenario
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.scenario import scenario
 
 __all__ = ["MIXED", "calm"]

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from attrs import define, field
 
+from txqueue.torture.environment import Ground
 from txqueue.torture.figures import restarts
 from txqueue.torture.freezing import frozen
-from txqueue.torture.ground import Ground
 from txqueue.torture.node import TortureNode, until
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED

@@ -7,7 +7,7 @@ from pathlib import Path
 from attrs import frozen
 
 from txqueue.torture.demands import ended_jobs, no_duplicates
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.needs import FAKETIME
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED

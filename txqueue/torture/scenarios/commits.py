@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from txqueue.torture.demands import no_duplicates
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
+from txqueue.torture.proxied import proxied
 from txqueue.torture.proxy import Cut, Proxy
-from txqueue.torture.roads import proxied
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from txqueue.model.schedule import Every, terms_of
 from txqueue.store.reader import Reader
 from txqueue.store.schedule_queries import about_schedules
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.scenario import scenario
 from txqueue.torture.unnoted import UNNOTED
 

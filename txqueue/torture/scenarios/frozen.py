@@ -7,8 +7,8 @@ from random import uniform
 from typing import Any
 
 from txqueue.torture.checker import woke_up_starting
+from txqueue.torture.environment import Ground
 from txqueue.torture.freezing import frozen
-from txqueue.torture.ground import Ground
 from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.scenario import scenario
 from txqueue.torture.unnoted import UNNOTED
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from txqueue.torture.environment import Ground
 from txqueue.torture.freezing import frozen
-from txqueue.torture.ground import Ground
 from txqueue.torture.scenario import scenario
 
 __all__ = ["group_past_lease", "held_past_lease"]

@@ -13,7 +13,7 @@ from txqueue.store.history import about_failures
 from txqueue.store.queries import about_all, about_job, about_jobs, about_obstacles
 from txqueue.store.reader import Reader, Session
 from txqueue.torture.demands import nothing_spent
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.scenario import scenario
 from txqueue.torture.unnoted import UNNOTED
 

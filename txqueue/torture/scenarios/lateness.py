@@ -10,7 +10,7 @@ from datetime import timedelta
 from statistics import quantiles
 
 from txqueue.store.reader import Session
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.history import SUFFIX
 from txqueue.torture.node import TortureNode
 from txqueue.torture.recorder import Recorder

@@ -9,7 +9,7 @@ from typing import Final
 
 from txqueue.store.reader import Session
 from txqueue.torture.demands import no_duplicates
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario
 

@@ -7,8 +7,8 @@ import time
 from txqueue.system.procfs import is_alive
 from txqueue.torture import sabotage
 from txqueue.torture.demands import running_on, started_on
+from txqueue.torture.environment import Ground
 from txqueue.torture.figures import restarts
-from txqueue.torture.ground import Ground
 from txqueue.torture.history import lines_of
 from txqueue.torture.node import TortureNode, until
 from txqueue.torture.scenario import scenario

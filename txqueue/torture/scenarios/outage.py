@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from txqueue.torture.demands import ended_jobs, no_duplicates
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.node import until
 from txqueue.torture.proxy import Address, Proxy
 from txqueue.torture.scenario import scenario

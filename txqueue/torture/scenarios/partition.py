@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from txqueue.torture.demands import ended_jobs, no_duplicates, running_on
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.node import TortureNode, free_port, until
+from txqueue.torture.proxied import proxied
 from txqueue.torture.proxy import Address, Direction, Proxy
-from txqueue.torture.roads import proxied
 from txqueue.torture.scenario import scenario
 
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from txqueue.torture.demands import ended_jobs
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario
 

@@ -6,7 +6,7 @@ import signal
 import time
 
 from txqueue.torture.demands import no_duplicates, nothing_spent
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.history import Run
 from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario

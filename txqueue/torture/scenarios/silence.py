@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from txqueue.torture.demands import no_duplicates
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.node import until
-from txqueue.torture.roads import proxied
+from txqueue.torture.proxied import proxied
 from txqueue.torture.scenario import scenario
 
 __all__ = ["half_open", "wakeups_dropped"]

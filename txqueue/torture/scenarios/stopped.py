@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from txqueue.torture.environment import Ground
 from txqueue.torture.freezing import frozen
-from txqueue.torture.ground import Ground
 from txqueue.torture.scenario import scenario
 from txqueue.torture.server import Server, short_folder
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txqueue.torture.demands import started_on
-from txqueue.torture.ground import Ground
+from txqueue.torture.environment import Ground
 from txqueue.torture.scenario import scenario
 
 __all__ = ["taken_over"]

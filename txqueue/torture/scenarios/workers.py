@@ -8,9 +8,9 @@ from collections import Counter
 from random import choice, randrange
 from statistics import median
 
+from txqueue.torture.environment import Ground
 from txqueue.torture.figures import restarts
 from txqueue.torture.freezing import frozen
-from txqueue.torture.ground import Ground
 from txqueue.torture.node import TortureNode, until
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED

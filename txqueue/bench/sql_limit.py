@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from itertools import pairwise
 
-from txqueue.bench.stages import Advance
+from txqueue.bench.progress import Advance
 from txqueue.store.reader import Session
 
 __all__ = ["raw_limit"]

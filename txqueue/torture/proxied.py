@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txqueue.store.conninfo import redirected, socket_of
-from txqueue.torture.ground import Ground, ScenarioFailed
+from txqueue.torture.environment import Ground, ScenarioFailed
 from txqueue.torture.proxy import Address, Proxy
 
 __all__ = ["proxied"]

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict
 
-from txqueue.cli.archived import with_pyarrow
-from txqueue.cli.asking import looked_up
+from txqueue.cli.archived_jobs import with_pyarrow
 from txqueue.cli.jobs import COLOURS
 from txqueue.cli.moments import moment_of
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import note, show, styled, table
+from txqueue.cli.source import looked_up
 from txqueue.model.humanize import amount, duration
 
 if TYPE_CHECKING:

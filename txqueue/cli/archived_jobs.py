@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from txqueue.cli.asking import looked_up
+from txqueue.cli.source import looked_up
 from txqueue.errors import ConfigurationError, JobNotFound
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import frozen
 
-from txqueue.cli.asking import acted
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled
+from txqueue.cli.source import acted
 from txqueue.model.humanize import amount
 
 if TYPE_CHECKING:

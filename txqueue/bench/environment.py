@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from txqueue.bench.stages import Stages
+from txqueue.bench.progress import Stages
 from txqueue.errors import Refused, TxqueueError
 from txqueue.store.migrations import ROLES, migrate
 from txqueue.store.reader import Session

@@ -14,8 +14,8 @@ from attrs import define, field
 
 from txqueue.torture.database import Database
 from txqueue.torture.history import SUFFIX, History, lines_of, read_history
-from txqueue.torture.leash import Leash
 from txqueue.torture.node import TortureClient, TortureNode, free_port, until
+from txqueue.torture.processes import Leash
 from txqueue.torture.recorder import DSN_VARIABLE, FOLDER_VARIABLE, NODE_VARIABLE, Recorder
 from txqueue.torture.strays import Strays
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.asking import acted
 from txqueue.cli.options import Command, Options
 from txqueue.cli.output import show, styled
+from txqueue.cli.source import acted
 from txqueue.policy.status import LIMITS
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from txqueue.bench.ground import Ground
-from txqueue.bench.stages import Advance, Stages
+from txqueue.bench.environment import Ground
+from txqueue.bench.progress import Advance, Stages
 from txqueue.bench.traffic import publish
 from txqueue.bench.work import Counted
 from txqueue.client.blocking import run_in_reactor
