@@ -50,7 +50,7 @@ ONLY_IN: Final = {
 SERVICE_PACKAGES: Final = ("txqueue.node", "txqueue.worker")
 """Their modules are services, which do not import each other."""
 
-ASSEMBLERS: Final = frozenset({"__init__", "__main__", "cluster", "service"})
+ASSEMBLERS: Final = frozenset({"__init__", "__main__", "cluster", "node", "service"})
 """The modules of those packages that put the services together."""
 
 PARTS: Final = {
@@ -60,7 +60,7 @@ PARTS: Final = {
     "txqueue.node.yielding": "a decision that the sweep asks for, with a memory of its own",
     "txqueue.node.records": "a protocol: what several services wait for",
     "txqueue.node.settings": "values: how a node runs",
-    "txqueue.node.worker_process": "one worker process as its master sees it; the pool is the service",
+    "txqueue.node.worker_process": "one worker process; the pool of them is the service",
     "txqueue.worker.unstarted": "what waits in a worker; it knows no service",
     "txqueue.worker.assignment": "how a chunk's text is read; it knows no service",
     "txqueue.worker.running_job": "what the services hand on: a job as its handler sees it",
@@ -245,7 +245,7 @@ def test_no_exemption_is_idle() -> None:
 
 def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
     """Absolute and relative, whole and in part, at the top and inside a function."""
-    path = tmp_path / "sweep.py"
+    path = tmp_path / "claimer.py"
     path.write_text(
         "import os.path\n"
         "from txqueue.model import job, Priority\n"
@@ -253,7 +253,7 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
         "from ..store.calls import claim\n"
         "from twisted.protocols import amp\n"
         "def late():\n"
-        "    from .registry import Registry\n"
+        "    from .lease import Registry\n"
     )
     module = Module("txqueue.node.claimer", path)
     known = frozenset({"txqueue.model.job", "txqueue.node.peers", "txqueue.node.lease"})
