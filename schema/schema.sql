@@ -1118,7 +1118,7 @@ begin
     if this.tenant is not null then
         perform note_tenants();
     end if;
-    return let_go(this);
+    return make_eligible(this);
 exception when sqlstate 'TXQ01' or data_exception then
     old.state := 'failed';
     old.finished_at := clock_timestamp();
@@ -1659,25 +1659,6 @@ begin
     end if;
 end $$;
 
--- Declares nodes dead that were not yet, and gives some thousands of the jobs of each back; rescue() goes on. Returns how many.
-create or replace function txqueue.bury(incarnations integer[]) returns integer
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-declare
-    orphaned integer;
-    rescued  integer := 0;
-begin
-    for orphaned in
-        update node_info set state = 'dead', ended_at = clock_timestamp()
-         where incarnation = any (incarnations) and state in ('alive', 'draining')
-        returning incarnation
-    loop
-        rescued := rescued + release(orphaned, '{}', true, true, at_most => 5000);
-    end loop;
-    return rescued;
-end $$;
-
 -- Cancels jobs: at once those that no node has taken; of the others, those that have not ended yet, their
 -- node hears at its next heartbeat. Returns the numbers of the first, of the second
 -- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were. Failed jobs
@@ -1943,7 +1924,7 @@ begin
     if this.kind = 'group' then
         perform free_groups(array[this.key]);
     end if;
-    perform gauge();
+    perform refresh_backlog_flags();
     perform pg_notify('txqueue', '');
 end $$;
 
@@ -2380,11 +2361,45 @@ create or replace function txqueue.declare_dead(its_incarnation integer, ended i
 language sql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
-    select bury(array(
+    select mark_dead(array(
         select node.incarnation from node_info as node
           join node_info as me on me.report ->> 'host' = node.report ->> 'host'
          where node.incarnation = any (ended)
            and me.incarnation = its_incarnation and me.state in ('alive', 'draining')))
+$$;
+
+-- The jobs that were handed to a node by a message: those of one assignment, or of all that it does
+-- not know, left alone for a moment because their messages may be on their way: an assignment is returned as a whole or
+-- not at all. One row an assignment, with its chunk of jobs as claims return it, up to some megabytes of payloads in
+-- all, and at least one. Its lane is where the first of them is.
+create or replace function txqueue.direct_jobs(
+    its_incarnation integer, its_assignment bigint default null, known bigint[] default '{}')
+returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text)
+language sql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+    with unknown as materialized (
+        select job.assignment,
+               sum(sum(octets_of(job.payload) + coalesce(octet_length(job.options::text), 0))) over running as octets,
+               row_number() over running as place
+          from job_assigned as job
+         where job.incarnation = its_incarnation and job.handed is not null
+           and job.assignment between coalesce(its_assignment, 0) and coalesce(its_assignment, 9223372036854775807)
+           and (its_assignment is not null or job.assignment <> all (known))
+         group by job.assignment
+        having its_assignment is not null or max(job.assigned_at) < clock_timestamp() - interval '0.3 seconds'
+        window running as (order by job.assignment)
+    )
+    select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),
+           '[' || string_agg('[' || job.job_id || ',"' || job.work_type || '",' || job.attempt || ',' || job.weight || ','
+               || job.payload::text || ',' || terms_of(job.options, coalesce(job."group", job.counted::text), job.not_after) || ']', ','
+               order by job.rank, job.job_id) || ']'
+      from unknown join job_assigned as job on job.assignment = unknown.assignment
+     where job.incarnation = its_incarnation and job.handed is not null
+       and (unknown.octets <= 4194304 or unknown.place = 1)
+     group by job.assignment
 $$;
 
 -- Has jobs that failed for good in one way before a moment count as cancelled, at most so many at once. Returns how
@@ -3129,7 +3144,7 @@ select kind.fingerprint, kind.work_type, kind.failed, kind.waiting, kind.first_s
   from (select fingerprint, work_type, count(*) filter (where state = 'failed') as failed,
                count(*) filter (where state = 'waiting') as waiting, min(failed_at) as first_seen,
                max(failed_at) as last_seen, max(job_id) as example
-          from txqueue.model.job
+          from txqueue.job
          where state in ('failed', 'waiting') and fingerprint is not null
          group by fingerprint, work_type) as kind
   left join txqueue.job on job.job_id = kind.example and job.state in ('failed', 'waiting');
@@ -3288,7 +3303,7 @@ $$;
 -- payload bytes, none heavier than the largest room of one worker. A job heavier than capacity
 -- counts as capacity. At least the first fits if it fits a worker, whatever its payload's size, and if
 -- it is heavier than the part of free_weight that is to be taken now.
-create or replace function txqueue.fitting(
+create or replace function txqueue.fit_capacity(
     its_lane smallint, locked tid[], free_weight integer, part integer, largest integer, capacity integer, octets_limit bigint)
 returns tid[]
 language plpgsql volatile
@@ -3388,7 +3403,7 @@ begin
              order by link.parent desc limit 1) is null
         returning *
     loop
-        this := let_go(with_ends(this));
+        this := make_eligible(with_ends(this));
         insert into job values (this.*);
         freed := true;
     end loop;
@@ -3496,7 +3511,7 @@ begin
             delete from job_waiting where job_id = held.next_id and waiting_for = 'unique' returning * into next;
         end if;
         if next.job_id is not null then
-            next := let_go(next);
+            next := make_eligible(next);
             insert into job values (next.*);
             update unique_job set job_id = next.job_id, next_id = null
              where work_type = held.work_type and key = held.key;
@@ -3603,35 +3618,6 @@ begin
     end if;
 end $$;
 
--- Looks whether queues whose backlog is limited are full, which enqueue() then refuses: full from the limit
--- on, and again open below nine tenths of it. Whoever comes while another looks leaves it at that.
-create or replace function txqueue.gauge() returns void
-language plpgsql volatile security definer
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-as $$
-declare
-    this    control;
-    waiting bigint;
-begin
-    if not exists (select from control where backlog is not null) then
-        return;
-    end if;
-    if not try_duty('gauge') then
-        return;
-    end if;
-    for this in select * from control where backlog is not null loop
-        -- Each index is of the one kind or the other.
-        select count(*) into waiting from (
-            (select from job_ready where queue = this.key and tenant is null limit this.backlog)
-            union all
-            (select from job_ready where queue = this.key and tenant is not null limit this.backlog)) as counted;
-        update control set is_full = not is_full
-         where kind = 'queue' and key = this.key
-           and is_full <> (waiting >= case when is_full then this.backlog - this.backlog / 10 else this.backlog end);
-    end loop;
-end $$;
-
 -- Puts an assigned job back among the ready ones. One that was running in a process that died has
 -- spent an attempt; one that five processes died with is failed as poison.
 create or replace function txqueue.give_back(this job, died boolean) returns void
@@ -3686,9 +3672,9 @@ as $$
 declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog', 'await_ends'];
     pooling   constant text[] := array['ensure_pool', 'fill_pool', 'start_pool', 'retry_pool'];
-    working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'handed', 'assignments_of', 'jobs_of', 'backlog', 'next_job',
-        'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'vouch', 'declare_dead', 'reserve_incarnation', 'register_node', 'publish', 'heartbeat', 'leave',
-        'rotate', 'gauge', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
+    working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'direct_jobs', 'assignments_of', 'jobs_of', 'backlog', 'next_job',
+        'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'renew_for_peer', 'declare_dead', 'reserve_incarnation', 'register_node', 'publish', 'heartbeat', 'leave',
+        'rotate', 'refresh_backlog_flags', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
         'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
         'stats', 'find_job', 'due_schedules', 'met_conditions', 'is_input', 'tick', 'mend_schedules', 'put_schedule',
@@ -3759,40 +3745,6 @@ begin
      cross join lateral bucket_level(control) as bucket;
 end $$;
 
--- The jobs that were handed to a node by a message: those of one assignment, or of all that it does
--- not know, left alone for a moment because their messages may be on their way: an assignment is returned as a whole or
--- not at all. One row an assignment, with its chunk of jobs as claims return it, up to some megabytes of payloads in
--- all, and at least one. Its lane is where the first of them is.
-create or replace function txqueue.handed(
-    its_incarnation integer, its_assignment bigint default null, known bigint[] default '{}')
-returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text)
-language sql volatile security definer
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-set jit = off
-as $$
-    with unknown as materialized (
-        select job.assignment,
-               sum(sum(octets_of(job.payload) + coalesce(octet_length(job.options::text), 0))) over running as octets,
-               row_number() over running as place
-          from job_assigned as job
-         where job.incarnation = its_incarnation and job.handed is not null
-           and job.assignment between coalesce(its_assignment, 0) and coalesce(its_assignment, 9223372036854775807)
-           and (its_assignment is not null or job.assignment <> all (known))
-         group by job.assignment
-        having its_assignment is not null or max(job.assigned_at) < clock_timestamp() - interval '0.3 seconds'
-        window running as (order by job.assignment)
-    )
-    select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),
-           '[' || string_agg('[' || job.job_id || ',"' || job.work_type || '",' || job.attempt || ',' || job.weight || ','
-               || job.payload::text || ',' || terms_of(job.options, coalesce(job."group", job.counted::text), job.not_after) || ']', ','
-               order by job.rank, job.job_id) || ']'
-      from unknown join job_assigned as job on job.assignment = unknown.assignment
-     where job.incarnation = its_incarnation and job.handed is not null
-       and (unknown.octets <= 4194304 or unknown.place = 1)
-     group by job.assignment
-$$;
-
 -- Renews a node's lease and rescues the jobs of nodes whose lease is out. Jobs of a known type that
 -- were enqueued before it was published, and committed after, are readied here.
 --
@@ -3824,7 +3776,7 @@ begin
         perform ready_known();
         perform follow_late();
         perform free_late();
-        perform gauge();
+        perform refresh_backlog_flags();
         cancels := cancels_for(its_incarnation);
     exception when lock_not_available or deadlock_detected or out_of_memory then
         raise warning 'txqueue: the next heartbeat tries again what this one could not do for others: %', sqlerrm;
@@ -4046,20 +3998,6 @@ begin
     return 0;
 end $$;
 
--- A job as it is when what it waited for is over: ready, unless its moment has not come or nobody knows its type.
-create or replace function txqueue.let_go(this job) returns job
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-begin
-    this.waiting_for := case
-        when not exists (select from work_type as known where known.work_type = this.work_type) then 'type'
-        when this.not_before > clock_timestamp() then 'time' end;
-    this.state := case when this.waiting_for is null then 'ready' else 'waiting' end;
-    this.lane := current_lane();
-    return this;
-end $$;
-
 -- Writes for which parents a job waits, and how those ended that have; returns the parents that are not of
 -- this transaction: those may end meanwhile, see note_unfollowed(). A parent that does not exist gets no row.
 --
@@ -4106,7 +4044,7 @@ end $$;
 -- left out, because counting it would take ever longer.
 create or replace view txqueue.live_jobs as
 select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) as oldest
-  from txqueue.model.job
+  from txqueue.job
  where state in ('waiting', 'ready', 'assigned', 'failed')
  group by queue, work_type, state, waiting_for;
 comment on view txqueue.live_jobs is 'Jobs that are not history yet, counted.';
@@ -4137,7 +4075,7 @@ select counted.tenant, counted.waiting, counted.ready, counted.assigned, counted
                count(*) filter (where state = 'waiting') as waiting, count(*) filter (where state = 'ready') as ready,
                count(*) filter (where state = 'assigned') as assigned, count(*) filter (where state = 'failed') as failed,
                min(not_before) filter (where state = 'ready') as oldest_ready
-          from txqueue.model.job
+          from txqueue.job
          where state in ('waiting', 'ready', 'assigned', 'failed') and tenant is not null
            and (select last_value = 1 from txqueue.has_tenants)
          group by tenant) as counted
@@ -4661,6 +4599,20 @@ begin
     select rank, job_id into last_rank, last_job from job_ready_7 where ctid = tids[cardinality(tids)];
 end $$;
 
+-- A job as it is when what it waited for is over: ready, unless its moment has not come or nobody knows its type.
+create or replace function txqueue.make_eligible(this job) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    this.waiting_for := case
+        when not exists (select from work_type as known where known.work_type = this.work_type) then 'type'
+        when this.not_before > clock_timestamp() then 'time' end;
+    this.state := case when this.waiting_for is null then 'ready' else 'waiting' end;
+    this.lane := current_lane();
+    return this;
+end $$;
+
 -- Moves waiting jobs, by their places, to the ready ones; returns how many.
 create or replace function txqueue.make_ready(places tid[]) returns integer
 language plpgsql volatile
@@ -4682,6 +4634,25 @@ begin
       from gone;
     get diagnostics moved = row_count;
     return moved;
+end $$;
+
+-- Declares nodes dead that were not yet, and gives some thousands of the jobs of each back; rescue() goes on. Returns how many.
+create or replace function txqueue.mark_dead(incarnations integer[]) returns integer
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    orphaned integer;
+    rescued  integer := 0;
+begin
+    for orphaned in
+        update node_info set state = 'dead', ended_at = clock_timestamp()
+         where incarnation = any (incarnations) and state in ('alive', 'draining')
+        returning incarnation
+    loop
+        rescued := rescued + release(orphaned, '{}', true, true, at_most => 5000);
+    end loop;
+    return rescued;
 end $$;
 
 -- Has cool-downs begin whose job is gone without anybody having heard of its end: somebody has deleted it, or it was
@@ -4998,10 +4969,10 @@ begin
             end if;
             if tids is not null and (claimed.weight > least(open_room, part) or claimed.heaviest > largest or claimed.octets > octets_limit) then
                 heavy := tids[1];
-                tids := fitting(head.lane, tids, open_room::integer, part::integer, largest, capacity, octets_limit);
+                tids := fit_capacity(head.lane, tids, open_room::integer, part::integer, largest, capacity, octets_limit);
                 if tids is null and is_empty and total = 0 then
                     -- Heavier than what the reserve leaves of a node: one that runs nothing must do.
-                    tids := fitting(head.lane, array[heavy], room::integer, part::integer, largest, capacity, octets_limit);
+                    tids := fit_capacity(head.lane, array[heavy], room::integer, part::integer, largest, capacity, octets_limit);
                 end if;
                 is_all := false;
                 exit when tids is null;
@@ -5998,6 +5969,35 @@ select done.queue, count(*) as jobs,
  group by done.queue;
 comment on view txqueue.recent_done is 'Jobs done of late, by queue.';
 
+-- Looks whether queues whose backlog is limited are full, which enqueue() then refuses: full from the limit
+-- on, and again open below nine tenths of it. Whoever comes while another looks leaves it at that.
+create or replace function txqueue.refresh_backlog_flags() returns void
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    this    control;
+    waiting bigint;
+begin
+    if not exists (select from control where backlog is not null) then
+        return;
+    end if;
+    if not try_duty('gauge') then
+        return;
+    end if;
+    for this in select * from control where backlog is not null loop
+        -- Each index is of the one kind or the other.
+        select count(*) into waiting from (
+            (select from job_ready where queue = this.key and tenant is null limit this.backlog)
+            union all
+            (select from job_ready where queue = this.key and tenant is not null limit this.backlog)) as counted;
+        update control set is_full = not is_full
+         where kind = 'queue' and key = this.key
+           and is_full <> (waiting >= case when is_full then this.backlog - this.backlog / 10 else this.backlog end);
+    end loop;
+end $$;
+
 -- Raises an error from inside an expression; it runs only for the row that is wrong.
 create or replace function txqueue.refuse(reason text, remedy text) returns text
 language plpgsql volatile
@@ -6193,6 +6193,30 @@ begin
     return this.last_job;
 end $$;
 
+-- Keeps the leases of nodes that cannot reach the database, for a node that hears them: it has just asked
+-- them over connections of their own. For at most six leases on end, then they are as good as dead. Returns
+-- those that are to be told.
+create or replace function txqueue.renew_for_peer(its_incarnation integer, heard integer[]) returns integer[]
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+declare
+    kept integer[];
+begin
+    with renewed as (
+        update node_info as node
+           set heartbeat_at = clock_timestamp(), vouched_at = coalesce(node.vouched_at, clock_timestamp())
+         where node.incarnation = any (heard) and node.state in ('alive', 'draining')
+           and coalesce(node.vouched_at, 'infinity') > clock_timestamp() - 6 * node.lease
+           and exists (select from node_info as me
+                        where me.incarnation = its_incarnation and me.state in ('alive', 'draining')
+                          and me.heartbeat_at > clock_timestamp() - me.lease)
+        returning node.incarnation
+    )
+    select coalesce(array_agg(incarnation), '{}') into kept from renewed;
+    return kept;
+end $$;
+
 -- A job as it is when it runs again by hand.
 create or replace function txqueue.renewed(this job) returns job
 language plpgsql volatile
@@ -6281,7 +6305,7 @@ declare
     orphaned integer;
     rescued  integer;
 begin
-    rescued := bury(array(
+    rescued := mark_dead(array(
         select incarnation from node_info
          where state in ('alive', 'draining') and greatest(heartbeat_at, since) < clock_timestamp() - lease - lease_margin()
            for update skip locked));
@@ -6946,7 +6970,7 @@ begin
         new.waiting_for := 'unique';
         return new;
     end if;
-    return let_go(new);
+    return make_eligible(new);
 end $$;
 
 -- Has a job that is to run again take its unique key; returns whether it may run: it has none, or nobody else holds it.
@@ -7206,30 +7230,6 @@ begin
     perform pg_notify('txqueue', '');
     perform note_action(who, 'undrain', 'node ' || its_name);
     return former = 'draining';
-end $$;
-
--- Keeps the leases of nodes that cannot reach the database, for a node that hears them: it has just asked
--- them over connections of their own. For at most six leases on end, then they are as good as dead. Returns
--- those that are to be told.
-create or replace function txqueue.vouch(its_incarnation integer, heard integer[]) returns integer[]
-language plpgsql volatile security definer
-set search_path = txqueue, pg_temp
-as $$
-declare
-    kept integer[];
-begin
-    with renewed as (
-        update node_info as node
-           set heartbeat_at = clock_timestamp(), vouched_at = coalesce(node.vouched_at, clock_timestamp())
-         where node.incarnation = any (heard) and node.state in ('alive', 'draining')
-           and coalesce(node.vouched_at, 'infinity') > clock_timestamp() - 6 * node.lease
-           and exists (select from node_info as me
-                        where me.incarnation = its_incarnation and me.state in ('alive', 'draining')
-                          and me.heartbeat_at > clock_timestamp() - me.lease)
-        returning node.incarnation
-    )
-    select coalesce(array_agg(incarnation), '{}') into kept from renewed;
-    return kept;
 end $$;
 
 -- Tells sleeping masters that there is work; silent while every master is awake, because NOTIFY

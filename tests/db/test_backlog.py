@@ -18,7 +18,7 @@ def limit(node: Master, backlog: int | None, *cleared: str, kind: str = "queue")
 
 def is_full(node: Master) -> bool:
     """Look once more, as nodes do, and say what was seen."""
-    node.value("select txqueue.gauge()")
+    node.value("select txqueue.refresh_backlog_flags()")
     return node.column("select is_full from txqueue.control where key = 'default'") == [True]
 
 

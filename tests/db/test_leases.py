@@ -9,7 +9,7 @@ import pytest
 from tests.db.masters import Master
 
 HOST = json.dumps({"host": "this boot, this space of processes"})
-VOUCH = "select txqueue.vouch(%s, %s::int[])"
+VOUCH = "select txqueue.renew_for_peer(%s, %s::int[])"
 BURY = "select txqueue.declare_dead(%s, %s::int[])"
 NEIGHBOURS = "select neighbours from txqueue.heartbeat(%s, 0, %s)"
 

@@ -32,7 +32,7 @@ def passed(
 def handed(node: Master, assignment: int) -> list[int]:
     """The numbers of the jobs that a node reads under an assignment."""
     node.cursor.execute(
-        "select chunk::jsonb from txqueue.handed(%s, %s)", (node.incarnation, assignment)
+        "select chunk::jsonb from txqueue.direct_jobs(%s, %s)", (node.incarnation, assignment)
     )
     return [entry[0] for (chunk,) in node.cursor.fetchall() for entry in chunk]
 
@@ -115,7 +115,7 @@ def test_a_group_stays_busy(node: Master, other: Master) -> None:
 def adoptable(node: Master, known: Sequence[int] = ()) -> dict[int, list[int]]:
     """The jobs of each assignment that a node finds when it looks for what it does not know."""
     node.cursor.execute(
-        "select assignment, chunk::jsonb from txqueue.handed(%s, null, %s::bigint[])",
+        "select assignment, chunk::jsonb from txqueue.direct_jobs(%s, null, %s::bigint[])",
         (node.incarnation, list(known)),
     )
     return {key: [entry[0] for entry in chunk] for key, chunk in node.cursor.fetchall()}

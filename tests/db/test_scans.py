@@ -8,7 +8,7 @@ SCANS = (
     "select coalesce(sum(seq_scan), 0) from pg_stat_xact_user_tables where relname ~ '^job_ready_'"
 )
 LOOKS = {
-    "gauge": "select txqueue.gauge()",
+    "gauge": "select txqueue.refresh_backlog_flags()",
     "backlog": "select txqueue.backlog('default')",
     "explain": "select txqueue.explain_facts({ready})",
     "coalesce": "select count(*) from txqueue.coalesce_into({incarnation}, {token}, {job}, 9)",

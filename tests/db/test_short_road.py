@@ -44,7 +44,7 @@ def aged(session: Master) -> None:
 def handed(session: Master, *known: int, assignment: int | None = None) -> dict[int, Any]:
     """Ask what was handed to a node; returns the jobs by assignment."""
     session.cursor.execute(
-        "select assignment, chunk from txqueue.handed(%s, %s, %s::bigint[])",
+        "select assignment, chunk from txqueue.direct_jobs(%s, %s, %s::bigint[])",
         (session.incarnation, assignment, list(known)),
     )
     return {number: json.loads(text) for number, text in session.cursor.fetchall()}

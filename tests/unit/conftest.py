@@ -7,7 +7,7 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred
 
-from tests.unit.mesh import Member, Start, stopped
+from tests.unit.wire.mesh import Member, Start, stopped
 
 
 @pytest.fixture

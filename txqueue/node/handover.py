@@ -185,7 +185,7 @@ class Handoff(Periodic):
 
     async def _perform(self, assignments: Sequence[int]) -> None:
         for assignment in assignments:
-            chunks = await self._engine.handed(self._incarnation(), assignment)
+            chunks = await self._engine.direct_jobs(self._incarnation(), assignment)
             self._workers.perform([chunk for chunk in chunks if self._accept(chunk.assignment)])
 
     def _return(self, unstarted: Unstarted) -> None:

@@ -70,7 +70,7 @@ class Voucher(Periodic):
             peer.incarnation: peer for peer, lives in zip(known, answers, strict=True) if lives
         }
         if living:
-            for each in await self._engine.vouch(incarnation, list(living)):
+            for each in await self._engine.renew_for_peer(incarnation, list(living)):
                 living[each].kept()
         return None
 

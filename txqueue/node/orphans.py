@@ -78,10 +78,10 @@ class Adoption(Periodic):
             return OFTEN
         named, self._named = list(dict.fromkeys(self._named)), []
         for assignment in named:
-            self._adopt(await self._engine.handed(identity[1], assignment))
+            self._adopt(await self._engine.direct_jobs(identity[1], assignment))
         if not named or self._clock.seconds() - self._looked_at >= OFTEN:
             self._looked_at = self._clock.seconds()
-            found = self._adopt(await self._engine.handed(identity[1], known=self._held()))
+            found = self._adopt(await self._engine.direct_jobs(identity[1], known=self._held()))
             # What is found is so much at a time.
             self._looked_at = float("-inf") if found else self._looked_at
             return 0.0 if found or self._named else self._every

@@ -161,9 +161,9 @@ class Engine:
             next_end,
         )
 
-    async def vouch(self, incarnation: int, heard: Sequence[int]) -> list[int]:
+    async def renew_for_peer(self, incarnation: int, heard: Sequence[int]) -> list[int]:
         """Keep the leases of nodes that were just heard; returns those that are to be told."""
-        return list(await self._call("vouch", incarnation, list(heard)))
+        return list(await self._call("renew_for_peer", incarnation, list(heard)))
 
     async def declare_dead(self, incarnation: int, ended: Sequence[int]) -> int:
         """Give the jobs of nodes of this host back whose masters have ended; returns how many."""
@@ -281,7 +281,7 @@ class Engine:
         """Return what tells this queue from every other."""
         return str(await self._call("identity"))
 
-    async def handed(
+    async def direct_jobs(
         self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()
     ) -> list[Chunk]:
         """Return what was handed to a node by messages: one assignment, or all that are not known.
@@ -291,7 +291,7 @@ class Engine:
         asked_at = time.monotonic()
         rows = await self.pool.query(
             "select lane, assignment, jobs, weight, chunk"
-            f" from {self.schema}.handed(%s, %s, %s::bigint[])",
+            f" from {self.schema}.direct_jobs(%s, %s, %s::bigint[])",
             (incarnation, assignment, list(known)),
         )
         return [_chunk(incarnation, asked_at, row) for row in rows]
@@ -347,7 +347,7 @@ class Engine:
         did, holders, has_backlogs = rows[0]
         if has_backlogs:
             # Not in the statement that holds lanes locked.
-            await self._call("gauge")
+            await self._call("refresh_backlog_flags")
         return did, holders
 
     async def ensure_history(self) -> list[str]:

@@ -77,12 +77,12 @@ def _repeated(sql: str, mark: str) -> str:
 
 
 def _sql_files(folder: str, schema: str) -> list[tuple[str, str]]:
-    entries = [
-        entry
-        for entry in files("txqueue.schema").joinpath(folder).iterdir()
-        if entry.name.endswith(".sql")
-    ]
+    # Functions lie in folders by topic; migrations in one.
+    entries = list(files("txqueue.schema").joinpath(folder).iterdir())
+    topics = [entry for entry in entries if entry.is_dir()]
+    entries += [entry for topic in topics for entry in topic.iterdir()]
     return [
         (entry.name.removesuffix(".sql"), entry.read_text("utf-8").replace(_SCHEMA, schema))
         for entry in sorted(entries, key=lambda entry: entry.name)
+        if entry.name.endswith(".sql")
     ]

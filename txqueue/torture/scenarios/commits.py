@@ -14,7 +14,15 @@ from txqueue.torture.scenarios.calm import MIXED
 __all__ = ["commit_cut_enqueue", "commit_cut_handler", "commit_cut_node"]
 
 PHASE = 2.5
-_OF_NODES = ("next_job(", "complete(", "settle(", "heartbeat(", "release(", "started(", "handed(")
+_OF_NODES = (
+    "next_job(",
+    "complete(",
+    "settle(",
+    "heartbeat(",
+    "release(",
+    "started(",
+    "direct_jobs(",
+)
 
 
 @scenario(

@@ -1,0 +1,13 @@
+-- A job as it is when what it waited for is over: ready, unless its moment has not come or nobody knows its type.
+create or replace function @schema@.make_eligible(this job) returns job
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+as $$
+begin
+    this.waiting_for := case
+        when not exists (select from work_type as known where known.work_type = this.work_type) then 'type'
+        when this.not_before > clock_timestamp() then 'time' end;
+    this.state := case when this.waiting_for is null then 'ready' else 'waiting' end;
+    this.lane := current_lane();
+    return this;
+end $$;

@@ -1,0 +1,28 @@
+-- Looks whether queues whose backlog is limited are full, which enqueue() then refuses: full from the limit
+-- on, and again open below nine tenths of it. Whoever comes while another looks leaves it at that.
+create or replace function @schema@.refresh_backlog_flags() returns void
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    this    control;
+    waiting bigint;
+begin
+    if not exists (select from control where backlog is not null) then
+        return;
+    end if;
+    if not try_duty('gauge') then
+        return;
+    end if;
+    for this in select * from control where backlog is not null loop
+        -- Each index is of the one kind or the other.
+        select count(*) into waiting from (
+            (select from job_ready where queue = this.key and tenant is null limit this.backlog)
+            union all
+            (select from job_ready where queue = this.key and tenant is not null limit this.backlog)) as counted;
+        update control set is_full = not is_full
+         where kind = 'queue' and key = this.key
+           and is_full <> (waiting >= case when is_full then this.backlog - this.backlog / 10 else this.backlog end);
+    end loop;
+end $$;

@@ -1,0 +1,12 @@
+-- Gives the jobs of nodes back whose masters are known to have ended, before their leases are out. Only a
+-- live node of the same host can know that. Returns how many jobs.
+create or replace function @schema@.declare_dead(its_incarnation integer, ended integer[]) returns integer
+language sql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+    select mark_dead(array(
+        select node.incarnation from node_info as node
+          join node_info as me on me.report ->> 'host' = node.report ->> 'host'
+         where node.incarnation = any (ended)
+           and me.incarnation = its_incarnation and me.state in ('alive', 'draining')))
+$$;

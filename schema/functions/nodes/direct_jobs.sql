@@ -1,0 +1,33 @@
+-- The jobs that were handed to a node by a message: those of one assignment, or of all that it does
+-- not know, left alone for a moment because their messages may be on their way: an assignment is returned as a whole or
+-- not at all. One row an assignment, with its chunk of jobs as claims return it, up to some megabytes of payloads in
+-- all, and at least one. Its lane is where the first of them is.
+create or replace function @schema@.direct_jobs(
+    its_incarnation integer, its_assignment bigint default null, known bigint[] default '{}')
+returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text)
+language sql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+    with unknown as materialized (
+        select job.assignment,
+               sum(sum(octets_of(job.payload) + coalesce(octet_length(job.options::text), 0))) over running as octets,
+               row_number() over running as place
+          from job_assigned as job
+         where job.incarnation = its_incarnation and job.handed is not null
+           and job.assignment between coalesce(its_assignment, 0) and coalesce(its_assignment, 9223372036854775807)
+           and (its_assignment is not null or job.assignment <> all (known))
+         group by job.assignment
+        having its_assignment is not null or max(job.assigned_at) < clock_timestamp() - interval '0.3 seconds'
+        window running as (order by job.assignment)
+    )
+    select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),
+           '[' || string_agg('[' || job.job_id || ',"' || job.work_type || '",' || job.attempt || ',' || job.weight || ','
+               || job.payload::text || ',' || terms_of(job.options, coalesce(job."group", job.counted::text), job.not_after) || ']', ','
+               order by job.rank, job.job_id) || ']'
+      from unknown join job_assigned as job on job.assignment = unknown.assignment
+     where job.incarnation = its_incarnation and job.handed is not null
+       and (unknown.octets <= 4194304 or unknown.place = 1)
+     group by job.assignment
+$$;

@@ -1,0 +1,54 @@
+-- Renews a node's lease and rescues the jobs of nodes whose lease is out. Jobs of a known type that
+-- were enqueued before it was published, and committed after, are readied here.
+--
+-- Returns whether this incarnation still owns its name (one that does not must drop its work), the
+-- state that it is to be in, the live nodes that it can reach, the running jobs that it is to
+-- cancel, as [[assignment, job_id, who], ...], the other nodes of its own host, as [[incarnation, pid],
+-- ...], and in how many seconds the first lease of another node is out.
+create or replace function @schema@.heartbeat(
+    its_incarnation integer, its_load double precision, its_report jsonb default '{}',
+    out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision)
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+declare
+    rescued integer := 0;
+begin
+    update node_info set heartbeat_at = clock_timestamp(), load = its_load, report = its_report, vouched_at = null,
+           leased_at = case when heartbeat_at < clock_timestamp() - lease or vouched_at is not null then clock_timestamp()
+                            else leased_at end
+     where incarnation = its_incarnation and state in ('alive', 'draining')
+    returning state into its_state;
+    owned := found;
+    -- What is done for others must not cost the node its own lease: it waits for no lock for long.
+    perform set_config('lock_timeout', '1s', true);
+    begin
+        if owned then
+            rescued := rescue(its_incarnation);
+        end if;
+        perform ready_known();
+        perform follow_late();
+        perform free_late();
+        perform refresh_backlog_flags();
+        cancels := cancels_for(its_incarnation);
+    exception when lock_not_available or deadlock_detected or out_of_memory then
+        raise warning 'txqueue: the next heartbeat tries again what this one could not do for others: %', sqlerrm;
+        rescued := 0;
+        cancels := '[]';
+    end;
+    select coalesce(jsonb_agg(jsonb_build_object(
+               'node_id', node_id, 'name', name, 'incarnation', incarnation, 'address', address, 'port', port,
+               'state', state, 'capacity', capacity, 'queues', queues, 'work_types', work_types,
+               'silence', extract(epoch from clock_timestamp() - heartbeat_at) / extract(epoch from lease)) order by node_id)
+               filter (where address is not null), '[]'),
+           coalesce(jsonb_agg(jsonb_build_array(incarnation, pid))
+               filter (where report ->> 'host' = its_report ->> 'host'), '[]'),
+           extract(epoch from min(heartbeat_at + lease + lease_margin()) - clock_timestamp())
+      into peers, neighbours, next_end
+      from node_info
+     where state in ('alive', 'draining') and incarnation <> its_incarnation;
+    if rescued >= 5000 then
+        -- There may be more, which a transaction of its own gives back.
+        next_end := 0;
+    end if;
+end $$;

@@ -1,0 +1,23 @@
+-- Keeps the leases of nodes that cannot reach the database, for a node that hears them: it has just asked
+-- them over connections of their own. For at most six leases on end, then they are as good as dead. Returns
+-- those that are to be told.
+create or replace function @schema@.renew_for_peer(its_incarnation integer, heard integer[]) returns integer[]
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+as $$
+declare
+    kept integer[];
+begin
+    with renewed as (
+        update node_info as node
+           set heartbeat_at = clock_timestamp(), vouched_at = coalesce(node.vouched_at, clock_timestamp())
+         where node.incarnation = any (heard) and node.state in ('alive', 'draining')
+           and coalesce(node.vouched_at, 'infinity') > clock_timestamp() - 6 * node.lease
+           and exists (select from node_info as me
+                        where me.incarnation = its_incarnation and me.state in ('alive', 'draining')
+                          and me.heartbeat_at > clock_timestamp() - me.lease)
+        returning node.incarnation
+    )
+    select coalesce(array_agg(incarnation), '{}') into kept from renewed;
+    return kept;
+end $$;

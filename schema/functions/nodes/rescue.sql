@@ -1,0 +1,41 @@
+-- Declares nodes dead whose lease is out and gives their jobs back, and what was handed since to
+-- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
+--
+-- A node rescues others only if it has itself kept its lease, by its own heartbeats, for as long as theirs
+-- lasts: after an outage of the database all are late, and the first that comes back must not take from the others.
+create or replace function @schema@.rescue(its_incarnation integer default null) returns integer
+language plpgsql volatile security definer
+set search_path = @schema@, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    since    timestamptz := coalesce((select leased_at from node_info where incarnation = its_incarnation), '-infinity');
+    orphaned integer;
+    rescued  integer;
+begin
+    rescued := mark_dead(array(
+        select incarnation from node_info
+         where state in ('alive', 'draining') and greatest(heartbeat_at, since) < clock_timestamp() - lease - lease_margin()
+           for update skip locked));
+    for orphaned in
+        select distinct job.incarnation from job_assigned as job
+         where job.handed is not null and not exists (
+            select from node_info as node
+             where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
+        union
+        -- They had more than one transaction gives back. Or a claim that was under way has committed after its node was
+        -- declared dead, stopped, or began anew: what it took has not died.
+        select node.former from node_info as node
+         where node.started_at > clock_timestamp() - node.lease - interval '1 minute'
+           and exists (select from job_assigned as job where job.incarnation = node.former)
+        union
+        select node.incarnation from node_info as node
+         where node.state in ('dead', 'stopped') and node.ended_at > clock_timestamp() - node.lease - interval '1 minute'
+           and exists (select from job_assigned as job where job.incarnation = node.incarnation)
+    loop
+        exit when rescued >= 5000;
+        rescued := rescued + release(orphaned, '{}', false, true, at_most => 5000 - rescued);
+    end loop;
+    return rescued;
+end $$;

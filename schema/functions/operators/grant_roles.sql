@@ -1,0 +1,55 @@
+-- Gives each role what it needs and nobody else anything. The roles are made if the migrating role
+-- may make roles; otherwise those that the administrator made are used.
+create or replace function @schema@.grant_roles() returns void
+language plpgsql volatile
+set search_path = @schema@, pg_temp
+as $$
+declare
+    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog', 'await_ends'];
+    pooling   constant text[] := array['ensure_pool', 'fill_pool', 'start_pool', 'retry_pool'];
+    working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'direct_jobs', 'assignments_of', 'jobs_of', 'backlog', 'next_job',
+        'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'renew_for_peer', 'declare_dead', 'reserve_incarnation', 'register_node', 'publish', 'heartbeat', 'leave',
+        'rotate', 'refresh_backlog_flags', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
+        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
+        'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
+        'stats', 'find_job', 'due_schedules', 'met_conditions', 'is_input', 'tick', 'mend_schedules', 'put_schedule',
+        'coalesce_into', 'repeat', 'repeat_archived', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
+    reading   constant text[] := array['explain_facts', 'backlog', 'schedule_runs', 'stats', 'find_job'];
+    its_role text;
+    signature regprocedure;
+begin
+    foreach its_role in array array['@schema@_enqueue', '@schema@_pools', '@schema@_worker', '@schema@_read'] loop
+        if to_regrole(its_role) is null then
+            begin
+                execute format('create role %I nologin', its_role);
+            exception when insufficient_privilege or duplicate_object or unique_violation then
+                continue when to_regrole(its_role) is null;
+            end;
+        end if;
+        execute format('grant usage on schema @schema@ to %I', its_role);
+        -- Every client compares the version of the schema with its own.
+        execute format('grant select on migration to %I', its_role);
+        if its_role not in ('@schema@_enqueue', '@schema@_pools') then
+            execute format('grant select on all tables in schema @schema@ to %I', its_role);
+        end if;
+    end loop;
+    for signature in select oid from pg_proc where pronamespace = '@schema@'::regnamespace loop
+        execute format('revoke all on function %s from public', signature);
+        if to_regrole('@schema@_enqueue') is not null
+           and (select proname from pg_proc where oid = signature) = any (enqueuing) then
+            execute format('grant execute on function %s to @schema@_enqueue', signature);
+        end if;
+        if to_regrole('@schema@_pools') is not null
+           and (select proname from pg_proc where oid = signature) = any (pooling) then
+            execute format('grant execute on function %s to @schema@_pools', signature);
+        end if;
+        if to_regrole('@schema@_read') is not null
+           and (select proname from pg_proc where oid = signature) = any (reading) then
+            execute format('grant execute on function %s to @schema@_read', signature);
+        end if;
+        if to_regrole('@schema@_worker') is not null
+           and (select proname from pg_proc where oid = signature) = any (working) then
+            execute format('grant execute on function %s to @schema@_worker', signature);
+        end if;
+    end loop;
+end $$;

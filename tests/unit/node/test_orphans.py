@@ -1,0 +1,121 @@
+"""A node looks for what it was handed and nobody told it of."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from twisted.internet.task import Clock
+
+from txqueue.node.deduplication import Arrivals
+from txqueue.node.orphans import NOW_AND_THEN, OFTEN, SELDOM, Adoption
+from txqueue.store.functions import Chunk
+
+INCARNATION = 7
+
+
+def chunk(assignment: int, jobs: int = 1) -> Chunk:
+    """What the database says of an assignment."""
+    return Chunk(INCARNATION, 0, assignment, jobs, jobs, "[]")
+
+
+class Shelter:
+    """An adoption and all around it: the database answers at once."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.handed_over: list[Chunk] = []
+        self.asked: list[tuple[int | None, list[int]]] = []
+        self.performed: list[int] = []
+        self.held: list[int] = []
+        self.identity: tuple[int, int] | None = (1, INCARNATION)
+        self.has_clients = self.has_peers = False
+        self.arrivals = Arrivals()
+        self.adoption = Adoption(
+            self.clock,
+            self,  # type: ignore[arg-type]
+            identity=lambda: self.identity,
+            held=lambda: self.held,
+            accept=self.arrivals.accept,
+            perform=lambda chunks: self.performed.extend(each.assignment for each in chunks),
+            has_clients=lambda: self.has_clients,
+            has_peers=lambda: self.has_peers,
+        )
+
+    async def direct_jobs(
+        self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()
+    ) -> list[Chunk]:
+        """Answer as the engine does."""
+        assert incarnation == INCARNATION
+        self.asked.append((assignment, list(known)))
+        return [
+            each
+            for each in self.handed_over
+            if assignment in (None, each.assignment) and each.assignment not in known
+        ]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Start it, and stop it."""
+        self.adoption.startService()
+        yield
+        self.adoption.stopService()
+        assert self.clock.getDelayedCalls() == []
+
+
+def test_what_is_found_is_performed_once() -> None:
+    """However often it is found, and not if a message brought it."""
+    shelter = Shelter()
+    shelter.handed_over = [chunk(5, 3), chunk(6)]
+    shelter.has_clients = True
+    shelter.arrivals.accept(6)
+    with shelter.running():
+        shelter.clock.pump([OFTEN] * 3)
+    assert shelter.performed == [5]
+    assert shelter.adoption.adopted == 3
+    # What is found is so much at a time: the next look follows at once.
+    assert len(shelter.asked) == 5
+
+
+def test_what_workers_hold_is_not_read_again() -> None:
+    """It is known."""
+    shelter = Shelter()
+    shelter.held = [5]
+    with shelter.running():
+        assert shelter.asked == [(None, [5])]
+
+
+def test_how_often_it_looks() -> None:
+    """The less is to be expected, the more seldom: an idle node asks next to nothing."""
+    shelter = Shelter()
+    with shelter.running():
+        for expected in (SELDOM, NOW_AND_THEN, OFTEN):
+            shelter.has_peers = expected == NOW_AND_THEN
+            shelter.has_clients = expected == OFTEN
+            shelter.adoption.alarm.ring()
+            before = len(shelter.asked)
+            shelter.clock.pump([0.5] * 60)
+            assert len(shelter.asked) - before == 30 / expected
+
+
+def test_assignments_that_are_named() -> None:
+    """Are read at once, and looks go on beside them."""
+    shelter = Shelter()
+    shelter.handed_over = [chunk(5), chunk(6)]
+    with shelter.running():
+        shelter.handed_over.append(chunk(7))
+        shelter.adoption.read([7])
+        assert shelter.asked == [(None, []), (None, []), (7, [])]
+        shelter.clock.advance(OFTEN)
+        shelter.adoption.read([7])
+        assert shelter.asked[3:] == [(7, []), (None, [])]
+    assert shelter.performed == [5, 6, 7]
+
+
+def test_without_a_lease_it_waits() -> None:
+    """Others may hold the node for dead."""
+    shelter = Shelter()
+    shelter.identity = None
+    with shelter.running():
+        assert shelter.asked == []
+        shelter.identity = (1, INCARNATION)
+        shelter.clock.advance(OFTEN)
+        assert len(shelter.asked) == 1

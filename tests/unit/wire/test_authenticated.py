@@ -1,0 +1,67 @@
+"""The admin endpoint at a port with TLS: for whoever has a certificate, and for nobody else."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_twisted
+
+from tests.cluster.peers import free_port
+from tests.unit.wire.mesh import LIMIT
+from tests.unit.wire.test_peers import issued_with, wrong_authority
+from tests.waiting import running_reactor, within
+from txqueue.client.node_queries import inspect_node
+from txqueue.errors import NodeUnavailable
+from txqueue.node.admin_endpoint import Admin
+from txqueue.wire import limits as guard
+from txqueue.wire.certificate_authority import issue, make_authority
+from txqueue.wire.endpoints import Endpoint
+from txqueue.wire.tls import OPERATOR, Credentials
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An authority's folder with a node's and an operator's certificate."""
+    make_authority(tmp_path / "tls")
+    issue(tmp_path / "tls", "node", "a")
+    issue(tmp_path / "tls", OPERATOR, "ann")
+    return tmp_path / "tls"
+
+
+@pytest.fixture
+def endpoint(folder: Path) -> Iterator[Endpoint]:
+    """Where a node answers."""
+    place = Endpoint(None, free_port(), credentials=Credentials(folder, "a"))
+    admin = Admin(
+        running_reactor(),
+        place,
+        lambda: {"name": "a"},
+        lambda: None,
+        responders=lambda pipe: {},  # noqa: ARG005
+    )
+    admin.startService()
+    yield place
+    pytest_twisted.blockon(admin.stopService())
+
+
+def reached(endpoint: Endpoint, credentials: Credentials | None) -> Any:
+    """Ask it how it is."""
+    place = Endpoint(None, endpoint.port, credentials=credentials)
+    return within(LIMIT, inspect_node(running_reactor(), place))
+
+
+async def test_an_operator_is_answered(endpoint: Endpoint, folder: Path) -> None:
+    """By the certificate; a node is too."""
+    assert await reached(endpoint, Credentials(folder, "ann", OPERATOR)) == {"name": "a"}
+    assert await reached(endpoint, Credentials(folder, "a")) == {"name": "a"}
+
+
+async def test_nobody_else_is(
+    endpoint: Endpoint, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without TLS, by another authority, or when the certificate has ended."""
+    monkeypatch.setattr(guard, "INTRODUCTION", 0.5)
+    for credentials in (None, wrong_authority(folder), issued_with(folder, OPERATOR, -1)):
+        with pytest.raises(NodeUnavailable):
+            await reached(endpoint, credentials)

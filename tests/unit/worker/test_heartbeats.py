@@ -1,0 +1,101 @@
+"""What a handler says while it runs: how far it is, and that it is alive."""
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from tests.unit.worker.performing import Desk, Handled
+from txqueue import Retry, RunningJob
+from txqueue.errors import InvalidWork
+from txqueue.worker.long_runs import BEAT, is_hung
+
+
+@pytest.mark.parametrize(
+    ("silent", "heartbeat", "hangs"),
+    [(1e9, None, False), (29.9, 30.0, False), (30.1, 30.0, True)],
+)
+def test_only_who_promised_a_heartbeat_hangs(
+    silent: float, heartbeat: float | None, *, hangs: bool
+) -> None:
+    """A handler that promised none may be silent for ever."""
+    assert is_hung(silent, heartbeat) is hangs
+
+
+def hand(desk: Desk) -> None:
+    """Begin one job, and its looks."""
+    desk.performer.start()
+    desk.hand(5, Handled.entry(1))
+    desk.turn()
+
+
+def test_a_silent_handler_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is interrupted, and tried again by its policy."""
+    desk = Desk()
+    monkeypatch.setattr(Handled, "heartbeat", 5.0)
+    with desk.handler(lambda _, job: desk.wait(job), retry=Retry(attempts=2)):
+        hand(desk)
+        desk.clock.pump([BEAT] * 5)
+        assert not desk.settled
+        desk.clock.pump([BEAT] * 3)
+    (outcome,) = desk.settled
+    assert outcome["outcome"] == "retry"
+    assert outcome["error"].startswith("txqueue.errors.Hung: hung: silent for longer than 5 s")
+
+
+def test_a_handler_that_beats_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes."""
+    desk = Desk()
+    jobs: list[RunningJob] = []
+
+    def perform(_: object, job: RunningJob) -> Deferred[object]:
+        jobs.append(job)
+        return desk.wait(job)
+
+    monkeypatch.setattr(Handled, "heartbeat", 5.0)
+    with desk.handler(perform):
+        hand(desk)
+        for _ in range(10):
+            jobs[0].beat()
+            desk.clock.pump([BEAT] * 4)
+        desk.end_all()
+    assert not desk.settled
+    assert desk.finished[0][2] == [1]
+
+
+def test_progress_is_told_once_a_beat_and_only_when_there_is_news() -> None:
+    """Whatever was said last goes out, with the run."""
+    desk = Desk()
+
+    def perform(_: object, job: RunningJob) -> Deferred[object]:
+        for done in range(1000):
+            job.progress(done, 1000, "copying")
+        return desk.wait(job)
+
+    with desk.handler(perform):
+        hand(desk)
+        desk.clock.pump([BEAT / 2] * 8)
+        desk.end_all()
+    assert [told[3] for told in desk.started] == ['[999, 1000, "copying"]']
+
+
+def test_progress_must_be_json() -> None:
+    """What is no number that JSON knows is refused."""
+    desk = Desk()
+
+    def perform(_: object, job: RunningJob) -> None:
+        with pytest.raises(InvalidWork, match="not JSON"):
+            job.progress(float("nan"))
+
+    with desk.handler(perform):
+        hand(desk)
+    assert desk.finished[0][2] == [1]
+
+
+def test_what_a_silent_handler_raises_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the real error; that it had been silent before explains nothing."""
+    desk = Desk()
+    monkeypatch.setattr(Handled, "heartbeat", 5.0)
+    waiting: Deferred[object] = Deferred(lambda own: own.errback(OSError("the disk is gone")))
+    with desk.handler(lambda *_: waiting, retry=Retry(attempts=2)):
+        hand(desk)
+        desk.clock.pump([BEAT] * 8)
+    assert "OSError: the disk is gone" in desk.settled[0]["error"]

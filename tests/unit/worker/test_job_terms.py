@@ -1,0 +1,84 @@
+"""What is told of a job besides its payload: groups that end with the lease, and expiry."""
+
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from twisted.internet.defer import CancelledError, Deferred
+
+from tests.unit.worker.performing import Desk, Handled
+from txqueue import RunningJob
+from txqueue.worker.job_terms import is_expired
+
+GROUPED = {"grouped": True}
+
+
+def test_jobs_of_groups_are_told_to_end_and_others_go_on() -> None:
+    """What belongs to no group may run twice; what runs again has spent no attempt."""
+    desk = Desk()
+    with desk.handler(lambda _, job: desk.wait(job)):
+        desk.hand(5, Handled.entry(1, options=GROUPED), Handled.entry(2))
+        desk.turn()
+        assert not desk.performer.end_groups()
+        desk.turn()
+        (settled,) = desk.settled
+        assert (settled["job_id"], settled["outcome"], settled["delay"]) == (1, "snooze", 0.0)
+        desk.end(2)
+    assert desk.finished == [(5, 3, [2], 1, 1)]
+
+
+def test_a_job_that_will_not_end_is_told_of() -> None:
+    """It swallows its cancellation: the process must end."""
+    desk = Desk()
+    jobs: list[RunningJob] = []
+
+    def perform(_: object, job: RunningJob) -> Any:
+        jobs.append(job)
+        return Deferred.fromCoroutine(stubborn(job))
+
+    async def stubborn(job: RunningJob) -> None:
+        with suppress(CancelledError):
+            await desk.wait(job)
+        await desk.wait(job)
+
+    with desk.handler(perform):
+        desk.hand(5, Handled.entry(1, options=GROUPED))
+        desk.turn()
+        assert desk.performer.end_groups()
+        assert jobs[0].is_cancelled
+        desk.end_all()
+
+
+@pytest.mark.parametrize(
+    ("terms", "expires", "is_out"),
+    [
+        ({}, True, False),
+        ({"left": 5.0}, True, False),
+        ({"left": 0.5}, True, True),
+        ({"left": -3.0}, True, True),
+        ({"left": -3.0}, False, False),
+        ({"left": -3.0, "expires": True}, False, True),
+        ({"left": -3.0, "expires": False}, True, False),
+    ],
+)
+def test_expiry_counts_from_when_the_job_was_asked_for(
+    terms: dict[str, Any], expires: bool, is_out: bool
+) -> None:
+    """What is left was true at that moment or later, so no job starts too late."""
+    assert is_expired(terms, expires, time.monotonic() - 1) is is_out
+
+
+def test_an_expired_job_does_not_start() -> None:
+    """It ends as cancelled, says why, and no attempt is spent."""
+    desk = Desk()
+    with desk.handler(lambda _, job: desk.wait(job)):
+        options = {"left": -1.0, "expires": True, "timeout": 3}
+        desk.hand(5, Handled.entry(1, options=options), Handled.entry(2))
+        desk.turn()
+        assert list(desk.running) == [2]
+        desk.end(2)
+    (settled,) = desk.settled
+    assert settled["outcome"] == "cancelled"
+    assert settled["error"].startswith("expired")
+    assert settled["unstarted"]

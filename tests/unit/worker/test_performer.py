@@ -1,0 +1,332 @@
+"""Performing jobs: starting them within capacity, and reporting how they end."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from attrs import define
+from twisted.internet.defer import CancelledError, Deferred
+
+from tests.unit.worker.performing import INCARNATION, Desk, Handled, entry
+from txqueue import Discard, Fail, Retry, RunningJob, Snooze, WorkItem
+from txqueue.store.transaction import Transaction
+
+
+@define
+class Number(WorkItem):
+    """Returns nothing, at once; refuses negative numbers."""
+
+    work_type = "performing.number"
+    retry = Retry(attempts=3, first=10.0, jitter=0, fatal=(KeyError,))
+
+    number: int
+
+    async def perform(self, job: RunningJob) -> None:
+        """Do nothing."""
+
+
+def outcome(desk: Desk) -> dict[str, Any]:
+    """The one outcome that was settled."""
+    assert desk.finished == []
+    (settled,) = desk.settled
+    return settled
+
+
+def test_jobs_that_return_nothing_are_finished_together() -> None:
+    """One report an assignment, with the numbers, the count and the weight."""
+    desk = Desk()
+    desk.hand(5, entry(1, "performing.number", weight=2, number=1), entry(2, "performing.number"))
+    desk.hand(6, entry(3, "performing.number"))
+    desk.turn()
+    assert desk.finished == [(5, 3, [1, 2], 2, 3), (6, 3, [3], 1, 1)]
+    assert desk.settled == []
+
+
+def test_a_job_that_waits_is_reported_when_it_ends() -> None:
+    """Others of its chunk are reported before it."""
+    desk = Desk()
+    with desk.handler(lambda _, job: desk.wait(job)):
+        desk.hand(5, Handled.entry(1), entry(2, "performing.number"))
+        desk.turn()
+        assert desk.finished == [(5, 3, [2], 1, 1)]
+        desk.end(1)
+    assert desk.finished[1:] == [(5, 3, [1], 1, 1)]
+
+
+def test_a_coroutine_that_waits_is_resumed() -> None:
+    """As often as it waits."""
+    desk = Desk()
+
+    async def perform(self: object, job: RunningJob) -> None:
+        for _ in range(3):
+            await desk.wait(job)
+
+    with desk.handler(perform):
+        desk.hand(5, Handled.entry(1))
+        desk.turn()
+        desk.end(1)
+        desk.end(1)
+        assert desk.finished == []
+        desk.end(1)
+    assert desk.finished == [(5, 3, [1], 1, 1)]
+
+
+def test_a_handler_sees_its_job() -> None:
+    """Its number, which run this is, its weight."""
+    desk = Desk()
+    seen: list[tuple[int, int, int]] = []
+    with desk.handler(lambda _, job: seen.append((job.id, job.attempt, job.weight))):
+        desk.hand(5, Handled.entry(7, failures=2, weight=4))
+        desk.turn()
+    assert seen == [(7, 3, 4)]
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_result_is_kept(later: bool) -> None:
+    """At once or after a wait; anything but None."""
+    desk = Desk()
+    with desk.handler(lambda _, job: desk.wait(job) if later else {"a": [1]}):
+        desk.hand(5, Handled.entry(1))
+        desk.turn()
+        if later:
+            desk.end(1, {"a": [1]})
+    expected = {"job_id": 1, "assignment": 5, "outcome": "done", "result": {"a": [1]}}
+    assert expected == outcome(desk)
+    assert desk.counts == {5: 1}
+
+
+def test_a_result_that_cannot_be_stored_fails_the_job() -> None:
+    """Running it again would not help."""
+    desk = Desk()
+    with desk.handler(lambda *_: object()):
+        desk.hand(5, Handled.entry(1))
+        desk.turn()
+    assert outcome(desk)["outcome"] == "failed"
+    assert "the result is not JSON" in outcome(desk)["error"]
+
+
+@pytest.mark.parametrize("how", ["raised", "returned", "raised later", "returned later"])
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (Snooze(5), {"outcome": "snooze", "delay": 5.0}),
+        (Discard("no need"), {"outcome": "cancelled", "error": "no need"}),
+        (Fail("broken"), {"outcome": "failed", "error": "broken"}),
+    ],
+    ids=["snooze", "discard", "fail"],
+)
+def test_what_a_handler_says_is_settled(
+    how: str, said: Exception, expected: dict[str, object]
+) -> None:
+    """Raised or returned, at once or after a wait, is all the same."""
+    desk = Desk()
+
+    async def perform(self: object, job: RunningJob) -> object:
+        if how.endswith("later"):
+            await desk.wait(job)
+        if how.startswith("raised"):
+            raise said
+        return said
+
+    with desk.handler(perform):
+        desk.hand(5, Handled.entry(1))
+        desk.turn()
+        desk.end_all()
+    assert {"job_id": 1, "assignment": 5, **expected} == outcome(desk)
+
+
+@pytest.mark.parametrize(
+    ("error", "failures", "options", "expected"),
+    [
+        (ValueError("mine"), 0, None, "retry"),
+        (ValueError("mine"), 2, None, "failed"),
+        (ValueError("mine"), 0, {"attempts": 1}, "failed"),
+        (ValueError("mine"), 2, {"attempts": 9}, "retry"),
+        (KeyError("fatal"), 0, None, "failed"),
+        (SystemExit(1), 0, None, "retry"),
+    ],
+    ids=str,
+)
+def test_a_failure_is_tried_again_while_attempts_are_left(
+    error: BaseException, failures: int, options: dict[str, Any] | None, expected: str
+) -> None:
+    """By the type's policy; a job may have its own number of attempts."""
+    desk = Desk()
+
+    async def perform(self: object, job: RunningJob) -> None:
+        raise error
+
+    with desk.handler(perform, retry=Number.retry):
+        desk.hand(5, Handled.entry(1, failures=failures, options=options))
+        desk.hand(6, entry(2, "performing.number"))
+        desk.turn()
+    assert [each["outcome"] for each in desk.settled] == [expected]
+    assert type(error).__name__ in desk.settled[0]["error"]
+    assert desk.settled[0].get("delay") == (10.0 * 2**failures if expected == "retry" else None)
+    assert desk.finished == [(6, 3, [2], 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("timeout", "options", "limit"), [(2.0, None, 2.0), (None, {"timeout": 3}, 3.0)]
+)
+def test_a_job_that_takes_too_long_is_cancelled(
+    timeout: float | None, options: dict[str, Any] | None, limit: float
+) -> None:
+    """By the type's timeout or the job's own; the handler can clean up; it is tried again."""
+    desk = Desk()
+    steps: list[str] = []
+
+    async def perform(self: object, job: RunningJob) -> None:
+        try:
+            await desk.wait(job)
+        except CancelledError:
+            steps.append("cancelled")
+            raise
+
+    with desk.handler(perform, timeout=timeout):
+        desk.hand(5, Handled.entry(1, options=options))
+        desk.turn()
+        desk.clock.advance(limit - 0.1)
+        assert steps == []
+        desk.clock.advance(0.2)
+    assert steps == ["cancelled"]
+    assert outcome(desk)["outcome"] == "retry"
+    assert "TimeoutError" in outcome(desk)["error"]
+
+
+def test_a_job_that_ends_in_time_leaves_no_timer() -> None:
+    """Its timeout is cancelled."""
+    desk = Desk()
+    with desk.handler(lambda _, job: desk.wait(job), timeout=60.0):
+        desk.hand(5, Handled.entry(1))
+        desk.turn()
+        desk.end(1)
+    assert desk.clock.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize(
+    ("work_type", "payload", "complaint"),
+    [
+        ("performing.number", {"number": "many"}, "expected int @ $.number"),
+        ("performing.number", {}, "required field missing @ $.number"),
+        ("performing.number", {"number": 1, "more": 2}, "extra fields found"),
+        ("no.such.type", {}, "work type 'no.such.type' is not known here"),
+    ],
+)
+def test_a_job_that_cannot_be_read_fails(
+    work_type: str, payload: dict[str, Any], complaint: str
+) -> None:
+    """With what is wrong; the others of its chunk run."""
+    desk = Desk()
+    desk.hand(5, [1, work_type, 0, 1, payload, None], entry(2, "performing.number"))
+    desk.turn()
+    assert [(each["job_id"], each["outcome"]) for each in desk.settled] == [(1, "failed")]
+    assert complaint in desk.settled[0]["error"]
+    assert desk.finished == [(5, 3, [2], 1, 1)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [7, [], {"timeout": "30"}, {"timeout": -1}, {"attempts": 0}, {"attempts": "x"},
+     {"attempts": 10**9}],
+    ids=str,
+)  # fmt: skip
+def test_options_that_make_no_sense_fail_the_job_alone(options: Any) -> None:
+    """Any SQL client can write them; the worker and its other jobs go on."""
+    desk = Desk()
+
+    async def perform(self: object, job: RunningJob) -> None:
+        raise ValueError("mine")
+
+    with desk.handler(perform):
+        desk.hand(5, Handled.entry(1, options=options), entry(2, "performing.number"))
+        desk.turn()
+    assert [(each["job_id"], each["outcome"]) for each in desk.settled] == [(1, "failed")]
+    assert desk.finished == [(5, 3, [2], 1, 1)]
+
+
+def test_a_completed_job_is_done_whatever_happens_next() -> None:
+    """Its own transaction has committed: it is counted, and not written again."""
+
+    @asynccontextmanager
+    async def opener(job: RunningJob) -> AsyncIterator[Transaction]:
+        yield None  # type: ignore[misc]  # nothing is asked of it here
+        job.is_completed = True
+
+    async def perform(self: object, job: RunningJob) -> None:
+        async with job.transaction():
+            pass
+        raise ValueError("too late")
+
+    desk = Desk(opener=opener)
+    with desk.handler(perform):
+        desk.hand(5, Handled.entry(1, weight=4))
+        desk.turn()
+    assert (desk.finished, desk.settled) == ([(5, 3, [], 1, 4)], [])
+
+
+def test_stopping_cancels_what_runs_and_starts_nothing() -> None:
+    """The process ends, or nobody listens any more."""
+    desk = Desk(capacity=1)
+    cancelled: list[int] = []
+
+    def perform(self: object, job: RunningJob) -> Deferred[None]:
+        return Deferred(lambda _: cancelled.append(job.id))
+
+    with desk.handler(perform):
+        desk.hand(5, Handled.entry(1), Handled.entry(2))
+        desk.turn()
+        desk.performer.stop()
+        desk.turn()
+    assert cancelled == [1]
+
+
+def test_no_job_of_a_burst_starts_once_the_lease_is_out() -> None:
+    """The process may have been stopped between two of them, for long."""
+    desk = Desk()
+    started: list[int] = []
+
+    def perform(_: object, job: RunningJob) -> None:
+        started.append(job.id)
+        if job.id == 9:
+            desk.performer.renew(0.0)
+
+    with desk.handler(perform):
+        desk.hand(5, *(Handled.entry(number) for number in range(1, 21)))
+        desk.turn()
+    assert started == list(range(1, 10))
+
+
+def test_what_a_former_run_was_assigned_does_not_start() -> None:
+    """Whether it came before or after the lease of the new one: it may run elsewhere by now."""
+    desk = Desk(capacity=1)
+    with desk.handler(lambda _, job: desk.wait(job)):
+        desk.hand(5, Handled.entry(1), Handled.entry(2, weight=3))
+        desk.turn()
+        desk.performer.renew(float("inf"), INCARNATION + 1)
+        desk.hand(6, Handled.entry(3))
+        desk.turn()
+        desk.end(1)
+        assert desk.running == {}
+    assert sorted(desk.finished) == [(5, 3, [], 1, 3), (5, 3, [1], 1, 1), (6, 3, [], 1, 1)]
+
+
+def test_what_a_handler_said_last_of_how_far_it_is_goes_with_its_end() -> None:
+    """However shortly before it returned, or failed."""
+    desk = Desk()
+
+    def perform(_: Any, job: RunningJob) -> None:
+        job.progress(1, 2)
+        job.progress(2, 2, "all")
+        if job.id == 2:
+            raise KeyError
+
+    with desk.handler(perform, retry=Retry(attempts=1)):
+        desk.hand(5, Handled.entry(1), Handled.entry(2))
+        desk.turn()
+    assert desk.finished == []
+    assert [(each["outcome"], each["progress"]) for each in desk.settled] == [
+        ("done", [2, 2, "all"]),
+        ("failed", [2, 2, "all"]),
+    ]
