@@ -19,11 +19,15 @@ pytestmark = pytest.mark.slow
 
 READ_THE_SCHEMA: Final = """
 from importlib.resources import files
-import txqueue
-print(txqueue.__file__ or list(txqueue.__path__)[0])
-for folder in ("migrations", "functions"):
-    for entry in sorted(files("txqueue.schema").joinpath(folder).iterdir(), key=lambda e: e.name):
-        print(f"schema/{folder}/{entry.name}", len(entry.read_text()))
+root = files("txqueue.schema")
+print(root)
+def read(place, name):
+    for entry in place.iterdir():
+        if entry.is_dir():
+            read(entry, f"{name}/{entry.name}")
+        elif entry.name.endswith(".sql") and name.count("/"):
+            print(f"{name}/{entry.name}", len(entry.read_text("utf-8")))
+read(root, "schema")
 """
 
 
