@@ -13,7 +13,7 @@ POOLING = ["ensure_pool", "fill_pool", "retry_pool", "start_pool"]
 READING = ["backlog", "explain_facts", "find_job", "schedule_runs", "stats"]
 # It looks into tables of the application with the rights of the node that calls it.
 INVOKING = ["due_schedules", "is_input", "met_conditions"]
-FUNCTIONS = sorted((Path(__file__).parents[2] / "schema" / "functions").glob("*.sql"))
+FUNCTIONS = sorted((Path(__file__).parents[2] / "schema" / "functions").rglob("*.sql"))
 # What may be put into a statement as it is: a number, and names that are quoted already.
 NUMBERS = {"lane", "head.lane", "this.control_id", "few + 1", "signature", "its_lane"}
 NUMBERS |= {"quoted_names", "quoted_columns", "quoted_aliases", "quoted_fields"}

@@ -19,15 +19,15 @@ pytestmark = pytest.mark.slow
 
 READ_THE_SCHEMA: Final = """
 from importlib.resources import files
-root = files("txqueue.schema")
-print(root)
+import txqueue
+print(txqueue.__file__ or list(txqueue.__path__)[0])
 def read(place, name):
     for entry in place.iterdir():
         if entry.is_dir():
             read(entry, f"{name}/{entry.name}")
         elif entry.name.endswith(".sql") and name.count("/"):
             print(f"{name}/{entry.name}", len(entry.read_text("utf-8")))
-read(root, "schema")
+read(files("txqueue.schema"), "schema")
 """
 
 
