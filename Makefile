@@ -13,11 +13,12 @@ SLOW := tests/cluster tests/docs
 FAULTS := tests/faults
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint clean
+.PHONY: help demo test test-fast lint clean
 
 help:
 	@echo "make demo    install into $(VENV) and run txqueue demo on an embedded PostgreSQL"
 	@echo "make test    install into $(VENV), lint, and run every test (PYTEST_ARGS adds arguments)"
+	@echo "make test-fast  lint and the unit tests: the inner loop"
 	@echo "make lint    ruff and mypy only"
 	@echo "make clean   remove $(VENV) and everything that was built"
 	@echo "PYTHON=...   the Python that makes $(VENV) (now: $(PYTHON))"
@@ -38,6 +39,9 @@ else
 test: lint
 	$(PYTEST) --cov --cov-report=term $(PYTEST_ARGS)
 endif
+
+test-fast: lint
+	$(PYTEST) --quiet tests/unit tests/docs/test_reference.py tests/docs/test_links.py
 
 lint: $(DEV_STAMP)
 	$(BIN)/ruff check .

@@ -149,7 +149,7 @@ class EmbeddedServer:
 
 @frozen
 class _Home:
-    """Where a server lives, with whose programs, and as whom it runs."""
+    """A server's folder, its programs, and the account that it runs as."""
 
     folder: Path
     data: Path
@@ -238,7 +238,7 @@ class _Home:
         return start_watcher(_WATCH, *map(str, words), pass_fds=[lock], **self._manners())
 
     def _manners(self) -> dict[str, Any]:
-        """How each process runs: as the account, deaf to libpq's environment and our terminal."""
+        """How each process runs: as the account, without libpq's environment or our terminal."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
         manners: dict[str, Any] = {"cwd": "/", "env": environment, "start_new_session": True}
         if self.account:
@@ -276,7 +276,7 @@ def _socket_folder(data: Path, account: pwd.struct_passwd | None, undo: ExitStac
 
 
 def _account(data: Path) -> pwd.struct_passwd:
-    """Whom to run as, since PostgreSQL refuses root: the data's owner, or an account for this."""
+    """The account to run as, since PostgreSQL refuses root: the data's owner, or one for this."""
     if (data / "PG_VERSION").exists():
         return pwd.getpwuid(data.stat().st_uid)
     with suppress(KeyError):
@@ -328,7 +328,7 @@ def _await_ready(home: _Home, server: _Process) -> None:
 
 
 def _is_ready(data: Path, server: _Process) -> bool:
-    """Read the file in which the server says who it is (line 1) and how it is (line 8)."""
+    """Read the server's pid file: its process (line 1) and its state (line 8)."""
     with suppress(FileNotFoundError):
         lines = (data / "postmaster.pid").read_text().split("\n")
         return lines[0] == str(server.pid) and lines[7:8] == ["ready   "]

@@ -51,7 +51,12 @@ class Options(usage.Options):
         ["queues", "q", None, "the queues to serve, joined by commas (default: default)"],
         ["capacity", None, None, "weight that each worker may run at a time (default: 100)"],
         ["name", None, None, "the node's name (default: the host's)"],
-        ["lease", None, None, "seconds after which a silent node is held for dead (default: 10)"],
+        [
+            "lease",
+            None,
+            None,
+            "seconds of silence after which a node is presumed dead (default: 10)",
+        ],
         [
             "kill-stuck",
             None,

@@ -64,7 +64,7 @@ async def test_a_node_that_an_operator_drains(nodes: Nodes, db: Database) -> Non
 
 
 async def test_a_killed_node_loses_nothing(nodes: Nodes, db: Database) -> None:
-    """What it held and what it was handed runs elsewhere when its lease is out."""
+    """What it held and what it was handed runs elsewhere when its lease has expired."""
     started = start_mesh(nodes, 3, *SMALL, TXQUEUE_LEASE="4")
     await meshed(started)
     ids = hand(db, started[0], 200, 0.1)

@@ -148,7 +148,7 @@ def test_nobody_vouches_for_the_dead(node: Master, other: Master) -> None:
 
 
 def test_who_has_no_lease_keeps_none(node: Master, other: Master) -> None:
-    """It may itself be held for dead."""
+    """It may itself be presumed dead."""
     other.falls_silent()
     assert other.value(VOUCH, other.incarnation, [node.incarnation]) == []
 

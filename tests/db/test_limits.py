@@ -244,7 +244,7 @@ def test_a_limit_counts_what_is_being_taken(node: Master, other: Master) -> None
 
 
 def test_what_counts_for_a_limit_is_marked(node: Master) -> None:
-    """The worker must end it when its node's lease is out: others run in its place then."""
+    """The worker must end it when its node's lease has expired: others run in its place then."""
     node.enqueue({})
     assert node.claim()[0].jobs[0][5] is None
     limit(node, "queue", "default", concurrency=3)

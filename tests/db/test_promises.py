@@ -176,7 +176,7 @@ def test_a_moved_job_is_still_completed(queue: Stored) -> None:
 
 
 def test_a_dead_nodes_jobs_are_rescued(queue: Stored, migrated_database: str) -> None:
-    """When a lease is out, the next heartbeat of any node gives the jobs back."""
+    """When a lease has expired, the next heartbeat of any node gives the jobs back."""
     (job_id,) = queue.enqueue({})
     queue.claim()
     with stored(migrated_database, "other") as other:

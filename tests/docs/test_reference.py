@@ -7,6 +7,7 @@ from typing import Final
 import psycopg2
 import pytest
 
+from docs import build_schema_map
 from docs.build_reference import TARGET, reference
 from tests.docs.markdown import ROOT, section
 from txqueue.tap import Options
@@ -49,6 +50,11 @@ def settings() -> Iterator[str]:
 def test_the_python_reference_is_up_to_date() -> None:
     """Otherwise run: python docs/build_reference.py."""
     assert TARGET.read_text("utf-8") == reference()
+
+
+def test_the_map_of_the_schema_is_up_to_date() -> None:
+    """Otherwise run: python docs/build_schema_map.py."""
+    assert build_schema_map.TARGET.read_text("utf-8") == build_schema_map.readme()
 
 
 def test_the_sql_reference_has_every_column(migrated_database18: str) -> None:

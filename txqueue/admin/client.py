@@ -49,7 +49,7 @@ class Cancelled:
 
     Attributes:
         cancelled: They have ended.
-        requested: A node holds them: it has been asked, or hears of it at its next heartbeat.
+        requested: A node holds them: it was asked, or learns of it at its next heartbeat.
         refused: They had ended before, or there are no such jobs.
     """
 
@@ -199,7 +199,7 @@ class Admin(KindsOfFailure, RecurringWork):
         return Explanation(**await self._document(Explain, "explanation", job_id=job_id))
 
     async def actions(self, subject: str | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Give who did what when, the latest first.
+        """Give the acts of operators, the latest first.
 
         Args:
             subject: Only what was done to this, such as ``queue mail`` or ``job 7``.
@@ -289,8 +289,8 @@ class Admin(KindsOfFailure, RecurringWork):
         named = peer_name(self._pipe.transport)
         if named is None or named[0] != NODE:
             raise NodeUnavailable(
-                f"who answers at {self._endpoint} has no certificate of a node",
-                "find out who listens there",
+                f"the process that answers at {self._endpoint} has no certificate of a node",
+                "find out which process listens there",
             )
 
     def _unavailable(self, error: Exception) -> NodeUnavailable:

@@ -16,7 +16,7 @@ class RecurringWork:
         raise NotImplementedError
 
     async def pause_schedule(self, name: str) -> bool:
-        """Have it be due no more; returns whether that is new."""
+        """Pause it: it is not due until it is resumed. Returns whether that changed anything."""
         return bool((await self._say(ActOnSchedule, name=name, act="pause"))["changed"])
 
     async def resume_schedule(self, name: str) -> bool:

@@ -79,7 +79,7 @@ def _choosing(states: Sequence[str]) -> Callable[[Any], Any]:
 @_choosing(CANCELLABLE)
 @click.pass_obj
 def cancel(options: Options, /, ids: Sequence[int], **given: Any) -> int:
-    """End jobs: those that wait at once, running ones as soon as their node hears of it.
+    """End jobs: waiting ones at once, running ones as soon as their node learns of it.
 
     A coroutine is interrupted; a function in a thread is told, and ends by itself. Failed jobs that
     are named, or chosen by --state failed, count as cancelled from then on.

@@ -110,11 +110,11 @@ def _when(given: dict[str, Any]) -> Schedule:
         raise click.UsageError(str(error)) from None
 
 
-@schedule.command(cls=Command, short_help="Have it be due no more until it is resumed.")
+@schedule.command(cls=Command, short_help="Pause it until it is resumed.")
 @click.argument("name")
 @click.pass_obj
 def pause(options: Options, name: str) -> None:
-    """Have it be due no more until it is resumed; a job of it that was enqueued runs."""
+    """Pause it until it is resumed; a job of it that was enqueued still runs."""
     changed = bool(_act(options, "pause", name))
     _tell(options, name, changed, "is paused" if changed else "was paused already")
 

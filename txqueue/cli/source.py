@@ -1,4 +1,4 @@
-"""Whom the commands ask: a node, which can also act, or the database."""
+"""The source that commands ask: a node, which can also act, or the database."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Membership:
         if self._joining is not None:
             self._joining.cancel()
         if self._pipe is not None:
-            # What was delivered just now goes out first; of what is committed later nobody is told.
+            # Send what was delivered just now first; no node is told of later commits.
             transport: Any = self._pipe.transport
             self._forget(self._pipe)
             transport.loseConnection()
@@ -89,7 +89,7 @@ class Membership:
             self.delivered += len(jobs)
 
     def wake(self) -> None:
-        """Have the node look for jobs that nobody is assigned."""
+        """Have the node look for jobs that are assigned to no node."""
         if self._pipe is not None:
             self._pipe.say_now(Wake)
 

@@ -26,7 +26,7 @@ async def inspect_node(reactor: Any, endpoint: Endpoint) -> dict[str, Any]:
         endpoint: Where the node listens.
 
     Raises:
-        NodeUnavailable: When nobody answers there in time, or somebody who is no node.
+        NodeUnavailable: When nothing answers there in time, or something that is no node.
     """
     pipe = Pipe({}, lost=lambda: None)
     try:

@@ -1,4 +1,4 @@
-"""Hears which jobs end, for as long as somebody waits: one connection for the whole process."""
+"""Listens for jobs' ends while a caller waits: one connection for the whole process."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TOLD_FOR, EVERY = 10, 4.0
 
 
 class Hearing:
-    """Has the database tell which jobs end. That it cannot is no error: whoever waits also asks.
+    """Has the database tell which jobs end. A failure is no error: waiting callers also poll.
 
     Args:
         reactor: Its clock; it watches the socket.
-        dsn: The database; None to hear nothing.
+        dsn: The database; None to listen to nothing.
         pool: Where to ask for being told.
         schema: The name of the schema.
 
@@ -62,7 +62,7 @@ class Hearing:
             asking.addBoth(self._asked)
 
     def close(self) -> None:
-        """Hear no more."""
+        """Stop listening."""
         self._is_deaf = True
         if self._asking is not None:
             self._asking.cancel()

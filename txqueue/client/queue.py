@@ -50,7 +50,7 @@ class WorkQueue:
         schema: The name of txqueue's schema.
         reactor: Times the waits.
         membership: The node that this process joins, if any.
-        dsn: Where to hear which jobs end; None to find out by asking.
+        dsn: Where to listen for jobs' ends; None to poll only.
 
     Attributes:
         membership: The node that this process joins; None if it was told of none.
@@ -203,7 +203,7 @@ class WorkQueue:
         """Return how far a pool is.
 
         Raises:
-            JobNotFound: When nobody has filled or started it.
+            JobNotFound: When it was never filled or started.
         """
         return await self._pools.status(cls)
 
@@ -311,7 +311,7 @@ class WorkQueue:
         return opened_result(job.work_type, job.result)
 
     async def close(self) -> None:
-        """Close the connections; whoever still waits gets an error."""
+        """Close the connections; callers that still wait get an error."""
         self._is_closed = True
         self._waiting.stop()
         self._hearing.close()

@@ -1,4 +1,4 @@
-"""Waits for jobs to end: one question for all who wait, asked as soon as one is said to have ended.
+"""Waits for jobs to end: one query for all waiting callers, sent as soon as an end is announced.
 
 Without being told, it is asked more seldom the longer it takes.
 """
@@ -19,12 +19,12 @@ FIRST, FACTOR, LONGEST = 0.01, 1.5, 0.5
 
 
 class Waiting:
-    """Everybody of one process who waits for a job.
+    """All callers of one process that wait for a job.
 
     Args:
         clock: Times the questions.
         ask: Returns those of some jobs that have ended.
-        asking: Called whenever it asks, because somebody waits.
+        asking: Called whenever it asks, because a caller waits.
     """
 
     def __init__(
@@ -107,6 +107,6 @@ class Waiting:
 
 
 def _tell(waiter: Deferred[Job], ending: Job | Failure) -> None:
-    # Whoever was told before may have cancelled it.
+    # A caller that was told before may have cancelled it.
     if not waiter.called:
         waiter.callback(ending)

@@ -52,7 +52,7 @@ class Fail(Exception):
 class Next(Exception):
     """Have the job go on as other work, under the same number and with all its attempts.
 
-    It ends with its last stage: until then nobody who waits for it is told, and its unique key is
+    It ends with its last stage: until then no waiting caller is told, and its unique key is
     held. Its queue, priority, group and so on are those of the new work. A job that its own
     transaction has completed does not go on: use ``job.then`` there.
 

@@ -83,7 +83,7 @@ class PoolItem(WorkItem, is_abstract=True):
         batch: How many items a job takes at a time.
         bound: How many items may remain in it before more are refused; None for no bound.
         source: The application's table; None for a table of the pool's own.
-        pool_tenant: Whose jobs those of the pool are; None for nobody's.
+        pool_tenant: The tenant that the pool's jobs belong to; None for no tenant.
     """
 
     __slots__ = ()

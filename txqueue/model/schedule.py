@@ -1,7 +1,7 @@
 """When recurring work is due: moments as pure functions of a schedule and a name.
 
-The moments of a schedule are a fixed sequence, jitter included: whoever computes them, on whatever
-host, gets the same. Only a cool-down has none before the job it waits for has ended.
+The moments of a schedule are a fixed sequence, jitter included: every host computes the same.
+Only a cool-down has none before the job it waits for has ended.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 TICK: Final = timedelta(microseconds=1)
 GRACE: Final = timedelta(minutes=1)
-"""A moment later than this is missed; before, whoever ticks is just a little late."""
+"""A moment that is later than this is missed; until then the tick is just a little late."""
 MOST_MISSED: Final = 100
 """So many missed moments are made up for at a time; the others come with the next tick."""
 SHORTEST, LONGEST = 1.0, 366 * 86400.0
@@ -282,7 +282,7 @@ class Plan:
 
     Attributes:
         moments: The moments that get a job.
-        next: When it is due next; None if that is for the end of a job, or nobody, to say.
+        next: When it is due next; None if that depends on the end of a job, or it has ended.
     """
 
     moments: tuple[datetime, ...]

@@ -54,7 +54,7 @@ class UniqueMode(StrEnum):
     REJECT = "reject"
     """It is refused."""
     ONCE = "once"
-    """Nothing, and neither once the other has ended: the key is remembered, for ever or for
+    """Nothing, and neither once the other has ended: the key is remembered, without end or for
     ``once_for``."""
 
 
@@ -159,7 +159,7 @@ class WorkItem:
 
     @property
     def tenant(self) -> str | None:
-        """Whose job it is; None for nobody's."""
+        """The tenant that the job belongs to; None for no tenant."""
         return None
 
     @property
@@ -265,7 +265,7 @@ _RULES: tuple[_Rule, ...] = (
     ),
     (
         lambda work: not inspect.isgeneratorfunction(work.perform),
-        "perform is a generator, because it yields: nobody would run it",
+        "perform is a generator, because it yields: nothing would run it",
         "return the result; or await instead of yield, in async def perform(self, job)",
     ),
     (

@@ -33,7 +33,7 @@ class Admin(Service):
         describe: Returns what is to be said of the node: plain data, no secret.
         failed: Called when it cannot listen.
         responders: Returns what operators may ask and do over a connection.
-        greet: Called with the pipe of everybody who connects; says what it may say besides.
+        greet: Called with each new pipe; returns the further commands that it may send.
     """
 
     name = "admin"
@@ -73,7 +73,7 @@ class Admin(Service):
     def _made_server(self) -> PipeServer:
         answers: Responders = {Inspect: self._inspect}
         if self._endpoint.path is not None:
-            # Whoever reaches it has our own account, and could do anything to this process.
+            # A process that reaches it has our own account, and could do anything to this process.
             return PipeServer(answers, MOST_CONNECTED, self._greeted)
         kind = UncertifiedPipe if self._endpoint.credentials is None else CertifiedPipe
         make = partial(kind, self._reactor)

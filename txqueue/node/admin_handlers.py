@@ -37,7 +37,7 @@ class Desk:
         pool: Where to ask and to act.
         schema: The name of the schema.
         describe: Returns what the node says of itself without asking the database.
-        cancelled: Told of a job that is to be cancelled: incarnation, assignment, number, by whom.
+        cancelled: Called with a job to cancel: incarnation, assignment, number, the operator.
     """
 
     log = Logger()
@@ -57,7 +57,7 @@ class Desk:
         self._cancelled = cancelled
 
     def responders(self, pipe: Pipe) -> Responders:
-        """Return what carries out each command for whoever is at the other end of a connection."""
+        """Return the handler of each command for the operator at the other end of a connection."""
         functions: dict[type[Any], Callable[..., Awaitable[Answer]]] = {
             wire.ListNodes: self._list_nodes,
             wire.ListQueues: self._list_queues,
@@ -107,7 +107,7 @@ class Desk:
                 f"the node has a fault: {type(error).__name__}", "see its log, please report it"
             ) from None
 
-    # What can be asked. Who asks makes no difference.
+    # Questions. Every operator gets the same answer.
 
     async def _list_nodes(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
         own = self._describe()
@@ -175,7 +175,7 @@ class Desk:
         named = [{**row, "name": f"{row['fingerprint']} {row['work_type']}"} for row in rows]
         return _paged("failures", _after(named, after, "name"), "name")
 
-    # What can be done. Each leaves a row that says who did it.
+    # Actions. Each leaves a row in `action` that names the operator.
 
     async def _pause(self, who: str, kind: str, key: str) -> Answer:
         return {"changed": await self._acting.pause(kind, key, who)}

@@ -26,7 +26,7 @@ FULL_LOOK = 10.0
 # Dead rows of jobs taken are skipped likewise, for so many seconds: so much later may a job be
 # taken that comes in before those that are being worked off.
 LOOK_BACK = 0.1
-# What a claim has reached that left jobs behind because somebody's part was spent.
+# What a claim reached that left jobs behind because a tenant's or queue's share was spent.
 ANYWHERE = "-infinity"
 # A claim that took all there was is followed by the next once its jobs are on their way to the
 # workers, seconds: what is sent waits for the reactor, and the next claim would come before it.
@@ -34,7 +34,7 @@ BREATH = 0.001
 
 
 class Performers(Protocol):
-    """Who performs the jobs taken."""
+    """Performs the jobs that a claim took."""
 
     @property
     def room(self) -> Room:
@@ -57,7 +57,7 @@ class Sweeper(Periodic):
         identity: Returns (node_id, incarnation) of this run, or None while it has no lease.
         queues: The queues served.
         work_types: The names of the types known.
-        performers: Who performs the jobs.
+        performers: Performs the jobs.
         yielding: Says how heavy the jobs may be.
         claimed: Told how many jobs each claim took.
         looked: Told after each look whether ready jobs are left.
@@ -123,7 +123,7 @@ class Sweeper(Periodic):
         delay = claim_delay(room, time.monotonic() - self._claimed_at)
         self._wants_room = True
         if identity is None or delay is None:
-            # Whoever makes room rings, and so does a lease gained.
+            # The bell rings when room is made, and when the lease is acquired.
             return None
         if delay > 0:
             return delay

@@ -32,11 +32,11 @@ class Cluster(MultiService):
         engine: The stored functions.
         name: This node's.
         endpoint: Where it listens for peers; None for no peers.
-        workers: Who holds the jobs of this node.
+        workers: The worker processes, which hold this node's jobs.
         identity: Returns (node_id, incarnation) of this run, or None while it has no lease.
         accept: Notes that an assignment arrived; says whether for the first time.
         read: Told of assignments of this node to be read from the database.
-        give_back: Told of an assignment and those of its jobs, or all, that nobody takes.
+        give_back: Called with an assignment and those of its jobs, or all, that no peer takes.
         woken: Called when there may be jobs to claim.
         turned: Told whether the node is to take jobs, when an operator changes that.
         look_again: Called when a heartbeat would tell more.
@@ -142,12 +142,12 @@ class Cluster(MultiService):
         return {"lag": self._pulse.lag, "memory": memory()}
 
     def describe(self) -> dict[str, Any]:
-        """Say how the node is and whom it is connected with; plain data."""
+        """Return the node's measurements and its peers; plain data."""
         peers = [] if self._peers is None else self._peers.describe()
         return {**self.report(), "peers": peers}
 
     def heard(self, incarnation: int, beat: Beat) -> None:
-        """Hear from a heartbeat who the peers are, and whether to take jobs."""
+        """Take from a heartbeat which peers there are, and whether to claim jobs."""
         if self._peers is not None:
             self._peers.heard(incarnation, beat.peers)
             self._voucher.heard(beat.peers)
@@ -159,11 +159,11 @@ class Cluster(MultiService):
             Deferred.fromCoroutine(self._handoff.pass_all()).addErrback(self._not_passed)
 
     def looked(self, has_backlog: bool) -> None:
-        """Hear whether a claim left ready jobs behind."""
+        """Note whether a claim left ready jobs behind."""
         self._has_backlog = has_backlog
 
     def room_made(self) -> None:
-        """Hear that workers can be handed more."""
+        """Note that the workers have room."""
         self._handoff.room_made()
 
     def loads(self) -> list[NodeLoad]:

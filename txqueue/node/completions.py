@@ -40,7 +40,7 @@ class _Entries:
 
     @property
     def can_wait(self) -> bool:
-        """Whether nobody waits for them: a few jobs that returned nothing."""
+        """Whether no caller waits for them: a few jobs that returned nothing."""
         return len(self.finished) < FEW and not (self.settled or self.started or self.given_back)
 
     @property
@@ -153,7 +153,7 @@ class Ledger(Periodic):
         return None
 
     async def _gather(self) -> None:
-        """Just after a statement let some more come in, unless somebody may wait for them."""
+        """Just after a statement let more come in, unless a caller may wait for them."""
         rest = self._written_at + GATHERING - self._clock.seconds()
         if rest > 0 and self.running and not self._has_freed and self._open.can_wait:
             waiting: Deferred[None] = Deferred()

@@ -1,4 +1,4 @@
-"""The node's end of the short road: credit for those who joined it, and what they deliver."""
+"""The node's end of direct dispatch: credit for joined clients, and the jobs they deliver."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Credits:
         return {"joined": len(self._guests), "credit": credit, "delivered": self._count}
 
     def looked(self, *, has_backlog: bool) -> None:
-        """Hear whether a claim left ready jobs behind: nobody is to pass them."""
+        """Note whether a claim left ready jobs behind: no direct dispatch may pass them."""
         if has_backlog != self._has_backlog:
             self._has_backlog = has_backlog
             self.review()
@@ -134,7 +134,7 @@ class Credits:
             self._even_out()
 
     def room_made(self) -> None:
-        """Hear that workers can be handed more."""
+        """Note that the workers have room."""
         if self._is_short:
             self.review()
 

@@ -16,14 +16,14 @@ __all__ = ["Handoff", "Holders", "Neighbours"]
 LOOK, EAGER, ALONE = 0.1, 0.02, 0.5
 # What is beyond a worker's room for so long did not start in a moment: it goes back; seconds.
 LASTING = 0.3
-# A peer that had nothing for us, or whom nothing suited, is left alone for so long; seconds.
+# Seconds for which a peer is not asked again after it had nothing that suited this node.
 FIRST_REST, LONGEST_REST = 0.2, 10.0
 # Jobs passed on by one statement.
 MOST_JOBS = 1_000
 
 
 class Holders(Protocol):
-    """Who holds the jobs of this node."""
+    """The holder of this node's jobs."""
 
     async def take_back(self, most: int | None = None) -> Unstarted:
         """Have them start nothing of what they hold, or not the last of it up to a weight."""
@@ -33,7 +33,7 @@ class Holders(Protocol):
 
 
 class Neighbours(Protocol):
-    """Who knows the peers."""
+    """The service that knows the peers."""
 
     @property
     def reports(self) -> list[NodeReport]:
@@ -53,12 +53,12 @@ class Handoff(Periodic):
         clock: Times the looks.
         engine: The stored functions.
         incarnation: Returns the incarnation of this run.
-        workers: Who holds the jobs of this node.
-        peers: Returns who knows the peers; None if this node has none.
+        workers: The worker processes, which hold this node's jobs.
+        peers: Returns the service that knows the peers; None if this node has none.
         load: Returns what this node says of itself.
         is_idle: Whether the last claim found nothing.
         accept: Notes that an assignment arrived; says whether for the first time.
-        give_back: Told of an assignment and its jobs that nobody takes.
+        give_back: Called with an assignment and its jobs that no peer takes.
     """
 
     name = "handoff"

@@ -1,4 +1,4 @@
-"""Feels the pulse of a master: how late its reactor is, and what keeps waiting in its workers."""
+"""Measures reactor lag, and the weight of the jobs that keep waiting in the workers."""
 
 from __future__ import annotations
 

@@ -118,11 +118,11 @@ class Registry(Periodic):
         """Renew the lease, or register if there is none to renew."""
         if self._identity is None:
             await self.register()
-            # The first heartbeat tells who the peers are.
+            # The first heartbeat names the peers.
             return 0.0
         await self._renew()
         beat = self.lease / BEATS_A_LEASE
-        # Whoever's lease is out next is rescued then, and not a beat later.
+        # The node whose lease expires next is rescued then, not a heartbeat later.
         return beat if self._next_end is None else min(beat, max(self._next_end, LEAST_PAUSE))
 
     async def _renew(self) -> None:

@@ -14,25 +14,25 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Acquainted", "Voucher"]
 
-# Who has been silent for this part of its lease has missed a heartbeat.
+# A node that has been silent for this part of its lease has missed a heartbeat.
 SUSPECT = 0.4
 
 
 class Acquainted(Protocol):
-    """Who knows the peers."""
+    """The service that knows the peers."""
 
     def peer(self, incarnation: int) -> Peer | None:
         """Return one of them, if it is known."""
 
 
 class Voucher(Periodic):
-    """Asks suspects before anybody takes their jobs.
+    """Asks suspected nodes before their jobs are rescued.
 
     Args:
         clock: Times what is tried again.
         engine: The stored functions.
         incarnation: Returns the incarnation of this run, 0 while it has no lease.
-        peers: Returns who knows the peers; None if this node has none.
+        peers: Returns the service that knows the peers; None if this node has none.
     """
 
     name = "vouching"
@@ -52,7 +52,7 @@ class Voucher(Periodic):
         self._suspects: list[int] = []
 
     def heard(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Hear from a heartbeat for what part of their leases the others have been silent."""
+        """Take from a heartbeat for what part of their leases the others have been silent."""
         self._suspects = [row["incarnation"] for row in rows if row["silence"] > SUSPECT]
         if self._suspects:
             self.alarm.ring()

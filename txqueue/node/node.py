@@ -67,7 +67,7 @@ class Node(MultiService):
         self._settings = settings
         self.has_failed = False
         self._draining: Deferred[None] | None = None
-        # Whoever rests too long when the database is back loses his jobs to those who did not.
+        # Cap the reconnect backoff below the lease, or other nodes rescue this node's jobs first.
         self._rest = Rest(longest=settings.lease / 5)
         patience = max(settings.lease, PATIENCE)
         self._pool = Pool(
@@ -208,7 +208,7 @@ class Node(MultiService):
             accept=self._arrivals.accept,
             read=self._adoption.read,
             forward=self._cluster.forward,
-            wake=self._wake_somebody,
+            wake=self._wake_for_work,
             joined=self._adoption.alarm.ring,
         )
 
@@ -234,7 +234,7 @@ class Node(MultiService):
     def _made_admin(self) -> Admin | None:
         if self._settings.admin is None:
             return None
-        # Who reaches a unix socket has our own account; at a port anyone of this host might join.
+        # Only our own account reaches a unix socket; any account of this host could join at a port.
         greet = self._credits.greet if self._settings.admin.path is not None else None
         desk = Desk(
             self._pool, self._settings.schema, describe=self.describe, cancelled=self._cancelled
@@ -310,7 +310,7 @@ class Node(MultiService):
         }
 
     def _heard(self, beat: Beat) -> None:
-        """Hear who the peers are, and what is to be cancelled."""
+        """Act on a heartbeat's answer: the peers, and the jobs to cancel."""
         for assignment, job_id, who in beat.cancels:
             self._workers.cancel(assignment, job_id, who)
         self._cluster.heard(self._registry.incarnation, beat)
@@ -340,7 +340,7 @@ class Node(MultiService):
         return self._queue_identity
 
     def _cancelled(self, incarnation: int, assignment: int, job_id: int, who: str) -> None:
-        """An operator asks us: no need to wait for the heartbeat if it is we who hold the job."""
+        """Cancel a job at once if this node holds it, rather than at the next heartbeat."""
         if incarnation == self._registry.incarnation:
             self._workers.cancel(assignment, job_id, who)
 
@@ -353,8 +353,8 @@ class Node(MultiService):
         self._sweeper.alarm.ring()
         self._scheduler.alarm.ring()
 
-    def _wake_somebody(self) -> None:
-        """There is work: peers hear of it too if there is no room for it here."""
+    def _wake_for_work(self) -> None:
+        """Claim, for there is work; tell the peers too if there is no room here."""
         self._wake()
         if not self._workers.room.free:
             self._cluster.wake()
@@ -399,7 +399,7 @@ class Node(MultiService):
 
     def _not_drained(self, failure: Failure) -> None:
         self.log.error(
-            "stopped before all was written; the rest is rescued when the lease is out: {error!r}",
+            "stopped before all was written; the rest is rescued when the lease expires: {error!r}",
             error=failure.value,
         )
 

@@ -1,4 +1,4 @@
-"""Hears the wake-ups of the database."""
+"""Listens for the database's NOTIFY and wakes the claimer."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from txqueue.system.clock import Clock
 __all__ = ["Ears"]
 
 CHECK = 2.0
-# Who was deaf may not be for ever: another server may answer by now.
-DEAF = 600.0
+# Retry: NOTIFY may work again after a failover. Seconds.
+UNHEARD_RETRY = 600.0
 
 
 class Ears(Periodic):
@@ -41,7 +41,7 @@ class Ears(Periodic):
                 self._wake()
         except ConfigurationError as error:
             self.log.warn("{error}", error=error)
-            return DEAF
+            return UNHEARD_RETRY
         return CHECK
 
     def stopService(self) -> Deferred[None] | None:

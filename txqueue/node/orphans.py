@@ -11,7 +11,7 @@ from txqueue.system.clock import Clock
 __all__ = ["Adoption"]
 
 # Seconds between two looks: while processes have credit, while only peers may hand jobs over, and
-# while nobody does. Even then a transaction may commit late, long after its client has vanished.
+# while no client does. Even then a transaction may commit late, long after its client vanished.
 OFTEN, NOW_AND_THEN, SELDOM = 1.0, 2.0, 10.0
 # Each assignment that a message names costs a statement.
 MOST_NAMED = 2_000

@@ -94,7 +94,7 @@ class Peer:
         return pause * random.uniform(0.5, 1.5)
 
     def linked(self, pipe: PeerPipe, now: float) -> None:
-        """Take a connection that has proved to be its; a former one is dead, or somebody's lie."""
+        """Take a connection that has proved to be the peer's; a former one is dead or forged."""
         former, self.pipe = self.pipe, pipe
         self.report = None
         self.heard_at = now

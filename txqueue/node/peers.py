@@ -23,7 +23,7 @@ __all__ = ["Peers"]
 
 # Loads are told when they change, at most so often, and else so often; seconds.
 TICK, LEAST = 0.1, 1.0
-# Older loads are not acted on; a peer that is silent for so long is hung up on; seconds.
+# Older loads are not acted on; a peer that is silent for longer is disconnected; seconds.
 FRESH, SILENCE = 3.0, 6.0
 # A stranger has the heartbeat look again, at most so often, seconds; as many are logged.
 LOOK_AGAIN = 1.0
@@ -41,7 +41,7 @@ class Peers(Periodic):
         surrender: Passes unstarted work of up to a weight on to a node, and returns the assignments
             and their weight.
         woken: Called when there may be jobs to claim.
-        look_again: Called when somebody says to be a node that the last heartbeat did not name.
+        look_again: Called when a caller claims to be a node that the last heartbeat did not name.
         kept: Told from which moment of the monotonic clock on a peer has renewed the lease.
         failed: Called when it cannot listen.
     """
@@ -100,7 +100,7 @@ class Peers(Periodic):
     # What the services of this node ask.
 
     def heard(self, incarnation: int, rows: Sequence[dict[str, Any]]) -> None:
-        """Hear from a heartbeat who lives: others are dropped, new ones are dialled."""
+        """Take the living peers from a heartbeat: drop the others, dial the new ones."""
         if incarnation != self._incarnation:
             self._forget(self._peers)
             self._incarnation = incarnation
@@ -121,7 +121,7 @@ class Peers(Periodic):
         return [peer.report for peer in known if peer.report is not None]
 
     def loads(self) -> list[NodeLoad]:
-        """The same for whoever gives credit."""
+        """The same for the service that grants credit."""
         return [report.as_load for report in self.reports]
 
     def has_idle(self, queues: set[str], work_types: set[str]) -> bool:
@@ -189,7 +189,7 @@ class Peers(Periodic):
     def greeted(
         self, pipe: PeerPipe, name: str, incarnation: int, version: str
     ) -> dict[str, object]:
-        """Somebody says who it is: the certificate and the last heartbeat must say so too."""
+        """Check a claimed identity: the certificate and the last heartbeat must agree with it."""
         del version
         peer = self._peers.get(incarnation)
         is_certified = pipe.certified is None or pipe.certified == name
@@ -286,7 +286,7 @@ class Peers(Periodic):
         peer.dialling.addCallback(lambda _: self._dialled(peer))
 
     async def _meet(self, peer: Peer) -> None:
-        """Connect to a peer, and see that it is who the database says is there."""
+        """Connect to a peer, and check that it is the node that the database names."""
         pipe = await dialled(self._reactor, self._place_of(peer), self)
         try:
             if pipe.certified is not None and pipe.certified != peer.name:

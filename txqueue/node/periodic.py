@@ -17,7 +17,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 
 class Alarm:
-    """Sleeps until a time has passed or somebody rings; a ring while nobody sleeps is kept."""
+    """Sleeps until a time has passed or `ring()` is called; a ring between two sleeps is kept."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

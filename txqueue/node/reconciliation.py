@@ -67,7 +67,7 @@ class Reconciliation(Periodic):
     """Looks again and again for jobs that are assigned to the node and that it does not hold.
 
     Whatever the cause (a claim that commits after its master has given it up, an assignment that
-    arrived in part), such a job would wait for ever. Two looks must find it, so that nothing is
+    arrived in part), such a job would never run. Two looks must find it, so that nothing is
     on its way; all that was reported before must be written; and its number is named, so that a
     statement that is late gives nothing else back.
 

@@ -1,4 +1,4 @@
-"""Ticks: enqueues the jobs of schedules at their moments, whoever of the masters comes first."""
+"""Ticks: enqueues the jobs of schedules at their moments; the first master to look does it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Scheduler"]
 
-# Between two looks at least, and at most: somebody may have made a schedule and nobody told us.
+# Between two looks at least, and at most: a schedule may be made without a notification.
 SHORTEST, LONGEST = 0.2, 5.0
 # A wake-up may be about a schedule, and most are not: look no sooner than so long after the last.
 WOKEN = 1.0

@@ -31,7 +31,7 @@ class NodeSettings:
         queues: The queues served.
         capacity: Weight that each worker may run at a time.
         name: The node's name.
-        lease: Seconds after which a silent node is held for dead.
+        lease: Seconds of silence after which a node is presumed dead.
         schema: The name of the schema.
         admin: Where it answers questions about itself; None for nowhere.
         listen: Where it listens for peers; None for no peers.

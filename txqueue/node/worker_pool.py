@@ -37,7 +37,7 @@ class WorkerPool(Service):
         workers: How many.
         capacity: Weight that each may run at a time.
         settings: What a worker is told at its start: JSON.
-        reports: Who is told what they report.
+        reports: Receives what they report.
         room_made: Called when a worker can be handed more.
     """
 
@@ -231,7 +231,7 @@ class WorkerPool(Service):
             asking.addErrback(self._not_given_back, worker)
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
-        """Have the worker that holds it, if one does, end a job that somebody cancelled."""
+        """Have the worker that holds a cancelled job, if one does, end it."""
         for worker in self.ready:
             if assignment in worker.held:
                 worker.cancel(assignment, job_id, who)

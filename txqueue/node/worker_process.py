@@ -42,7 +42,7 @@ START_PATIENCE, LAST_WORDS = 300.0, 1.0
 
 
 class Reports(Protocol):
-    """Who is told what the workers report."""
+    """Receives what the workers report."""
 
     def finish(self, finished: Finished) -> None:
         """Jobs returned nothing."""
@@ -58,7 +58,7 @@ class Reports(Protocol):
 
 
 class Owner(Protocol):
-    """Whom a worker belongs to."""
+    """The owner of a worker process."""
 
     reactor: Any
     capacity: int
@@ -94,7 +94,7 @@ class Worker:
     """One worker process, started.
 
     Args:
-        owner: Who started it.
+        owner: The pool that started it.
         key: Names it.
 
     Attributes:
@@ -201,7 +201,7 @@ class Worker:
         self._pipe.say(Lease, until=until, incarnation=incarnation)
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
-        """Have it end a job that somebody cancelled."""
+        """Have it end a cancelled job."""
         self._pipe.say(Cancel, assignment=assignment, job_id=job_id, who=who)
 
     async def take_back(self, most: int | None = None) -> Unstarted:

@@ -45,7 +45,7 @@ class Yielding:
         return min(room.largest, max(1, int(room.capacity * HEAVY)))
 
     def claimed(self, *, is_left: bool) -> None:
-        """Hear whether a claim has left ready jobs behind."""
+        """Note whether a claim has left ready jobs behind."""
         if self._is_yielding and is_left:
             self._since = self._seconds() if self._since is None else self._since
         elif self._is_yielding:

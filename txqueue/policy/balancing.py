@@ -86,12 +86,12 @@ class NodeReport:
 
     @property
     def as_load(self) -> NodeLoad:
-        """The same for whoever gives credit."""
+        """The same for the service that grants credit."""
         limit = 0 if self.is_draining else self.limit
         return NodeLoad(self.node_id, self.incarnation, self.outstanding, limit)
 
     def as_text(self) -> str:
-        """Write it as it is sent: who it is of is not part of it."""
+        """Return it as it is sent: the sender's name is not part of it."""
         said = asdict(self)
         del said["node_id"], said["incarnation"], said["capacity"]
         return json.dumps(said)
@@ -187,7 +187,7 @@ def tail_shares(loads: Sequence[Load], most: int | None) -> dict[int, int | None
         most: How much in all; None for all there is.
 
     Returns:
-        Weight by worker, from who has most waiting; None for all.
+        Weight by worker, from the one with most waiting; None for all.
     """
     if most is None:
         return {load.key: None for load in loads}
@@ -199,11 +199,11 @@ def tail_shares(loads: Sequence[Load], most: int | None) -> dict[int, int | None
 
 
 def theft(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | None:
-    """Decide whom an idle node asks for work, and for how much.
+    """Decide which peer an idle node asks for work, and for how much.
 
-    It asks once it holds less than half of what it may, and only whoever has more waiting than it
-    has itself: for what it can start at once, or its part of what waits there if that is more. So
-    nothing is asked back.
+    It asks once it holds less than half of its limit, and only a peer with more work waiting than
+    itself: for what it can start at once, or its share of what waits there if that is more. So work
+    is not asked back.
     """
     if mine.outstanding > mine.free or mine.idle == 0:
         return None
@@ -224,7 +224,7 @@ def drain_shares(weight: int, peers: Sequence[NodeReport]) -> list[Transfer]:
 
     Args:
         weight: What there is.
-        peers: Who may take some.
+        peers: The peers that may take some.
 
     Returns:
         Shares, none more than its peer has room for; the largest first.

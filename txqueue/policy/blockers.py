@@ -90,7 +90,7 @@ def _assigned(facts: Facts) -> Reason:
     node = job["node"] or "a node that is gone"
     if job["incarnation"] not in {each["incarnation"] for each in facts["nodes"]}:
         detail = f"node {node}, which has it, is silent"
-        return "rescue", detail, "nothing: another node takes it once the lease is out"
+        return "rescue", detail, "nothing: another node takes it once the lease expires"
     if job["started_at"]:
         detail = f"it has run on node {node} for {_ago(facts, 'started_at')}"
         return "running", detail, f"nothing; to end it: txqueue cancel {job['job_id']}"

@@ -1,4 +1,4 @@
-"""Who gets what: decisions on plain values, without a reactor or a database."""
+"""Dispatch: room, least load, claim pauses. Decisions on values, without reactor or database."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ CLAIM_PAUSE = 0.008
 # A master that finds nothing looks again soon, because an enqueue may have read the sleep flag
 # before it was set, and then ever more seldom.
 FIRST_IDLE, LONGEST_IDLE = 0.05, 1.0
-# Weight of the jobs that one client may enqueue assigned before it hears of its node again, and the
+# Weight of the jobs that one client may enqueue assigned before its node grants more, and the
 # steps in which it is spread over the nodes.
 MOST_CREDIT, CREDIT_STEP = 32, 4
 
@@ -86,7 +86,7 @@ class Room:
 
 @frozen
 class NodeLoad:
-    """What one node of the cluster holds, or may be handed by those who have credit for it.
+    """What one node of the cluster holds, or may be handed by clients with credit for it.
 
     Attributes:
         node_id: The node.

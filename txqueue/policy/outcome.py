@@ -51,7 +51,7 @@ EXPIRED = Verdict("cancelled", error="expired: its not_after passed before it co
 """Of a job that must not start any more."""
 
 LEASE_OUT = Verdict("snooze", delay=0.0)
-"""Of a job that was ended because its node's lease is out: it runs again, no attempt is spent."""
+"""Of a job that ended because its node's lease expired: it runs again, no attempt is spent."""
 
 
 def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> Verdict:
@@ -96,7 +96,7 @@ def judge_cancelled(error: BaseException | None, who: str) -> Verdict:
 
     Args:
         error: What its handler raised; None if it had not started.
-        who: Who cancelled it.
+        who: The operator that cancelled it.
     """
     # What a coroutine raises because it was cancelled says nothing that is not known.
     more = ""

@@ -184,7 +184,7 @@ def full(controls: Iterable[Row]) -> list[dict[str, str]]:
 
 
 def recurring(schedules: Row) -> list[dict[str, str]]:
-    """Say which schedules nobody looks after, and which have had no job, as warnings do."""
+    """Yield a warning for each schedule that no node ticks, and for each that has had no job."""
     found = []
     for kind, number, what, remedy in (
         ("overdue", schedules["overdue"], "overdue by more than a minute", "see that a node runs"),
@@ -268,7 +268,7 @@ def _held_back(snapshots: Iterable[Row], now: datetime) -> Warned:
         since = f" for {age(open_for)}" if open_for is not None else ""
         subject = f"{row['kind']} {row['name']}" + (f" (pid {row['pid']})" if row["pid"] else "")
         what = f"the {subject} has kept vacuum from dead rows{since}"
-        yield "old_snapshot", row["name"], what, "end it if nobody needs it"
+        yield "old_snapshot", row["name"], what, "end it if it is not needed"
 
 
 def _sums(live: Iterable[Row], column: str, states: Sequence[str]) -> dict[str, int]:

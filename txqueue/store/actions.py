@@ -1,4 +1,4 @@
-"""The calls of the stored functions by which operators act: each leaves a row that says who."""
+"""Calls the stored functions by which operators act: each leaves a row that names the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A moment in which nobody tries to connect: the last attempt has just failed."""
+"""A pause after a failed attempt to connect, shared by all connections of a node."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Connection:
         reactor: Watches the socket and times the connection attempt.
         application_name: Shown in ``pg_stat_activity``.
         patience: Seconds after which a statement without an answer is held for lost, with its
-            connection; None to wait for ever.
+            connection; None to wait without limit.
         any_moment: Whether moments beyond Python's range are read as the nearest within it.
         session: Settings of the server for the session; not made behind a pooler.
     """
@@ -278,13 +278,13 @@ class Connection:
             self._give_up()
 
     def _give_up(self) -> None:
-        # After a cancellation nobody knows what the server is doing: do not use it again.
+        # After a cancellation the state of the session is unknown: do not use it again.
         self._is_broken = True
         driver = self._driver.pollable()
         backend = 0 if driver.closed else driver.get_backend_pid()
         self.close()
         asking = Deferred.fromCoroutine(self._cancel_backend(backend))
-        # Nobody is left who could be told; a server that is away ends the statement itself.
+        # No caller is left to be told; a server that is away ends the statement itself.
         asking.addErrback(lambda _: None)
 
     async def _cancel_backend(self, backend: int) -> None:

@@ -30,9 +30,9 @@ class Pool:
         dsn: A libpq URI or keyword string.
         size: How many connections there may be at a time.
         application_name: Shown in ``pg_stat_activity``.
-        patience: Seconds after which a statement without an answer is held for lost; None: never.
-        rest: Keeps others from trying for a moment after a failed attempt to connect: for who tries
-            again by himself, in many places.
+        patience: Seconds after which a statement without an answer counts as lost; None: never.
+        rest: The backoff after a failed attempt to connect, shared by pools that retry by
+            themselves.
         any_moment: Whether moments beyond Python's range are read as the nearest within it: for
             tools, which show what is there.
         session: Settings of the server for each session.
@@ -150,7 +150,7 @@ class Pool:
         )
 
     def _put_back(self, connection: Connection) -> None:
-        # Whoever left a statement or a transaction open must not share it with the next.
+        # A caller may have left a statement or a transaction open: do not share that.
         if self._is_closed or connection.is_dead or not connection.is_idle:
             connection.close()
         else:

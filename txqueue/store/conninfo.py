@@ -1,4 +1,4 @@
-"""Whom to connect to, one after the other, and how to notice that a host is gone."""
+"""The hosts of a DSN, tried one after the other, and how the loss of one is noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The database's clock for whoever keeps a diary: asked apart from the queue, never for long."""
+"""The database's clock, for recorders: asked on a connection of its own, never for long."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psycopg2 import extensions
 __all__ = ["DatabaseClock"]
 
 PATIENCE = 1.0
-# After a failure nobody asks for so long: whoever writes a diary must not wait at each line.
+# After a failure the clock is not asked for this long: a recorder must not wait at each line.
 REST = 0.5
 
 _NOW = "select extract(epoch from clock_timestamp())::float8"

@@ -47,7 +47,7 @@ class Put:
 
 
 class Road(Protocol):
-    """Whoever holds credit and delivers jobs."""
+    """The holder of credit, which delivers jobs."""
 
     def stock(self, weight: int) -> Stock | None:
         """Return credit that covers a weight, if there is any."""
@@ -56,7 +56,7 @@ class Road(Protocol):
         """Tell that these jobs are committed."""
 
     def wake(self) -> None:
-        """Tell that jobs are committed that nobody is assigned."""
+        """Tell that jobs are committed that are assigned to no node."""
 
 
 class Trip:
@@ -126,7 +126,7 @@ class Trip:
     def rolled_back(self) -> None:
         """Put the credit back; nothing is delivered.
 
-        It may be that nobody knows whether the commit took place: nodes look for such jobs.
+        Whether the commit took place may be unknown: nodes look for such jobs.
         """
         for stock, weight in self._spent:
             stock.weight += weight

@@ -1,4 +1,4 @@
-"""txpostgres's connection, for whoever sends one statement at a time."""
+"""txpostgres's connection, for callers that send one statement at a time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["Driver"]
 
 
 class Driver(txpostgres.Connection):  # type: ignore[misc] # has no types
-    """It dies in silence, for whoever uses it next is told, and tells an answer at once.
+    """A connection whose loss is reported to the next caller, and whose answers fire at once.
 
     For each statement a cursor of txpostgres takes the connection's place in the reactor, and once
     the answer is there it is told a turn of the reactor later: so that many may share a connection,
-    as nobody does here.
+    as no caller does here.
     """
 
     _cursor: Any = None
@@ -28,7 +28,7 @@ class Driver(txpostgres.Connection):  # type: ignore[misc] # has no types
     def send(
         self, sql: str, parameters: Sequence[object], given_up: Callable[[], None]
     ) -> Deferred[Any]:
-        """Send a statement; whoever sends one waits for its answer before the next.
+        """Send a statement; the caller waits for its answer before the next.
 
         Args:
             sql: The statement.
@@ -58,7 +58,7 @@ class Driver(txpostgres.Connection):  # type: ignore[misc] # has no types
         return waiting
 
     def continuePolling(self, swallowErrors: bool = False) -> None:  # noqa: ARG002 - the driver's
-        """Go on with what is under way; whoever waits for its end is told of it.
+        """Continue the pending operation, and fire its Deferred when it ends.
 
         Before libpq does anything the socket is let go: should it close it, the reactor could not.
         """
@@ -89,7 +89,7 @@ class Driver(txpostgres.Connection):  # type: ignore[misc] # has no types
             self._watch()
 
     def _watch(self) -> None:
-        """Hear what comes while nothing is under way."""
+        """Read what arrives while no operation is pending."""
         if not self._connection.closed:
             # An attempt to connect that failed has no socket left to be watched.
             with suppress(ValueError, OSError):

@@ -1,6 +1,6 @@
 """Payloads and results encrypted at rest, with keys that only clients and workers have.
 
-What is stored is ``{"encrypted": TOKEN}``, a Fernet token: without a key nobody can read it, or
+What is stored is ``{"encrypted": TOKEN}``, a Fernet token: without a key it cannot be read, or
 make one. Within it stand the work type and what it is, so that none can be put in another's place.
 """
 
@@ -76,7 +76,7 @@ def opened(work_type: str, what: str, stored: Any) -> Any:
     if (its_type, its_kind) != (work_type, what):
         raise InvalidWork(
             f"the {what} of {work_type} was encrypted as the {its_kind} of {its_type}",
-            "find out who put it there",
+            "find out which program put it there",
         )
     return value
 

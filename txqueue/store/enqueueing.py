@@ -179,7 +179,7 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
     elif given := _OF_A_KEY & job.get("options", _NO_OPTIONS).keys():
         raise InvalidWork(f"{', '.join(sorted(given))} without a key", "pass the key as unique")
     if work.redacted:
-        # For who looks before a node has published the type.
+        # For queries before a node has published the type.
         job["options"] = {**job.get("options", {}), "redacted": True}
     return job
 

@@ -190,7 +190,7 @@ def translated() -> Iterator[None]:
 def answered(
     patience: float, remedy: str = "ask for less, for instance one --state"
 ) -> Iterator[None]:
-    """Raise txqueue's errors for who looks or acts; where it has none, say what the server said.
+    """Raise txqueue's errors for queries and actions; else the server's own message.
 
     Args:
         patience: Seconds after which the server gives up a statement.

@@ -25,7 +25,7 @@ class Beat:
         state: ``alive`` or ``draining``: what it is to be.
         peers: The other live nodes that listen for peers: ``node_id, name, incarnation, address,
             port, state, capacity, queues, work_types`` each.
-        cancels: Jobs it holds that are to be cancelled: assignment, number, and by whom each.
+        cancels: Jobs it holds that are to be cancelled: assignment, number, and the operator.
         neighbours: The other live nodes of its host: incarnation and process number each.
         next_end: Seconds until the first lease of another node is out; None if no other lives.
     """
@@ -145,7 +145,7 @@ class Engine:
         return rows[0][0], rows[0][1]
 
     async def heartbeat(self, incarnation: int, load: float, report: Mapping[str, Any]) -> Beat:
-        """Renew the lease, rescue dead nodes' jobs, and hear what is new."""
+        """Renew the lease, rescue dead nodes' jobs, and return what is new."""
         rows = await self.pool.query(
             "select owned, its_state, peers, cancels, neighbours, next_end"
             f" from {self.schema}.heartbeat(%s, %s, %s)",

@@ -1,4 +1,4 @@
-"""Hears the database's notifications; listens again after every loss."""
+"""Listens for the database's notifications; listens again after every loss."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Listener:
 
         Raises:
             DatabaseUnavailable: When no connection can be made.
-            ConfigurationError: When it would never hear anything.
+            ConfigurationError: When no notification would ever arrive.
         """
         if self._connection is not None and not self._connection.is_dead:
             return False
@@ -86,12 +86,12 @@ class Listener:
             return False
 
     async def _give_up(self, connection: Connection) -> None:
-        # The backend that listens now is somebody else's next.
+        # The backend that listens now serves another client next.
         await connection.query("unlisten *")
         self.close()
         raise ConfigurationError(
             "no notification arrives: the DSN leads through a pooler in transaction mode",
-            "work is found by asking, within a second; to hear of it at once, give nodes a DSN that"
+            "work is found by polling, within a second; to be woken at once, give nodes a DSN that"
             " leads to PostgreSQL itself or to a pool in session mode",
         )
 

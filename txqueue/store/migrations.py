@@ -231,10 +231,10 @@ def _alone(dsn: str, schema: str) -> Iterator[None]:
 
 
 def _patiently(cursor: Any, schema: str, step: Callable[[], None]) -> None:
-    """Do a step; while somebody has a table for long, try again, so that nobody waits behind it.
+    """Do a step; while another session holds a table, retry, so that no queue builds up.
 
     Raises:
-        Refused: When that does not end; it names who has the tables.
+        Refused: When that does not end; it names the sessions that hold the tables.
     """
     until = time.monotonic() + PATIENCE
     while True:
@@ -298,7 +298,7 @@ def _define(cursor: Any, sql: str) -> None:
     """Define a function or a view; what is there keeps its grants, unless it returns other columns.
 
     Raises:
-        Refused: When a view of somebody's needs a column that is gone.
+        Refused: When a view of another owner needs a column that is gone.
     """
     cursor.execute("savepoint defined")
     try:

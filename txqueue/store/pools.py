@@ -154,7 +154,7 @@ class Pools:
         return int(started[0][0])
 
     async def _ensure_unique(self, cls: type[PoolItem]) -> None:
-        """Make sure that the key of an application's table names one row; of a view nobody knows.
+        """Make sure that the key of an application's table names one row; a view cannot be checked.
 
         Raises:
             Refused: When it does not: parts are cut by it, and rows between two would be left out.
@@ -173,7 +173,7 @@ class Pools:
         """Return how far a pool is.
 
         Raises:
-            JobNotFound: When nobody has filled or started it.
+            JobNotFound: When it was never filled or started.
         """
         rows = await self._dicts(
             f"select done, failed, remaining, jobs from {self._schema}.pool_status where name = %s",
@@ -230,7 +230,7 @@ class Parts:
         return bool(rows[0][0])
 
     async def end(self, cls: type[PoolItem], token: Token, job_id: int) -> bool:
-        """End the job if nothing is left to take; False if there is, or somebody fills the pool."""
+        """End the job if nothing is left to take; False otherwise, or while the pool is filled."""
         return await _end(self.pool.query, self.schema, (*_fence(token, job_id), cls.pool, False))
 
     async def pass_on(

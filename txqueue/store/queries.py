@@ -278,7 +278,7 @@ def about_controls(schema: str) -> Inquiry[list[dict[str, Any]]]:
 def about_actions(
     schema: str, before: int | None, limit: int, subject: str | None = None
 ) -> Inquiry[list[dict[str, Any]]]:
-    """Who did what when, the latest first.
+    """The acts of operators, the latest first.
 
     Args:
         schema: The name of the schema.

@@ -19,7 +19,7 @@ __all__ = ["Reader", "Session"]
 T = TypeVar("T")
 
 CONNECT_TIMEOUT = 10
-# A question about a job may have to read all of history; nobody waits for longer than this.
+# A query about a job may have to read all of history; no caller waits for longer than this.
 PATIENCE_MS = 30_000
 
 

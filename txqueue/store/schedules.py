@@ -33,7 +33,7 @@ __all__ = [
 
 CONDITION_PATIENCE = 1
 """Seconds within which a condition must be answered; a lock it waits for counts."""
-CONDITION_REMEDY = "see who holds its table in pg_locks, and that the column has an index"
+CONDITION_REMEDY = "see which session locks its table in pg_locks, and that the column has an index"
 
 # The moment is the schedule's to say.
 _NOT_OF_A_SCHEDULE = ("not_before", "not_after")
@@ -155,7 +155,7 @@ class Schedules:
         return bool((await self._pool.query(*call))[0][0])
 
     async def pause(self, name: str, who: str = "") -> bool:
-        """Have it be due no more; returns whether that is new."""
+        """Pause it: it is not due until it is resumed. Returns whether that changed anything."""
         return bool(await self._act("pause", name, who))
 
     async def resume(self, name: str, who: str = "") -> bool:

@@ -23,10 +23,10 @@ def exempt_what_is_there() -> None:
 
 
 def look_often() -> None:
-    """Have all be looked at that is not exempt once 5,000 objects have come, not 80,000.
+    """Collect garbage of all generations after 5,000 new objects, not 80,000.
 
-    For who makes few that outlive a turn of the reactor, all of them small: those that became
-    garbage in circles lay about for hours. A process of an application's may have large ones.
+    For processes of which few objects outlive a turn of the reactor, all of them small: garbage in
+    reference cycles stayed for hours. An application's process may have large objects.
     """
     gc.set_threshold(700, 1, 1)
 

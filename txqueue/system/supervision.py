@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["open_gate", "start_gated", "start_watcher"]
 
-# No line comes when whoever would have written it has died: then the program never begins.
+# No line comes when the process that would have written it has died: the program never begins.
 _GATE = 'read -r _ && exec "$@"'
 
 

@@ -55,7 +55,7 @@ class Ground:
         folder: Where its records and its nodes' files are.
         schema: The name of txqueue's schema.
         scale: 1 in the fast form, more in the long one.
-        lease: Seconds after which a silent node is held for dead.
+        lease: seconds of silence after which a node is presumed dead.
 
     Attributes:
         figures: What the scenario has found out, by name.

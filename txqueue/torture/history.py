@@ -146,7 +146,7 @@ class History:
         jobs: The rows at the end, by number.
         effects: How many rows each job has written in the transaction that completed it.
         drain: How it ended; None if it never came to it.
-        lease: Seconds after which a silent node is held for dead.
+        lease: seconds of silence after which a node is presumed dead.
     """
 
     enqueues: Mapping[str, Enqueue] = field(factory=dict)

@@ -45,7 +45,7 @@ def _may(kind: type[amp.Argument]) -> amp.Argument:
 
 
 class ListNodes(amp.Command):
-    """Who runs, where, how loaded, since when; the node that is asked tells of its workers too."""
+    """List the nodes: host, load, start; the node that answers lists its workers too."""
 
     arguments = [(b"after", _may(amp.Unicode))]
     response = [(b"nodes", LongText()), (b"next", amp.Unicode())]
@@ -110,7 +110,7 @@ class ListControls(amp.Command):
 
 
 class ListActions(amp.Command):
-    """Who did what when, the latest first; all, or only what was done to one subject."""
+    """List operators' acts, the latest first; all, or only those on one subject."""
 
     arguments = [(b"subject", _may(amp.Unicode)), (b"after", _may(amp.Unicode))]
     response = [(b"actions", LongText()), (b"next", amp.Unicode())]

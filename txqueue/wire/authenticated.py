@@ -23,7 +23,7 @@ class CertifiedPipe(GuardedPipe):
     def handshakeCompleted(self) -> None:
         """The other end has proved its certificate; see that it is of ours."""
         if peer_name(self.transport) is None:
-            self.drop("its certificate names nobody")
+            self.drop("its certificate has no name")
             return
         self.watch_reading()
         self.introduce()
@@ -37,7 +37,7 @@ class CertifiedPipe(GuardedPipe):
 
 
 class UncertifiedPipe(GuardedPipe):
-    """One end of a connection of this host without TLS: whoever it is, it remains a stranger."""
+    """One end of a connection of this host without TLS: it always remains a stranger."""
 
     def connectionMade(self) -> None:
         """Give the other end some seconds to say something."""

@@ -15,7 +15,7 @@ _LONGEST_KEY = 255
 
 
 class NoBox(Exception):
-    """What came is no box, or a larger one than whoever sends it may."""
+    """What came is no box, or a larger one than the sender may send."""
 
 
 @define(eq=False)

@@ -171,6 +171,6 @@ def _ensure_new(paths: Sequence[Path]) -> None:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that nobody else could read for a moment, and that was not there before."""
+    """Write a new file that is readable by its owner only, from its first moment."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(data)

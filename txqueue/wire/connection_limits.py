@@ -1,4 +1,4 @@
-"""Who may be connected: whoever fills a port with connections only crowds out its own."""
+"""Limits connections per peer: one that floods a port evicts only its own connections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from txqueue.wire.pipe import Greet, Pipe, PipeServer, Responders
 
 __all__ = ["Admission", "GuardedServer", "crowded_out"]
 
-# How many may be connected that have not shown who they are.
+# How many may be connected that have not proved their identity.
 MOST_STRANGERS = 32
 
 
@@ -34,7 +34,7 @@ class Admission:
     """The connections of one port.
 
     Args:
-        most: How many of those who have shown who they are; who comes beyond that is not answered.
+        most: How many that have proved their identity; further ones are closed unanswered.
     """
 
     def __init__(self, most: int) -> None:
@@ -43,7 +43,7 @@ class Admission:
 
     @property
     def is_full(self) -> bool:
-        """Whether nobody can be let in: even those that have made room take some for a moment."""
+        """Whether no connection can be let in: even evicted ones count for a moment."""
         known = sum(pipe.is_known for pipe in self._from)
         return known >= self._most or len(self._from) - known >= 2 * MOST_STRANGERS
 
@@ -52,7 +52,7 @@ class Admission:
         strangers = [each for each in self._from if not each.is_known and not each.is_closed]
         if len(strangers) >= MOST_STRANGERS:
             place = crowded_out([self._from[each] for each in strangers])
-            strangers[place].drop("made room: too many have not said who they are")
+            strangers[place].drop("made room: too many have not proved their identity")
         self._from[pipe] = str(getattr(address, "host", ""))
 
     def forget(self, pipe: GuardedPipe) -> None:
@@ -66,11 +66,11 @@ class Admission:
 
 
 class GuardedServer(PipeServer):
-    """Makes a guarded pipe for everybody who connects to an admin port, as far as there is room.
+    """Makes a guarded pipe for each connection to an admin port, up to a limit.
 
     Args:
         responders: For each command the function that carries it out.
-        most: How many may be connected at a time that have shown who they are.
+        most: How many may be connected at a time that have proved their identity.
         greet: As for `PipeServer`.
         make: Makes a pipe.
     """

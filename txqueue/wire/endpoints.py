@@ -81,13 +81,13 @@ class Endpoint:
         return evolve(self, path=self.path.with_stem(f"{self.path.stem}-{place + 1}"))
 
     def ensure_free(self, remedy: str = "choose another --admin or --state-dir") -> None:
-        """Make sure that nobody listens here, and that we could.
+        """Make sure that no process listens here, and that this one could.
 
         Args:
             remedy: What to do otherwise.
 
         Raises:
-            ConfigurationError: When somebody does, or the place cannot be used.
+            ConfigurationError: When one does, or the place cannot be used.
         """
         try:
             if self.path is None:

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection: what the kernel or a certificate says, no message."""
+"""The identity of a connection's other end: by the kernel or a certificate, never by a message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def caller_of(transport: Any) -> str:
-    """Return the name of who is at the other end of an admin connection.
+    """Return the name of the operator at the other end of an admin connection.
 
     Args:
         transport: Of a connection over which something has been said.
@@ -33,7 +33,7 @@ def caller_of(transport: Any) -> str:
     if handle.family == socket.AF_UNIX:
         return _account(handle)
     raise AdminRefused(
-        "anybody of this host can reach a plain TCP port: it only tells how the node is",
+        "any account of this host can reach a plain TCP port: it only tells how the node is",
         "use the node's unix socket, or give the node --tls-dir and yourself a certificate",
     )
 

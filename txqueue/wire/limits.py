@@ -1,4 +1,4 @@
-"""A pipe to somebody who may hang, lie or flood: it harms only this connection."""
+"""A pipe to a peer that may hang, lie or flood: it harms only this connection."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from txqueue.wire.pipe import Pipe, Responders
 
 __all__ = ["GuardedPipe"]
 
-# Seconds that a stranger has to show who it is.
+# Seconds that a stranger has to prove its identity.
 INTRODUCTION = 5
-# Bytes and keys of a box, of a stranger's and of somebody known; AMP itself has no limit.
+# Bytes and keys of a box, for strangers and for known peers; AMP itself has no limit.
 STRANGER_BOX, LARGEST_BOX = 2_048, 1_048_576
 STRANGER_KEYS, MOST_KEYS = 16, 64
 # Boxes a second on average, and how many may come at once.
@@ -41,7 +41,7 @@ UNREAD = 10
 
 
 class GuardedPipe(Pipe):
-    """One end that hangs up on whoever breaks a rule.
+    """One end that closes the connection when the other end breaks a rule.
 
     Args:
         clock: Limits how long the other end may take.
@@ -49,7 +49,7 @@ class GuardedPipe(Pipe):
         lost: Called once when the connection is gone.
 
     Attributes:
-        is_known: Whether the other end has shown who it is.
+        is_known: Whether the other end has proved its identity.
         is_closed: Whether we have hung up.
         why_dropped: The rule that was broken; None if none was.
     """
@@ -71,7 +71,7 @@ class GuardedPipe(Pipe):
         self._boxes = BoxReader(STRANGER_BOX, STRANGER_KEYS)
 
     def connectionMade(self) -> None:
-        """Give the other end some seconds to show who it is."""
+        """Give the other end some seconds to prove its identity."""
         if self.is_closed:
             self.close()
         else:
@@ -112,7 +112,7 @@ class GuardedPipe(Pipe):
         return super().locateResponder(name) if name in self._answers else None
 
     def refuse(self, why: str) -> None:
-        """Hang up on whoever sends what is no box, or too large a one."""
+        """Close the connection that sent what is no box, or too large a one."""
         self.drop(why)
 
     def ampBoxReceived(self, box: Box) -> None:
@@ -139,12 +139,12 @@ class GuardedPipe(Pipe):
         return carrying_out.addBoth(self._carried_out)
 
     def _safeEmit(self, box: AmpBox) -> None:
-        """Answer, if anybody is left to be answered."""
+        """Answer, if the other end is still there."""
         if not self.is_closed:
             super()._safeEmit(box)
 
     def unhandledError(self, failure: Failure) -> None:
-        """Hang up on whoever sent what a command does not expect, without a traceback."""
+        """Close the connection that sent an unexpected argument, without a traceback."""
         self.drop(f"{type(failure.value).__name__} in what it sent")
 
     # What the transport says: whether the other end reads what it is sent.
@@ -222,7 +222,9 @@ class GuardedPipe(Pipe):
     def _wait(self, seconds: float) -> None:
         """Give the other end so many seconds from now."""
         _cancel(self._deadline)
-        self._deadline = self._clock.callLater(seconds, self.drop, "did not say in time who it is")
+        self._deadline = self._clock.callLater(
+            seconds, self.drop, "did not prove its identity in time"
+        )
 
     def _stop_waiting(self) -> None:
         self._held.clear()

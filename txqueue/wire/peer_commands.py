@@ -10,7 +10,7 @@ __all__ = ["Hello", "Kept", "Lives", "NotAPeer", "Report", "Steal", "Take", "Wak
 
 
 class NotAPeer(Exception):
-    """Whoever says hello is not a node that the database names as alive."""
+    """The sender of the hello is not a node that the database names as alive."""
 
 
 class Hello(amp.Command):

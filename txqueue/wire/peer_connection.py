@@ -1,4 +1,4 @@
-"""Connections between masters: who the other end is must be proved before anything is done."""
+"""Connections between masters: identity is proved before any command is carried out."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MOST_PEERS = 1_024
 
 
 class Host(Protocol):
-    """Whom the connections belong to. Each is told on which one a command came."""
+    """The owner of the connections. Each method is told on which one a command came."""
 
     def greeted(
         self, pipe: PeerPipe, name: str, incarnation: int, version: str
     ) -> dict[str, object]:
-        """Somebody says who it is; raises `NotAPeer` unless it is."""
+        """Check the identity that the other end claims; raises `NotAPeer` if it is not proved."""
 
     def reported(self, pipe: PeerPipe, load: str) -> dict[str, object]:
         """A peer says how loaded it is."""
@@ -60,9 +60,9 @@ class PeerPipe(GuardedPipe):
 
     Args:
         clock: Limits how long an introduction takes.
-        host: Whom it belongs to.
+        host: Its owner.
         is_secure: Whether it is TLS.
-        stands: Fires when it can be spoken over; None if nobody waits for that.
+        stands: Fires when commands can be sent over it; None if no caller waits for that.
 
     Attributes:
         certified: The node that the other end's certificate names; None without TLS.
@@ -95,7 +95,7 @@ class PeerPipe(GuardedPipe):
         )
 
     def connectionMade(self) -> None:
-        """Give the other end some seconds to say who it is."""
+        """Give the other end some seconds to prove its identity."""
         super().connectionMade()
         if not self._is_secure:
             self._ready()
@@ -112,12 +112,12 @@ class PeerPipe(GuardedPipe):
     def locateResponder(self, name: bytes) -> Any:
         """Find what carries out a command: of a stranger only the first."""
         if not self.is_known and name != Hello.commandName:
-            self.drop("spoke before it said who it is")
+            self.drop("sent a command before it proved its identity")
             return None
         return super().locateResponder(name)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Tell who waits."""
+        """Fire the waiting Deferreds."""
         stands, self._stands = self._stands, None
         super().connectionLost(reason)
         if stands is not None:
@@ -139,11 +139,11 @@ classImplements(PeerPipe, IHandshakeListener)
 
 
 class PeerServer(Factory):
-    """Makes a pipe for every master that connects, as far as there is room.
+    """Makes a pipe for every master that connects, up to a limit.
 
     Args:
         clock: Limits how long introductions take.
-        host: Whom the connections belong to.
+        host: The owner of the connections.
         is_secure: Whether they are TLS.
     """
 
@@ -176,10 +176,10 @@ async def dialled(reactor: Any, endpoint: Endpoint, host: Host) -> PeerPipe:
     Args:
         reactor: Connects.
         endpoint: Where it listens, with our credentials.
-        host: Whom the connection belongs to.
+        host: The owner of the connection.
 
     Returns:
-        A connection whose handshake is over; who is at its end is still to be asked.
+        A connection whose handshake is over; the identity of its other end is still to be proved.
 
     Raises:
         Exception: Whatever Twisted or OpenSSL says of a connection that does not come to be.

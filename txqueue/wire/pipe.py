@@ -77,13 +77,13 @@ class Pipe(amp.AMP):
         except NoBox as reason:
             self.refuse(str(reason))
 
-    def refuse(self, why: str) -> None:  # noqa: ARG002 - who guards itself keeps it
-        """Hang up on whoever sends what is no box."""
+    def refuse(self, why: str) -> None:  # noqa: ARG002 - a guarded pipe logs it
+        """Close the connection that sent what is no box."""
         transport: Any = self.transport
         transport.loseConnection()
 
     def ampBoxReceived(self, box: Box) -> None:
-        """Carry out a command, or hear an answer."""
+        """Carry out a command, or take an answer."""
         command = self._answers.get(box.get(amp.COMMAND, b""))
         if command is None or amp.ASK in box:
             super().ampBoxReceived(amp.AmpBox(box))
@@ -126,14 +126,14 @@ class PipeFactory(Factory):
 
 
 class PipeServer(Factory):
-    """Makes a pipe for everybody who connects, as far as there is room.
+    """Makes a pipe for each connection, up to a limit.
 
     Args:
         responders: For each command the function that carries it out.
-        most: How many may be connected at a time; who comes beyond that is not answered.
+        most: How many may be connected at a time; further ones are closed unanswered.
         greet: Called with each new pipe; returns what else is carried out for it alone, and what to
             call when it is gone.
-        make: Makes a pipe; another one for those who are not to be trusted.
+        make: Makes a pipe; a guarded one for connections that are not trusted.
     """
 
     noisy = False

@@ -1,4 +1,4 @@
-"""Mutual TLS: both ends show a certificate of one authority, and the certificate says who it is."""
+"""Mutual TLS: both ends show a certificate of one authority, which proves role and name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def identity_uri(role: str, name: str) -> str:
 
 
 def stem(name: str) -> str:
-    """Return the name of somebody's files, without their endings."""
+    """Return the path of a party's files, without their endings."""
     return quote(name, safe=" ")
 
 
@@ -57,13 +57,13 @@ def named_in(certificate: Certificate) -> tuple[str, str] | None:
 
 
 def peer_name(transport: Any) -> tuple[str, str] | None:
-    """Return the role and the name of who is at the other end, by the certificate it proved.
+    """Return the role and the name of the other end, by the certificate it proved.
 
     Args:
         transport: Of a connection whose handshake is over.
 
     Returns:
-        None if the connection is not TLS, or its certificate names nobody.
+        None if the connection is not TLS, or its certificate has no name.
     """
     ask = getattr(transport, "getPeerCertificate", None)
     shown = None if ask is None else ask()
@@ -72,7 +72,7 @@ def peer_name(transport: Any) -> tuple[str, str] | None:
 
 @frozen
 class Credentials:
-    """What a process shows of itself, and whom it believes.
+    """A process's own certificate, and the authority that it trusts.
 
     Attributes:
         folder: Where ``ca.pem``, ``NAME.pem`` and ``NAME.key`` are.
@@ -136,7 +136,7 @@ class Credentials:
         from twisted.protocols.tls import TLSMemoryBIOFactory
 
         class Wrapping(TLSMemoryBIOFactory):
-            """One that turns away whom the factory within turns away, as Twisted's own does not."""
+            """Refuses what the wrapped factory refuses, unlike Twisted's own."""
 
             def buildProtocol(self, addr: Any) -> Any:
                 within: Any = factory.buildProtocol(addr)
@@ -147,7 +147,7 @@ class Credentials:
         return cast("Factory", Wrapping(connections, is_client, wrapped))
 
     def _context(self) -> Any:
-        """Believe certificates of our authority, and no other; names are compared by who asks."""
+        """Trust certificates of our authority, and no other; the caller compares names."""
         from OpenSSL import SSL
 
         context = SSL.Context(SSL.TLS_METHOD)

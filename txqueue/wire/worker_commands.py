@@ -57,8 +57,8 @@ class Perform(amp.Command):
 class Lease(amp.Command):
     """Master to worker: start jobs only until a moment of the monotonic clock.
 
-    A master that is stopped or stuck cannot say that its lease is out: its workers must know. What
-    was assigned to a former run of the node is not this lease's, and must not start at all.
+    A master that is stopped or stuck cannot say that its lease has expired: its workers must
+    know. Jobs assigned to a former run of the node are not this lease's, and must not start.
     """
 
     arguments = [(b"until", amp.Float()), (b"incarnation", amp.Integer())]
@@ -109,7 +109,7 @@ class Log(amp.Command):
 
 
 class Cancel(amp.Command):
-    """Master to worker: end a job that somebody cancelled, if you hold it."""
+    """Master to worker: end a cancelled job, if this worker holds it."""
 
     arguments = [
         (b"assignment", amp.Integer()),
@@ -142,7 +142,7 @@ class Hold(amp.Command):
 
 
 class Inspect(amp.Command):
-    """Anyone who reaches its admin endpoint to a node: how are you? Answered with a JSON object."""
+    """Any client of a node's admin endpoint: ask how the node is. Answered with a JSON object."""
 
     arguments = []
     response = [(b"node", LongText())]

@@ -10,12 +10,12 @@ from txqueue.system.clock import Clock, Timer
 
 __all__ = ["LeaseWatch"]
 
-# Seconds that jobs have to end once they are told. Nobody takes them for a second after the lease.
+# Seconds that jobs have to end once they are told. No node takes them for a second after the lease.
 GRACE = 0.5
 
 
 class LeaseWatch:
-    """Has jobs of groups end when the lease is out, and else the whole process.
+    """Interrupts jobs of groups when the lease expires; ends the whole process if they do not end.
 
     Another node may run the next of a group as soon as it holds this one for dead, which it must be
     by then. What belongs to no group may go on: it may run twice, and only one run is kept.

@@ -10,7 +10,7 @@ from txqueue.worker.running_job import Run
 __all__ = ["BEAT", "Told", "Watch", "is_hung"]
 
 BEAT = 1.0
-"""Seconds between two looks; who runs for longer is reported."""
+"""Seconds between two looks; a job that runs for longer is reported."""
 
 Told = tuple[int, int, float, str | None]
 """What is told of a run: its assignment, its number, for how long it runs, its progress if new."""

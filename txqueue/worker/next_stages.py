@@ -95,11 +95,11 @@ def moved_on(said: Next, job: RunningJob) -> Verdict:
     if job.cancelled_by is not None:
         return judge_cancelled(None, job.cancelled_by)
     if job.stages:
-        # Otherwise nobody would notice that they are lost.
+        # Otherwise their loss would go unnoticed.
         return Verdict("failed", error="it goes on, so nothing can come then: say one of them")
     try:
         stage = job_object(said.work, said.options)
-        # Nobody else looks before it is said to the master.
+        # Nothing else looks before the master is told.
         json.dumps(stage, allow_nan=False)
     except (InvalidWork, KeyUnavailable, TypeError, ValueError) as error:
         return Verdict("failed", error=f"its next stage is not valid: {error}")

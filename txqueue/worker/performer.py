@@ -169,7 +169,7 @@ class Performer:
         return held
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
-        """End a job that somebody cancelled: it never starts, or is interrupted if it can be."""
+        """End a cancelled job: it never starts, or is interrupted if it can be."""
         waiting = self._waiting.take(assignment, job_id)
         if waiting is not None:
             self._drop(*waiting, who)
@@ -180,7 +180,7 @@ class Performer:
                 running.interrupt()
 
     def end_groups(self, before: int | None = None) -> bool:
-        """Have jobs of groups end that run, because the lease is out; says whether some do not.
+        """Interrupt running jobs of groups at the end of the lease; returns whether some go on.
 
         Args:
             before: Only those of runs of the node before this incarnation; None for all.
@@ -231,7 +231,7 @@ class Performer:
 
     def _begin_some(self) -> None:
         waiting = self._waiting
-        # Whoever was stopped or blocked between two jobs may have lost the lease meanwhile, or have
+        # A worker that was stopped or blocked between two jobs may have lost the lease, or have
         # been told to begin no other.
         until = time.monotonic() + LONGEST_SILENCE
         for _ in range(min(self._burst, len(waiting))):

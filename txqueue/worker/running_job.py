@@ -77,7 +77,7 @@ class RunningJob:
         attempt: Which run this is, from 1.
         weight: What it takes of the worker's capacity.
         is_completed: Whether its own transaction has completed it.
-        cancelled_by: Who has cancelled it while it ran; None if nobody has.
+        cancelled_by: The operator that cancelled it while it ran; None if it was not cancelled.
         is_ended: Whether it was told to end because the lease of its node is out.
         options: What is told of it besides its payload.
         stages: What its handler said comes then, to be enqueued as it is completed.

@@ -200,7 +200,9 @@ class WorkerProcess:
         job.is_completed = True
 
     def _leave(self) -> None:
-        self.log.critical("the lease is out, and a job of a group does not end: the process does")
+        self.log.critical(
+            "the lease has expired, and a job of a group does not end: ending the process"
+        )
         os._exit(1)
 
     def _end(self) -> None:

@@ -6,7 +6,7 @@ from attrs import define, field
 from twisted.internet.task import Clock
 
 from txqueue.errors import ConfigurationError
-from txqueue.node.notifications import CHECK, DEAF, Ears
+from txqueue.node.notifications import CHECK, UNHEARD_RETRY, Ears
 
 
 @define
@@ -44,5 +44,5 @@ async def test_who_is_deaf_does_not_try_all_the_time() -> None:
     """A pooler in transaction mode stays one: each try would cost it connections."""
     woken: list[bool] = []
     hearing = ears(Listening([ConfigurationError("deaf", "")]), woken)
-    assert await hearing.step() == DEAF
+    assert await hearing.step() == UNHEARD_RETRY
     assert not woken

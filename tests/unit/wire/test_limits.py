@@ -64,7 +64,7 @@ class End:
         return self.answer
 
     def known(self) -> "End":
-        """Let the other end have shown who it is."""
+        """Mark the other end as known."""
         self.pipe.introduce()
         self.pipe.watch_reading()
         return self
@@ -98,11 +98,11 @@ def ask(number: int, text: bytes = b"?") -> bytes:
 
 
 def test_a_stranger_has_some_seconds() -> None:
-    """To show who it is; whoever has shown it may be silent."""
+    """A stranger is closed in time; a known connection may be silent."""
     silent, known = End(), End().known()
     for end in (silent, known):
         end.clock.advance(guard.INTRODUCTION)
-    assert (silent.fate, known.fate) == ("did not say in time who it is", None)
+    assert (silent.fate, known.fate) == ("did not prove its identity in time", None)
     silent.lost()
     known.lost()
 
@@ -190,7 +190,7 @@ def test_a_port_without_tls_closes_idle_connections() -> None:
         end.clock.advance(guard.INTRODUCTION)
     assert (silent.fate is None, other.fate) == (False, None)
     other.clock.advance(IDLE)
-    assert other.fate == "did not say in time who it is"
+    assert other.fate == "did not prove its identity in time"
 
 
 def test_nothing_is_carried_out_before_a_certificate_is_shown() -> None:

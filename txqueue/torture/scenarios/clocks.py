@@ -70,7 +70,7 @@ def clocks_wrong(ground: Ground) -> None:
 
 @scenario("clocks_stepped", "hosts' clocks are set by hours while they work", needs=("faketime",))
 def clocks_stepped(ground: Ground) -> None:
-    """Step forth and back; timers go on, nobody is held for dead, nothing runs early."""
+    """Step forth and back; timers go on, nobody is presumed dead, nothing runs early."""
     clock = _clock(ground, "stepped", "+0")
     nodes = [ground.start_node(name, env=clock.environment, listen=True) for name in ("n1", "n2")]
     for node in nodes:
@@ -88,7 +88,7 @@ def clocks_stepped(ground: Ground) -> None:
             done = ended_jobs(ground) - before
             fault.evidence = f"set to {offset}, {done} jobs done since"
         ground.expect(done > ground.lease * 5, f"{done} jobs done after the step to {offset}")
-    ground.expect(_incarnations(ground) == incarnations, "no node was held for dead")
+    ground.expect(_incarnations(ground) == incarnations, "no node was presumed dead")
     ground.drain()
     no_duplicates(ground)
 

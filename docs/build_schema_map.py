@@ -1,0 +1,119 @@
+"""Writes the list of stored functions in schema/README.md from the SQL files and their callers.
+
+    python docs/build_schema_map.py
+
+A test compares the file with what this makes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+__all__ = ["TARGET", "readme"]
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+TARGET: Final = ROOT / "schema" / "README.md"
+FUNCTIONS: Final = ROOT / "schema" / "functions"
+PACKAGE: Final = ROOT / "txqueue"
+MARK: Final = "<!-- Made by docs/build_schema_map.py: what follows is generated. -->\n"
+
+# Measurements and faults on purpose say nothing of the design; values send no statements.
+NOT_CALLERS: Final = frozenset({"bench", "torture", "model", "policy"})
+
+
+@frozen
+class Stored:
+    """One file of SQL: a function, a family of one for each lane, or a view.
+
+    Attributes:
+        name: Its name, without the lane.
+        topic: The folder that it lies in.
+        text: The SQL without comments.
+        purpose: The first sentence of its leading comment.
+    """
+
+    name: str
+    topic: str
+    text: str
+    purpose: str
+
+
+def readme() -> str:
+    """Return what schema/README.md should hold: the hand-written part, then the list."""
+    written = TARGET.read_text("utf-8").partition(MARK)[0]
+    return written + MARK + "".join(_chapters(_stored()))
+
+
+def _stored() -> list[Stored]:
+    return [_read(path) for path in sorted(FUNCTIONS.rglob("*.sql"))]
+
+
+def _read(path: Path) -> Stored:
+    text = path.read_text("utf-8")
+    comment = re.match(r"(?:--.*\n)*", text)
+    said = " ".join(re.findall(r"-- ?(.*)", comment[0])) if comment else ""
+    code = re.sub(r"--.*", "", text)
+    return Stored(path.stem, path.parent.name, code, _first_sentence(said))
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.;:?]) ", text, maxsplit=1)[0].rstrip(".;:").replace("|", "\\|")
+
+
+def _chapters(stored: list[Stored]) -> Iterator[str]:
+    programs = {path: _texts(path) for path in _programs()}
+    for topic in sorted({each.topic for each in stored}):
+        yield f"\n### {topic}\n\n| function or view | what it does | called by |\n|---|---|---|\n"
+        for each in stored:
+            if each.topic == topic:
+                callers = [*_python_callers(each.name, programs), *_sql_callers(each, stored)]
+                called_by = ", ".join(callers) or "SQL clients"
+                yield f"| `{each.name}` | {each.purpose} | {called_by} |\n"
+
+
+def _programs() -> list[Path]:
+    return [
+        path
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] not in NOT_CALLERS
+    ]
+
+
+def _python_callers(name: str, programs: dict[Path, list[str]]) -> Iterator[str]:
+    """Name the modules that send a statement with this function or view."""
+    in_sql = re.compile(rf"(?:^|[}}@])\.{name}\b")
+    in_store = re.compile(rf"(?:select )?{name}(?:$|\()")
+    for path, texts in programs.items():
+        # A call by name alone: functions.py and its like put the statement together.
+        is_store = path.parent.name == "store"
+        if any(in_sql.search(text) or (is_store and in_store.match(text)) for text in texts):
+            yield f"`{path.relative_to(PACKAGE)}`"
+
+
+def _texts(path: Path) -> list[str]:
+    """Return the string literals of a module, without docstrings."""
+    tree = ast.parse(path.read_text("utf-8"))
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    literals = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [node.value for node in literals if isinstance(node.value, str) and id(node) not in said]
+
+
+def _sql_callers(callee: Stored, stored: list[Stored]) -> Iterator[str]:
+    """Name the other files that use this one."""
+    is_view = re.search(r"\bview @schema@\.", callee.text) is not None
+    start, end = (r"\b(?:from|join) (?:@schema@\.)?", r"\b") if is_view else (r"\b", r"\(")
+    used = re.compile(rf"{start}{callee.name}(_@(?:each_)?lane@)?{end}")
+    for each in stored:
+        if each.name != callee.name and used.search(each.text):
+            yield f"`{each.name}`"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(readme(), "utf-8")
+    print(f"wrote {TARGET}")
