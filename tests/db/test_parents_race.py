@@ -74,7 +74,7 @@ def test_nobody_waits_for_ever(node: Master, dsn: str, seed: int) -> None:
     """
     assert node.column(early) == []
     orphaned = """
-        select job_id from txqueue.model.job
+        select job_id from txqueue.job
          where error like 'cancelled: parent %%' and not exists (
             select from app join txqueue.job as parent on parent.job_id = app.parent
              where app.child = job.job_id and not any_end and parent.state <> 'done')

@@ -25,7 +25,7 @@ from txqueue.store.connection_pool import Pool
 from txqueue.store.direct_dispatch import Trip
 from txqueue.store.encryption import opened_result
 from txqueue.store.enqueueing import EnqueueOptions, enqueue_call
-from txqueue.store.functions import Engine
+from txqueue.store.functions import StoredFunctions
 from txqueue.store.jobs import read_attempts, read_jobs
 from txqueue.store.pools import Pools
 from txqueue.store.schedules import Schedules, job_of
@@ -355,6 +355,6 @@ async def _joined(
 ) -> Membership | None:
     if endpoint is None:
         return None
-    membership = Membership(reactor, endpoint, await Engine(pool, schema).identity())
+    membership = Membership(reactor, endpoint, await StoredFunctions(pool, schema).identity())
     await membership.open()
     return membership

@@ -18,13 +18,13 @@ from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.pipe import Greet, Pipe, PipeServer, Responders
 from txqueue.wire.worker_commands import Inspect
 
-__all__ = ["Admin"]
+__all__ = ["AdminEndpoint"]
 
 # Applications that have joined the node stay connected.
 MOST_CONNECTED = 256
 
 
-class Admin(Service):
+class AdminEndpoint(Service):
     """Listens at the node's admin endpoint.
 
     Args:

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
 from txqueue.policy.pagination import Page, as_text, first_page, joined, numbers
 from txqueue.policy.status import LIMITS
-from txqueue.store import queries as questions
+from txqueue.store import queries
 from txqueue.store.actions import Acting
 from txqueue.store.connection_pool import Pool
 from txqueue.store.history import about_failures
@@ -23,14 +23,14 @@ from txqueue.wire import admin_commands as wire
 from txqueue.wire.identity import caller_of
 from txqueue.wire.pipe import Pipe, Responders
 
-__all__ = ["Desk"]
+__all__ = ["AdminHandlers"]
 
 # More jobs than this do not fit into a page anyway.
 MOST_LISTED = 200
 Answer = Mapping[str, Any]
 
 
-class Desk:
+class AdminHandlers:
     """What operators may ask and do.
 
     Args:
@@ -112,7 +112,7 @@ class Desk:
     async def _list_nodes(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
         own = self._describe()
         try:
-            found = await self._asking.find(questions.about_nodes(self._schema))
+            found = await self._asking.find(queries.about_nodes(self._schema))
         except DatabaseUnavailable:
             # It can still say how it is itself.
             return {"nodes": as_text([own]), "next": ""}
@@ -122,11 +122,11 @@ class Desk:
         return _paged("nodes", _after(rows, after, "name"), "name")
 
     async def _list_queues(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
-        rows = await self._asking.find(questions.about_queues(self._schema))
+        rows = await self._asking.find(queries.about_queues(self._schema))
         return _paged("queues", _after(rows, after, "queue"), "queue")
 
     async def _get_status(self, who: str) -> Answer:  # noqa: ARG002
-        return {"status": as_text(await self._asking.find(questions.about_all(self._schema)))}
+        return {"status": as_text(await self._asking.find(queries.about_all(self._schema)))}
 
     async def _list_jobs(
         self,
@@ -139,7 +139,7 @@ class Desk:
         wanted = min(MOST_LISTED if limit is None else max(1, limit), MOST_LISTED)
         chosen = {**filters, "after": _number(after), "running_for": running_for}
         # One more than is wanted tells whether there is more.
-        asked = questions.about_jobs(self._schema, chosen, wanted + 1)
+        asked = queries.about_jobs(self._schema, chosen, wanted + 1)
         rows, now = await self._asking.find(asked)
         page = first_page(rows[:wanted])
         # The longest first have numbers in no order, after which one could go on.
@@ -147,14 +147,14 @@ class Desk:
         return {**_answer("jobs", page, "job_id", is_last=is_last), "at": now.isoformat()}
 
     async def _get_job(self, who: str, job_id: int) -> Answer:  # noqa: ARG002
-        return {"job": as_text(await self._asking.find(questions.about_job(self._schema, job_id)))}
+        return {"job": as_text(await self._asking.find(queries.about_job(self._schema, job_id)))}
 
     async def _explain(self, who: str, job_id: int) -> Answer:  # noqa: ARG002
-        found = await self._asking.find(questions.about_obstacles(self._schema, job_id))
+        found = await self._asking.find(queries.about_obstacles(self._schema, job_id))
         return {"explanation": as_text(asdict(found))}
 
     async def _list_controls(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
-        rows = await self._asking.find(questions.about_controls(self._schema))
+        rows = await self._asking.find(queries.about_controls(self._schema))
         named = [{**row, "name": f"{row['kind']} {row['key']}"} for row in rows]
         return _paged("controls", _after(named, after, "name"), "name")
 
@@ -164,7 +164,7 @@ class Desk:
         subject: str | None = None,
         after: str | None = None,
     ) -> Answer:
-        asked = questions.about_actions(self._schema, _number(after), MOST_LISTED + 1, subject)
+        asked = queries.about_actions(self._schema, _number(after), MOST_LISTED + 1, subject)
         rows = await self._asking.find(asked)
         page = first_page(rows[:MOST_LISTED])
         is_last = page.is_whole and len(rows) <= MOST_LISTED

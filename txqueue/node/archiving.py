@@ -13,7 +13,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
 from txqueue.node.periodic import Periodic
-from txqueue.store.functions import Engine
+from txqueue.store.functions import StoredFunctions
 
 __all__ = ["Archiving"]
 
@@ -36,7 +36,7 @@ class Archiving(Periodic):
 
     name = "archiving"
 
-    def __init__(self, reactor: Any, engine: Engine, dsn: str, schema: str) -> None:
+    def __init__(self, reactor: Any, engine: StoredFunctions, dsn: str, schema: str) -> None:
         super().__init__(reactor)
         self._reactor = reactor
         self._engine = engine

@@ -13,10 +13,10 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.node.periodic import Periodic
 from txqueue.node.yielding import Yielding
 from txqueue.policy.dispatch import Room, claim_delay, idle_delay
-from txqueue.store.functions import Chunk, Claim, Engine
+from txqueue.store.functions import Chunk, Claim, StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Performers", "Sweeper"]
+__all__ = ["Claimer", "Performers"]
 
 CHUNK_JOBS = 1000
 # Dead rows of promoted jobs older than this are skipped, except by one look in so many seconds:
@@ -48,7 +48,7 @@ class Performers(Protocol):
         """Perform chunks."""
 
 
-class Sweeper(Periodic):
+class Claimer(Periodic):
     """Claims with ``next_job()`` while there is room, sleeps while there is nothing.
 
     Args:
@@ -69,7 +69,7 @@ class Sweeper(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: Engine,
+        engine: StoredFunctions,
         *,
         identity: Callable[[], tuple[int, int] | None],
         queues: Sequence[str],

@@ -11,14 +11,14 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.node.handover import Handoff
-from txqueue.node.lag import Pulse, memory
-from txqueue.node.lease_proxy import Voucher
+from txqueue.node.handover import Handover
+from txqueue.node.lag import LagMeter, memory
+from txqueue.node.lease_proxy import LeaseProxy
 from txqueue.node.peers import Peers
 from txqueue.node.worker_pool import WorkerPool
 from txqueue.policy.balancing import NodeReport, ahead_of
 from txqueue.policy.dispatch import NodeLoad
-from txqueue.store.functions import Beat, Engine
+from txqueue.store.functions import Beat, StoredFunctions
 from txqueue.wire.endpoints import Endpoint
 
 __all__ = ["Cluster"]
@@ -52,7 +52,7 @@ class Cluster(MultiService):
     def __init__(
         self,
         reactor: Any,
-        engine: Engine,
+        engine: StoredFunctions,
         *,
         name: str,
         endpoint: Endpoint | None,
@@ -78,8 +78,8 @@ class Cluster(MultiService):
         self._has_backlog = True
         self.is_draining = self._is_ending = False
         self._version = version("txqueue")
-        self._pulse = Pulse(reactor, lambda: ahead_of(workers.loads)[0])
-        self._handoff = Handoff(
+        self._lag = LagMeter(reactor, lambda: ahead_of(workers.loads)[0])
+        self._handover = Handover(
             reactor,
             engine,
             incarnation=lambda: self._numbers[1],
@@ -98,19 +98,19 @@ class Cluster(MultiService):
                 endpoint=endpoint,
                 load=self.load,
                 taken=self._taken,
-                surrender=self._handoff.surrender,
+                surrender=self._handover.surrender,
                 woken=woken,
                 look_again=look_again,
                 kept=kept,
                 failed=failed,
             )
             self._peers.setServiceParent(self)
-        self._voucher = Voucher(
+        self._lease_proxy = LeaseProxy(
             reactor, engine, lambda: self._numbers[1], peers=lambda: self._peers
         )
-        self._voucher.setServiceParent(self)
-        self._pulse.setServiceParent(self)
-        self._handoff.setServiceParent(self)
+        self._lease_proxy.setServiceParent(self)
+        self._lag.setServiceParent(self)
+        self._handover.setServiceParent(self)
 
     @property
     def _numbers(self) -> tuple[int, int]:
@@ -128,10 +128,10 @@ class Cluster(MultiService):
             capacity=sum(load.capacity for load in loads),
             outstanding=sum(load.outstanding for load in loads),
             limit=sum(load.limit for load in loads) if has_room else 0,
-            ahead=self._pulse.steady,
+            ahead=self._lag.steady,
             excess=ahead_of(loads)[1],
             workers=max(1, len(loads)),
-            lag=self._pulse.lag,
+            lag=self._lag.lag,
             memory=memory(),
             is_draining=self.is_draining,
             version=self._version,
@@ -139,7 +139,7 @@ class Cluster(MultiService):
 
     def report(self) -> dict[str, Any]:
         """Return what a heartbeat tells of the node besides its load."""
-        return {"lag": self._pulse.lag, "memory": memory()}
+        return {"lag": self._lag.lag, "memory": memory()}
 
     def describe(self) -> dict[str, Any]:
         """Return the node's measurements and its peers; plain data."""
@@ -150,13 +150,13 @@ class Cluster(MultiService):
         """Take from a heartbeat which peers there are, and whether to claim jobs."""
         if self._peers is not None:
             self._peers.heard(incarnation, beat.peers)
-            self._voucher.heard(beat.peers)
+            self._lease_proxy.heard(beat.peers)
         was_draining = self.is_draining
         self.is_draining = self._is_ending or beat.state == "draining"
         if self.is_draining != was_draining:
             self._turned(not self.is_draining)
         if self.is_draining and self.running:
-            Deferred.fromCoroutine(self._handoff.pass_all()).addErrback(self._not_passed)
+            Deferred.fromCoroutine(self._handover.pass_all()).addErrback(self._not_passed)
 
     def looked(self, has_backlog: bool) -> None:
         """Note whether a claim left ready jobs behind."""
@@ -164,7 +164,7 @@ class Cluster(MultiService):
 
     def room_made(self) -> None:
         """Note that the workers have room."""
-        self._handoff.room_made()
+        self._handover.room_made()
 
     def loads(self) -> list[NodeLoad]:
         """Return what the peers hold that may be handed jobs, as far as it is fresh."""
@@ -192,11 +192,11 @@ class Cluster(MultiService):
     async def drain(self) -> None:
         """Take nothing more, and pass on what is not started."""
         self.is_draining = self._is_ending = True
-        stopping = self._handoff.stopService()
+        stopping = self._handover.stopService()
         if stopping is not None:
             await stopping
         try:
-            await self._handoff.pass_all()
+            await self._handover.pass_all()
         except Exception as error:
             self.log.warn("nothing is passed on: {error!r}", error=error)
 

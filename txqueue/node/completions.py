@@ -10,10 +10,10 @@ from twisted.internet.defer import Deferred
 
 from txqueue.node.periodic import Periodic
 from txqueue.store.errors import is_passing
-from txqueue.store.functions import Engine, Finished
+from txqueue.store.functions import Finished, StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Ledger"]
+__all__ = ["Completions"]
 
 LAST_TRIES = 6
 # A few jobs that come in within so many seconds after a statement are written with one more.
@@ -53,7 +53,7 @@ class _Entries:
         return bool(self.finished or self.settled or self.started or self.given_back)
 
 
-class Ledger(Periodic):
+class Completions(Periodic):
     """Collects entries while a statement runs and writes all that came in with the next one.
 
     Args:
@@ -68,7 +68,7 @@ class Ledger(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: Engine,
+        engine: StoredFunctions,
         incarnation: Callable[[], int],
         given_back: Callable[[], None],
     ) -> None:

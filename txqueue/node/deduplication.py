@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Arrivals"]
+__all__ = ["Deduplicator"]
 
 BLOCK = 1024
 """Numbers of assignments that are kept together, a bit each."""
@@ -10,7 +10,7 @@ REMEMBERED = 1000
 """Blocks: of the last million assignments of the whole cluster all that came here are known."""
 
 
-class Arrivals:
+class Deduplicator:
     """The numbers of the assignments that arrived last."""
 
     def __init__(self) -> None:

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from txqueue.node.periodic import Periodic
 from txqueue.policy.balancing import NodeReport, Transfer, Unstarted, drain_shares, overflow, theft
-from txqueue.store.functions import Chunk, Engine, Passed
+from txqueue.store.functions import Chunk, Passed, StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Handoff", "Holders", "Neighbours"]
+__all__ = ["Handover", "Holders", "Neighbours"]
 
 # Seconds between two looks at the peers; between two while work comes in; while there are none.
 LOOK, EAGER, ALONE = 0.1, 0.02, 0.5
@@ -46,7 +46,7 @@ class Neighbours(Protocol):
         """Ask one for unstarted work."""
 
 
-class Handoff(Periodic):
+class Handover(Periodic):
     """Evens the work out between this node and its peers; each transfer is one fenced statement.
 
     Args:
@@ -66,7 +66,7 @@ class Handoff(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: Engine,
+        engine: StoredFunctions,
         *,
         incarnation: Callable[[], int],
         workers: Holders,

@@ -10,7 +10,7 @@ from pathlib import Path
 from txqueue.node.periodic import Periodic
 from txqueue.system.clock import Clock
 
-__all__ = ["Pulse", "memory"]
+__all__ = ["LagMeter", "memory"]
 
 BEAT = 0.1
 # What is left of a former lag after each beat: a stall is seen for about a second.
@@ -18,7 +18,7 @@ FADING = 0.8
 _STATM = Path("/proc/self/statm")
 
 
-class Pulse(Periodic):
+class LagMeter(Periodic):
     """Beats ten times a second.
 
     Args:

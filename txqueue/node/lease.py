@@ -10,16 +10,16 @@ from twisted.internet.defer import Deferred
 
 from txqueue.node.host import has_ended
 from txqueue.node.periodic import Periodic
-from txqueue.store.functions import Beat, Engine
+from txqueue.store.functions import Beat, StoredFunctions
 from txqueue.system.clock import Clock, Timer
 
-__all__ = ["BEATS_A_LEASE", "Registry"]
+__all__ = ["BEATS_A_LEASE", "NodeLease"]
 
 BEATS_A_LEASE = 4
 LEAST_PAUSE = 0.05
 
 
-class Registry(Periodic):
+class NodeLease(Periodic):
     """Registers the node and renews its lease.
 
     Args:
@@ -44,7 +44,7 @@ class Registry(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: Engine,
+        engine: StoredFunctions,
         *,
         node: Mapping[str, Any],
         work_types: Sequence[Mapping[str, Any]],

@@ -9,10 +9,10 @@ from twisted.internet.defer import Deferred, gatherResults
 
 from txqueue.node.peer import Peer
 from txqueue.node.periodic import Periodic
-from txqueue.store.functions import Engine
+from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Acquainted", "Voucher"]
+__all__ = ["Acquainted", "LeaseProxy"]
 
 # A node that has been silent for this part of its lease has missed a heartbeat.
 SUSPECT = 0.4
@@ -25,7 +25,7 @@ class Acquainted(Protocol):
         """Return one of them, if it is known."""
 
 
-class Voucher(Periodic):
+class LeaseProxy(Periodic):
     """Asks suspected nodes before their jobs are rescued.
 
     Args:
@@ -40,7 +40,7 @@ class Voucher(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: Engine,
+        engine: StoredFunctions,
         incarnation: Callable[[], int],
         peers: Callable[[], Acquainted | None],
     ) -> None:

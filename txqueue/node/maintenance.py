@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from txqueue.node.periodic import Periodic
-from txqueue.store.functions import Engine
+from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
 __all__ = ["Maintenance"]
@@ -28,7 +28,7 @@ class Maintenance(Periodic):
 
     name = "maintenance"
 
-    def __init__(self, clock: Clock, engine: Engine, is_busy: Callable[[], bool]) -> None:
+    def __init__(self, clock: Clock, engine: StoredFunctions, is_busy: Callable[[], bool]) -> None:
         super().__init__(clock)
         self._engine = engine
         self._is_busy = is_busy

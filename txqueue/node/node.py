@@ -11,18 +11,18 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.errors import TxqueueError
-from txqueue.node.admin_endpoint import Admin
-from txqueue.node.admin_handlers import Desk
+from txqueue.node.admin_endpoint import AdminEndpoint
+from txqueue.node.admin_handlers import AdminHandlers
 from txqueue.node.archiving import Archiving
-from txqueue.node.claimer import Sweeper
+from txqueue.node.claimer import Claimer
 from txqueue.node.cluster import Cluster
-from txqueue.node.completions import Ledger
+from txqueue.node.completions import Completions
 from txqueue.node.credits import Credits
-from txqueue.node.deduplication import Arrivals
-from txqueue.node.lease import BEATS_A_LEASE, Registry
+from txqueue.node.deduplication import Deduplicator
+from txqueue.node.lease import BEATS_A_LEASE, NodeLease
 from txqueue.node.maintenance import Maintenance
-from txqueue.node.notifications import Ears
-from txqueue.node.orphans import Adoption
+from txqueue.node.notifications import Notifications
+from txqueue.node.orphans import OrphanFinder
 from txqueue.node.periodic import Periodic
 from txqueue.node.reconciliation import Reconciliation
 from txqueue.node.scheduler import Scheduler
@@ -30,9 +30,9 @@ from txqueue.node.settings import NodeSettings, policy_row, row_of, served_types
 from txqueue.node.watchdog import Watchdog
 from txqueue.node.worker_pool import WorkerPool
 from txqueue.node.yielding import Yielding
-from txqueue.store.backoff import Rest
+from txqueue.store.backoff import Backoff
 from txqueue.store.connection_pool import Pool
-from txqueue.store.functions import Beat, Engine
+from txqueue.store.functions import Beat, StoredFunctions
 from txqueue.store.listener import Listener
 from txqueue.store.schedules import Schedules
 from txqueue.store.session_bounds import of_a_master
@@ -68,7 +68,7 @@ class Node(MultiService):
         self.has_failed = False
         self._draining: Deferred[None] | None = None
         # Cap the reconnect backoff below the lease, or other nodes rescue this node's jobs first.
-        self._rest = Rest(longest=settings.lease / 5)
+        self._rest = Backoff(longest=settings.lease / 5)
         patience = max(settings.lease, PATIENCE)
         self._pool = Pool(
             reactor,
@@ -80,27 +80,27 @@ class Node(MultiService):
             any_moment=True,
             session=of_a_master(patience),
         )
-        self._engine = Engine(self._pool, settings.schema)
+        self._engine = StoredFunctions(self._pool, settings.schema)
         self._types = served_types()
-        self._ledger = Ledger(
-            reactor, self._engine, lambda: self._registry.incarnation, given_back=self._wake
+        self._completions = Completions(
+            reactor, self._engine, lambda: self._lease.incarnation, given_back=self._wake
         )
         self._workers = self._made_workers()
-        self._arrivals = Arrivals()
+        self._deduplicator = Deduplicator()
         self._queue_identity = ""
-        self._registry = self._made_registry()
+        self._lease = self._made_lease()
         self._maintenance = Maintenance(
-            reactor, self._engine, lambda: self._workers.load > 0 or not self._ledger.is_clean
+            reactor, self._engine, lambda: self._workers.load > 0 or not self._completions.is_clean
         )
         self._archiving = Archiving(reactor, self._engine, settings.dsn, settings.schema)
-        self._sweeper = self._made_sweeper()
+        self._claimer = self._made_claimer()
         self._scheduler = self._made_scheduler()
-        self._adoption = self._made_adoption()
+        self._orphans = self._made_orphans()
         self._reconciliation = self._made_reconciliation()
         self._watchdog = self._made_watchdog()
         self._cluster = self._made_cluster()
         self._credits = self._made_credits()
-        self._ears = Ears(
+        self._notifications = Notifications(
             reactor,
             Listener(reactor, settings.dsn, settings.schema, lambda _: self._wake(), self._rest),
             self._wake,
@@ -115,12 +115,12 @@ class Node(MultiService):
             workers=self._settings.workers,
             capacity=self._settings.capacity,
             settings={name: getattr(self._settings, name) for name in FOR_WORKERS},
-            reports=self._ledger,
+            reports=self._completions,
             room_made=self._room_made,
         )
 
-    def _made_registry(self) -> Registry:
-        return Registry(
+    def _made_lease(self) -> NodeLease:
+        return NodeLease(
             self._reactor,
             self._engine,
             node=row_of(self._settings),
@@ -135,11 +135,11 @@ class Node(MultiService):
             replaced=self._replaced,
         )
 
-    def _made_sweeper(self) -> Sweeper:
-        return Sweeper(
+    def _made_claimer(self) -> Claimer:
+        return Claimer(
             self._reactor,
             self._engine,
-            identity=lambda: self._registry.identity,
+            identity=lambda: self._lease.identity,
             queues=self._settings.queues,
             work_types=[cls.work_type for cls in self._types],
             performers=self._workers,
@@ -158,17 +158,17 @@ class Node(MultiService):
             self._reactor,
             Schedules(self._pool, self._settings.schema),
             classes=self._types,
-            has_lease=lambda: self._registry.identity is not None,
-            ticked=self._sweeper.alarm.ring,
+            has_lease=lambda: self._lease.identity is not None,
+            ticked=self._claimer.alarm.ring,
         )
 
-    def _made_adoption(self) -> Adoption:
-        return Adoption(
+    def _made_orphans(self) -> OrphanFinder:
+        return OrphanFinder(
             self._reactor,
             self._engine,
-            identity=lambda: self._registry.identity,
+            identity=lambda: self._lease.identity,
             held=lambda: self._workers.assignments,
-            accept=self._arrivals.accept,
+            accept=self._deduplicator.accept,
             perform=self._workers.perform,
             has_clients=lambda: self._credits.are_out,
             has_peers=lambda: self._cluster.has_peers,
@@ -178,21 +178,21 @@ class Node(MultiService):
         return Reconciliation(
             self._reactor,
             self._engine,
-            incarnation=lambda: self._registry.identity[1] if self._registry.identity else None,
+            incarnation=lambda: self._lease.identity[1] if self._lease.identity else None,
             every=self._settings.lease / BEATS_A_LEASE,
             holder=self._workers,
-            records=self._ledger,
-            claim=lambda: self._sweeper.claim,
-            accept=self._arrivals.accept,
+            records=self._completions,
+            claim=lambda: self._claimer.claim,
+            accept=self._deduplicator.accept,
         )
 
     def _made_watchdog(self) -> Watchdog:
         return Watchdog(
             self._reactor,
             self._engine,
-            incarnation=lambda: self._registry.identity[1] if self._registry.identity else None,
+            incarnation=lambda: self._lease.identity[1] if self._lease.identity else None,
             workers=lambda: self._workers.ready,
-            records=self._ledger,
+            records=self._completions,
             kill_after=self._settings.kill_stuck,
         )
 
@@ -200,16 +200,16 @@ class Node(MultiService):
         return Credits(
             self._reactor,
             name=self._settings.name,
-            identity=lambda: self._registry.reaching,
+            identity=lambda: self._lease.reaching,
             queue_identity=self._identity_of_queue,
             room=lambda: self._workers.room,
             peer_loads=self._cluster.loads,
             perform=self._workers.perform,
-            accept=self._arrivals.accept,
-            read=self._adoption.read,
+            accept=self._deduplicator.accept,
+            read=self._orphans.read,
             forward=self._cluster.forward,
             wake=self._wake_for_work,
-            joined=self._adoption.alarm.ring,
+            joined=self._orphans.alarm.ring,
         )
 
     def _made_cluster(self) -> Cluster:
@@ -219,27 +219,27 @@ class Node(MultiService):
             name=self._settings.name,
             endpoint=self._settings.listen,
             workers=self._workers,
-            identity=lambda: self._registry.identity,
-            reaches=lambda: self._registry.reaching is not None,
-            accept=self._arrivals.accept,
-            read=self._adoption.read,
-            give_back=lambda number, ids: self._ledger.give_back(number, died=False, ids=ids),
+            identity=lambda: self._lease.identity,
+            reaches=lambda: self._lease.reaching is not None,
+            accept=self._deduplicator.accept,
+            read=self._orphans.read,
+            give_back=lambda number, ids: self._completions.give_back(number, died=False, ids=ids),
             woken=self._wake,
             turned=self._turned,
-            look_again=self._registry.alarm.ring,
-            kept=self._registry.kept,
+            look_again=self._lease.alarm.ring,
+            kept=self._lease.kept,
             failed=self._fail,
         )
 
-    def _made_admin(self) -> Admin | None:
+    def _made_admin(self) -> AdminEndpoint | None:
         if self._settings.admin is None:
             return None
         # Only our own account reaches a unix socket; any account of this host could join at a port.
         greet = self._credits.greet if self._settings.admin.path is not None else None
-        desk = Desk(
+        desk = AdminHandlers(
             self._pool, self._settings.schema, describe=self.describe, cancelled=self._cancelled
         )
-        return Admin(
+        return AdminEndpoint(
             self._reactor,
             self._settings.admin,
             self.describe,
@@ -260,13 +260,13 @@ class Node(MultiService):
         return {
             **row_of(self._settings),
             **self._cluster.describe(),
-            "incarnation": self._registry.incarnation,
+            "incarnation": self._lease.incarnation,
             "state": "draining" if self._cluster.is_draining or not self.running else "alive",
-            "has_lease": self._registry.identity is not None,
+            "has_lease": self._lease.identity is not None,
             "load": self._workers.load,
             "workers": self._workers.describe(),
-            "short_road": {**self._credits.describe(), "adopted": self._adoption.adopted},
-            "unwritten": not self._ledger.is_clean,
+            "short_road": {**self._credits.describe(), "adopted": self._orphans.adopted},
+            "unwritten": not self._completions.is_clean,
             "missing": self._reconciliation.missing,
             "given_back": self._reconciliation.given_back,
         }
@@ -283,17 +283,17 @@ class Node(MultiService):
         self._workers.stop_at_once()
         self._reactor.callLater(LAST_GRACE, self._give_up)
 
-    def _in_order(self) -> list[Periodic | WorkerPool | Cluster | Admin]:
+    def _in_order(self) -> list[Periodic | WorkerPool | Cluster | AdminEndpoint]:
         services = [
-            self._registry,
+            self._lease,
             self._workers,
-            self._ledger,
+            self._completions,
             self._watchdog,
-            self._sweeper,
+            self._claimer,
             self._scheduler,
-            self._adoption,
+            self._orphans,
             self._reconciliation,
-            self._ears,
+            self._notifications,
             self._maintenance,
             self._archiving,
             self._cluster,
@@ -305,7 +305,7 @@ class Node(MultiService):
         return {
             "workers": len(self._workers.describe()),
             "missing": self._reconciliation.missing,
-            "holds": self._workers.holdings.total() + self._ledger.unwritten,
+            "holds": self._workers.holdings.total() + self._completions.unwritten,
             **self._cluster.report(),
         }
 
@@ -313,7 +313,7 @@ class Node(MultiService):
         """Act on a heartbeat's answer: the peers, and the jobs to cancel."""
         for assignment, job_id, who in beat.cancels:
             self._workers.cancel(assignment, job_id, who)
-        self._cluster.heard(self._registry.incarnation, beat)
+        self._cluster.heard(self._lease.incarnation, beat)
 
     def _turned(self, takes_jobs: bool) -> None:
         """An operator drains the node, or has it take jobs again."""
@@ -341,16 +341,16 @@ class Node(MultiService):
 
     def _cancelled(self, incarnation: int, assignment: int, job_id: int, who: str) -> None:
         """Cancel a job at once if this node holds it, rather than at the next heartbeat."""
-        if incarnation == self._registry.incarnation:
+        if incarnation == self._lease.incarnation:
             self._workers.cancel(assignment, job_id, who)
 
     def _room_made(self) -> None:
-        self._sweeper.room_made()
+        self._claimer.room_made()
         self._cluster.room_made()
         self._credits.room_made()
 
     def _wake(self) -> None:
-        self._sweeper.alarm.ring()
+        self._claimer.alarm.ring()
         self._scheduler.alarm.ring()
 
     def _wake_for_work(self) -> None:
@@ -370,8 +370,26 @@ class Node(MultiService):
             # What fails at once does so before the reactor runs.
             self._reactor.callWhenRunning(self._reactor.stop)
 
+    def _takers(self) -> list[Periodic]:
+        """Return the services that take work, or begin it."""
+        return [
+            self._claimer,
+            self._scheduler,
+            self._orphans,
+            self._reconciliation,
+            self._notifications,
+            self._maintenance,
+            self._archiving,
+        ]
+
     async def _drain(self) -> None:
-        takers = [self._sweeper, self._scheduler, self._adoption, self._reconciliation, self._ears]
+        takers = [
+            self._claimer,
+            self._scheduler,
+            self._orphans,
+            self._reconciliation,
+            self._notifications,
+        ]
         for service in (*takers, self._maintenance, self._archiving):
             await _stopped(service)
         await self._say("draining")
@@ -382,14 +400,14 @@ class Node(MultiService):
         await _stopped(self._cluster)
         if self._admin is not None:
             await _stopped(self._admin)
-        await self._ledger.close()
-        await _stopped(self._registry)
+        await self._completions.close()
+        await _stopped(self._lease)
         await self._say("stopped")
         self._pool.close()
 
     async def _say(self, state: str) -> None:
         try:
-            await self._registry.leave(state)
+            await self._lease.leave(state)
         except TxqueueError as error:
             self.log.warn("could not say that it is {state}: {error}", state=state, error=error)
 
@@ -404,7 +422,7 @@ class Node(MultiService):
         )
 
 
-async def _stopped(service: Periodic | WorkerPool | Cluster | Admin) -> None:
+async def _stopped(service: Periodic | WorkerPool | Cluster | AdminEndpoint) -> None:
     stopping = service.stopService()
     if stopping is not None:
         await stopping

@@ -11,14 +11,14 @@ from txqueue.node.periodic import Periodic
 from txqueue.store.listener import Listener
 from txqueue.system.clock import Clock
 
-__all__ = ["Ears"]
+__all__ = ["Notifications"]
 
 CHECK = 2.0
 # Retry: NOTIFY may work again after a failover. Seconds.
 UNHEARD_RETRY = 600.0
 
 
-class Ears(Periodic):
+class Notifications(Periodic):
     """Keeps a listener listening; after every loss the sweep is told to look for what it missed.
 
     Args:

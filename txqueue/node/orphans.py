@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from txqueue.node.periodic import Periodic
-from txqueue.store.functions import Chunk, Engine
+from txqueue.store.functions import Chunk, StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Adoption"]
+__all__ = ["OrphanFinder"]
 
 # Seconds between two looks: while processes have credit, while only peers may hand jobs over, and
 # while no client does. Even then a transaction may commit late, long after its client vanished.
@@ -17,7 +17,7 @@ OFTEN, NOW_AND_THEN, SELDOM = 1.0, 2.0, 10.0
 MOST_NAMED = 2_000
 
 
-class Adoption(Periodic):
+class OrphanFinder(Periodic):
     """Looks now and then for what the node was handed and does not know.
 
     Args:
@@ -39,7 +39,7 @@ class Adoption(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: Engine,
+        engine: StoredFunctions,
         *,
         identity: Callable[[], tuple[int, int] | None],
         held: Callable[[], Sequence[int]],

@@ -12,7 +12,7 @@ from twisted.internet.task import deferLater
 
 from txqueue.node.periodic import Periodic
 from txqueue.node.records import Records
-from txqueue.store.functions import Engine
+from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
 __all__ = ["GAP", "YOUNGEST", "Holder", "Reconciliation", "missing"]
@@ -91,7 +91,7 @@ class Reconciliation(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: Engine,
+        engine: StoredFunctions,
         *,
         incarnation: Callable[[], int | None],
         every: float,

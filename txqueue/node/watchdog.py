@@ -9,7 +9,7 @@ from twisted.logger import Logger
 
 from txqueue.node.periodic import Periodic
 from txqueue.node.records import Records
-from txqueue.store.functions import Engine
+from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
 __all__ = ["EVERY", "SILENT", "Watchdog", "Watched"]
@@ -79,7 +79,7 @@ class Watchdog(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: Engine,
+        engine: StoredFunctions,
         *,
         incarnation: Callable[[], int | None],
         workers: Callable[[], Sequence[Watched]],

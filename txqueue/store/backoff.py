@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 from txqueue.errors import DatabaseUnavailable
 
-__all__ = ["Rest"]
+__all__ = ["Backoff"]
 
 FIRST, LONGEST = 0.1, 2.0
 
 
-class Rest:
+class Backoff:
     """Lets one attempt fail for all that come soon after it, for a time that grows with each.
 
     Args:

@@ -11,7 +11,7 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 from twisted.internet.defer import CancelledError, Deferred
 
 from txqueue.errors import DatabaseUnavailable, Refused, TransactionMisused
-from txqueue.store.backoff import Rest
+from txqueue.store.backoff import Backoff
 from txqueue.store.conninfo import Attempt, attempts
 from txqueue.store.dns import resolved
 from txqueue.store.driver import Driver
@@ -85,7 +85,7 @@ class Connection:
         """The seconds since it was opened."""
         return float(self._reactor.seconds() - self._opened_at)
 
-    async def open(self, dsn: str, rest: Rest | None = None) -> Connection:
+    async def open(self, dsn: str, rest: Backoff | None = None) -> Connection:
         """Connect, to the first of the DSN's hosts that is as the DSN wants it.
 
         Args:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import DeferredSemaphore
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.backoff import Rest
+from txqueue.store.backoff import Backoff
 from txqueue.store.connection import Connection
 
 __all__ = ["Pool"]
@@ -46,7 +46,7 @@ class Pool:
         application_name: str,
         *,
         patience: float | None = None,
-        rest: Rest | None = None,
+        rest: Backoff | None = None,
         any_moment: bool = False,
         session: Mapping[str, str] | None = None,
     ) -> None:

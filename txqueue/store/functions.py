@@ -13,7 +13,7 @@ from attrs import field, frozen
 from txqueue.store.connection_pool import Pool
 from txqueue.store.schema_files import checked_name
 
-__all__ = ["Beat", "Chunk", "Claim", "Engine", "Finished", "Passed"]
+__all__ = ["Beat", "Chunk", "Claim", "Finished", "Passed", "StoredFunctions"]
 
 
 @frozen
@@ -105,7 +105,7 @@ class Finished:
     ids: str
 
 
-class Engine:
+class StoredFunctions:
     """The stored functions of one schema.
 
     Args:

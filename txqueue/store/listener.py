@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, TimeoutError
 
 from txqueue.errors import ConfigurationError
-from txqueue.store.backoff import Rest
+from txqueue.store.backoff import Backoff
 from txqueue.store.connection import Connection
 from txqueue.store.session_bounds import kept_alive
 
@@ -37,7 +37,7 @@ class Listener:
         dsn: str,
         channel: str,
         receive: Callable[[str], None],
-        rest: Rest | None = None,
+        rest: Backoff | None = None,
     ) -> None:
         self._rest = rest
         self._reactor = reactor

@@ -11,7 +11,7 @@ from twisted.test.iosim import FakeTransport, connect
 
 from txqueue.client.node_link import Membership
 from txqueue.node.credits import Credits
-from txqueue.node.deduplication import Arrivals
+from txqueue.node.deduplication import Deduplicator
 from txqueue.policy.dispatch import NodeLoad, Room
 from txqueue.store.direct_dispatch import Put
 from txqueue.store.functions import Chunk
@@ -61,7 +61,7 @@ class House:
             room=self._room,
             peer_loads=lambda: self.peers,
             perform=self._perform,
-            accept=Arrivals().accept,
+            accept=Deduplicator().accept,
             read=self.read.extend,
             forward=lambda number, ids: self.forwarded.setdefault(number, []).extend(ids),
             wake=self._wake,

@@ -18,7 +18,7 @@ from twisted.test.iosim import FakeTransport, connect
 
 from tests.fixtures.leftovers import LoggedFailures
 from txqueue.errors import AdminRefused, DatabaseUnavailable, Refused
-from txqueue.node.admin_handlers import Desk
+from txqueue.node.admin_handlers import AdminHandlers
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.pipe import Pipe
 
@@ -60,7 +60,7 @@ class Line:
         self.pool = Pool(answer)
         self.cancelled: list[tuple[int, int, int, str]] = []
         pool: Any = self.pool
-        desk = Desk(
+        desk = AdminHandlers(
             pool,
             "txqueue",
             describe=lambda: described or {"incarnation": 0},

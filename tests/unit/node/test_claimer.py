@@ -7,8 +7,8 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from txqueue.node import claimer as sweep
-from txqueue.node.claimer import Sweeper
+from txqueue.node import claimer
+from txqueue.node.claimer import Claimer
 from txqueue.node.yielding import Yielding
 from txqueue.policy.dispatch import FIRST_IDLE, Room
 from txqueue.store.functions import Chunk, Claim
@@ -29,7 +29,7 @@ class Desk:
         self.takes_suspects = True
         self.lost = 0
         self.yielding = Yielding(lambda: 0.0, lambda: False)
-        self.sweeper = Sweeper(
+        self.sweeper = Claimer(
             Clock(),
             self,  # type: ignore[arg-type]
             identity=lambda: (1, 1),
@@ -82,7 +82,7 @@ async def test_jobs_left_behind(found: Claim, is_left: bool) -> None:
 
 async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It began behind jobs that may have come in since; the next look is at all of them."""
-    monkeypatch.setattr(sweep, "LOOK_BACK", float("inf"))
+    monkeypatch.setattr(claimer, "LOOK_BACK", float("inf"))
     desk = Desk()
     desk.claims = [claim(*TAKEN, reached=PLACE), claim(reached=None), claim(reached=None)]
     for _ in range(3):
@@ -93,7 +93,7 @@ async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(
     ("jobs", "reached", "pause"),
-    [(1, None, FIRST_IDLE), (1, PLACE, 0.0), (2, None, sweep.BREATH), (2, PLACE, 0.0)],
+    [(1, None, FIRST_IDLE), (1, PLACE, 0.0), (2, None, claimer.BREATH), (2, PLACE, 0.0)],
 )
 async def test_a_single_job_is_followed_by_no_claim(
     jobs: int, reached: tuple[str, int] | None, pause: float

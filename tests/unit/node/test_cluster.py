@@ -11,7 +11,7 @@ from txqueue.node.cluster import Cluster
 from txqueue.node.worker_pool import WorkerPool
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load
-from txqueue.store.functions import Beat, Chunk, Engine
+from txqueue.store.functions import Beat, Chunk, StoredFunctions
 
 
 class Around:
@@ -26,7 +26,7 @@ class Around:
         self.reaches = True
         self.cluster = Cluster(
             Clock(),
-            cast("Engine", None),
+            cast("StoredFunctions", None),
             name="a",
             endpoint=None,
             workers=cast("WorkerPool", self),

@@ -7,9 +7,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node import completions as ledger
-from txqueue.node.completions import Ledger
-from txqueue.store.functions import Engine, Finished
+from txqueue.node import completions
+from txqueue.node.completions import Completions
+from txqueue.store.functions import Finished, StoredFunctions
 
 
 class Book:
@@ -62,7 +62,7 @@ class Book:
 def written(*entries: tuple[int, bool, list[int] | None]) -> Book:
     """Note what is to be given back, and have it written."""
     book = Book()
-    under_test = Ledger(Clock(), cast("Engine", book), lambda: 1, lambda: None)
+    under_test = Completions(Clock(), cast("StoredFunctions", book), lambda: 1, lambda: None)
     for assignment, died, ids in entries:
         under_test.give_back(assignment, died=died, ids=ids)
     ended: list[object] = []
@@ -84,15 +84,15 @@ def test_what_is_given_back_alike_is_one_statement() -> None:
 
 def test_a_statement_gives_back_only_so_much() -> None:
     """The rest follows."""
-    many = [(number, False, [number]) for number in range(ledger.MOST_GIVEN_BACK + 1)]
+    many = [(number, False, [number]) for number in range(completions.MOST_GIVEN_BACK + 1)]
     assert [len(numbers) for numbers, _, _ in written(*many).released] == [500, 1]
 
 
-def begun(book: Book) -> tuple[Clock, Ledger]:
+def begun(book: Book) -> tuple[Clock, Completions]:
     """A ledger that runs."""
     clock = Clock()
     clock.advance(100)
-    under_test = Ledger(clock, cast("Engine", book), lambda: 1, lambda: None)
+    under_test = Completions(clock, cast("StoredFunctions", book), lambda: 1, lambda: None)
     under_test.startService()
     return clock, under_test
 
@@ -104,7 +104,7 @@ def test_completions_that_follow_closely_are_one_statement() -> None:
     for assignment in (1, 2, 3):
         under_test.finish(Finished(0, assignment, "1"))
     assert book.completed == [[1]]
-    clock.advance(ledger.GATHERING)
+    clock.advance(completions.GATHERING)
     assert book.completed == [[1], [2, 3]]
     clock.advance(1)
     under_test.finish(Finished(0, 4, "1"))

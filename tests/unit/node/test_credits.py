@@ -5,7 +5,7 @@ import pytest
 from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.node.joined import INCARNATION, NODE, House, put
 from txqueue.errors import ConfigurationError
-from txqueue.node.deduplication import BLOCK, REMEMBERED, Arrivals
+from txqueue.node.deduplication import BLOCK, REMEMBERED, Deduplicator
 from txqueue.policy.dispatch import MOST_CREDIT, NodeLoad, credit_limit, new_credit
 from txqueue.store.functions import Chunk
 
@@ -50,7 +50,7 @@ def test_clients_share_the_room() -> None:
 
 def test_arrivals() -> None:
     """Each number is new once, as far back as matters."""
-    arrivals = Arrivals()
+    arrivals = Deduplicator()
     assert arrivals.accept(1)
     assert not arrivals.accept(1)
     assert arrivals.accept(2)

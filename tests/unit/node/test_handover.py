@@ -9,9 +9,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.handover import ALONE, FIRST_REST, LASTING, LOOK, Handoff
+from txqueue.node.handover import ALONE, FIRST_REST, LASTING, LOOK, Handover
 from txqueue.policy.balancing import NodeReport, Unstarted
-from txqueue.store.functions import Chunk, Engine, Passed
+from txqueue.store.functions import Chunk, Passed, StoredFunctions
 
 ME, OTHER, THIRD = 1, 2, 3
 
@@ -35,9 +35,9 @@ class Stage:
         self.performed: list[int] = []
         self.given_back: dict[int, list[int]] = {}
         self.known: set[int] = set()
-        self.handoff = Handoff(
+        self.handoff = Handover(
             self.clock,
-            cast("Engine", self),
+            cast("StoredFunctions", self),
             incarnation=lambda: ME,
             workers=self,
             peers=lambda: self,

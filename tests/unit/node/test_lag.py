@@ -6,8 +6,8 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from txqueue.node import lag as pulse
-from txqueue.node.lag import BEAT, Pulse, memory
+from txqueue.node import lag
+from txqueue.node.lag import BEAT, LagMeter, memory
 
 
 class Felt:
@@ -16,7 +16,7 @@ class Felt:
     def __init__(self) -> None:
         self.now = 100.0
         self.waits = 0
-        self.pulse = Pulse(Clock(), lambda: self.waits)
+        self.pulse = LagMeter(Clock(), lambda: self.waits)
 
     def monotonic(self) -> float:
         """The monotonic clock."""
@@ -34,7 +34,7 @@ class Felt:
 def felt(monkeypatch: pytest.MonkeyPatch) -> Felt:
     """A pulse that has beaten once."""
     made = Felt()
-    monkeypatch.setattr(pulse, "time", made)
+    monkeypatch.setattr(lag, "time", made)
     made.beat()
     return made
 
@@ -63,5 +63,5 @@ def test_only_what_keeps_waiting_counts(felt: Felt) -> None:
 def test_memory_is_told_in_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where the system does not tell, it is 0."""
     assert memory() > 1_000_000
-    monkeypatch.setattr(pulse, "_STATM", tmp_path / "none")
+    monkeypatch.setattr(lag, "_STATM", tmp_path / "none")
     assert memory() == 0

@@ -9,8 +9,8 @@ from twisted.internet.task import Clock
 
 from tests.fixtures.leftovers import LoggedFailures
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.lease import Registry
-from txqueue.store.functions import Beat, Engine
+from txqueue.node.lease import NodeLease
+from txqueue.store.functions import Beat, StoredFunctions
 
 
 @define
@@ -45,11 +45,11 @@ class Around:
     database: Database = field(factory=Database)
     told: list[str] = field(factory=list)
 
-    def registry(self) -> Registry:
+    def registry(self) -> NodeLease:
         """Make one."""
-        return Registry(
+        return NodeLease(
             Clock(),
-            cast("Engine", self.database),
+            cast("StoredFunctions", self.database),
             node={"name": "n1", "lease": 10.0},
             work_types=[],
             host="h",
@@ -63,7 +63,7 @@ class Around:
         )
 
 
-def step(registry: Registry) -> None:
+def step(registry: NodeLease) -> None:
     """Take one step."""
     ended: list[Any] = []
     Deferred.fromCoroutine(registry.step()).addBoth(ended.append)

@@ -6,7 +6,7 @@ from attrs import define, field
 from twisted.internet.task import Clock
 
 from txqueue.errors import ConfigurationError
-from txqueue.node.notifications import CHECK, UNHEARD_RETRY, Ears
+from txqueue.node.notifications import CHECK, UNHEARD_RETRY, Notifications
 
 
 @define
@@ -26,9 +26,9 @@ class Listening:
         """Stop."""
 
 
-def ears(listening: Any, woken: list[bool]) -> Ears:
+def ears(listening: Any, woken: list[bool]) -> Notifications:
     """Ears on it."""
-    return Ears(Clock(), listening, lambda: woken.append(True))
+    return Notifications(Clock(), listening, lambda: woken.append(True))
 
 
 async def test_after_a_loss_the_sweep_looks_for_what_was_missed() -> None:

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from twisted.internet.task import Clock
 
-from txqueue.node.deduplication import Arrivals
-from txqueue.node.orphans import NOW_AND_THEN, OFTEN, SELDOM, Adoption
+from txqueue.node.deduplication import Deduplicator
+from txqueue.node.orphans import NOW_AND_THEN, OFTEN, SELDOM, OrphanFinder
 from txqueue.store.functions import Chunk
 
 INCARNATION = 7
@@ -28,8 +28,8 @@ class Shelter:
         self.held: list[int] = []
         self.identity: tuple[int, int] | None = (1, INCARNATION)
         self.has_clients = self.has_peers = False
-        self.arrivals = Arrivals()
-        self.adoption = Adoption(
+        self.arrivals = Deduplicator()
+        self.adoption = OrphanFinder(
             self.clock,
             self,  # type: ignore[arg-type]
             identity=lambda: self.identity,

@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import TimeoutError
 from twisted.internet.task import Clock
 
-from txqueue.node.deduplication import Arrivals
+from txqueue.node.deduplication import Deduplicator
 from txqueue.node.reconciliation import GAP, Reconciliation, missing
 
 EVERY = 0.5
@@ -27,7 +27,7 @@ class Desk:
         self.claim: int | None = None
         self.incarnation: int | None = INCARNATION
         self.released: list[int] = []
-        self.arrivals = Arrivals()
+        self.arrivals = Deduplicator()
         self.reconciliation = Reconciliation(
             self.clock,
             self,  # type: ignore[arg-type]

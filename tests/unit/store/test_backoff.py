@@ -6,14 +6,14 @@ import pytest
 from attrs import define
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.backoff import FIRST, LONGEST, Rest
+from txqueue.store.backoff import FIRST, LONGEST, Backoff
 
 
 @define
 class Door:
     """A database that is away or not, and how often somebody has knocked."""
 
-    rest: Rest
+    rest: Backoff
     is_open: bool = False
     knocks: int = 0
 
@@ -49,7 +49,7 @@ def time() -> Time:
 @pytest.fixture
 def door(time: Time) -> Door:
     """A door that is shut."""
-    return Door(Rest(time))
+    return Door(Backoff(time))
 
 
 def test_many_who_try_at_once_make_one_attempt(door: Door) -> None:
@@ -68,7 +68,7 @@ def test_pauses_grow_to_a_bound(door: Door, time: Time) -> None:
 
 def test_the_bound_is_told(time: Time) -> None:
     """Who would lose by resting long does not."""
-    impatient = Door(Rest(time, longest=0.4))
+    impatient = Door(Backoff(time, longest=0.4))
     for tenth in range(600):
         time.now = tenth / 10
         impatient.knock()
@@ -91,7 +91,7 @@ def test_once_it_opens_nobody_waits(door: Door, time: Time) -> None:
 
 def test_attempts_that_fail_together_count_once(time: Time) -> None:
     """Connections that break at the same moment do not make a pause each."""
-    rest = Rest(time)
+    rest = Backoff(time)
     with suppress(DatabaseUnavailable), ExitStack() as attempts:
         for _ in range(8):
             attempts.enter_context(rest.attempt())

@@ -13,8 +13,8 @@ from tests.unit.wire.test_peers import issued_with, wrong_authority
 from tests.waiting import running_reactor, within
 from txqueue.client.node_queries import inspect_node
 from txqueue.errors import NodeUnavailable
-from txqueue.node.admin_endpoint import Admin
-from txqueue.wire import limits as guard
+from txqueue.node.admin_endpoint import AdminEndpoint
+from txqueue.wire import limits
 from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.tls import OPERATOR, Credentials
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 def endpoint(folder: Path) -> Iterator[Endpoint]:
     """Where a node answers."""
     place = Endpoint(None, free_port(), credentials=Credentials(folder, "a"))
-    admin = Admin(
+    admin = AdminEndpoint(
         running_reactor(),
         place,
         lambda: {"name": "a"},
@@ -61,7 +61,7 @@ async def test_nobody_else_is(
     endpoint: Endpoint, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without TLS, by another authority, or when the certificate has ended."""
-    monkeypatch.setattr(guard, "INTRODUCTION", 0.5)
+    monkeypatch.setattr(limits, "INTRODUCTION", 0.5)
     for credentials in (None, wrong_authority(folder), issued_with(folder, OPERATOR, -1)):
         with pytest.raises(NodeUnavailable):
             await reached(endpoint, credentials)

@@ -7,7 +7,7 @@ import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
 from txqueue.errors import ConfigurationError
-from txqueue.wire import certificate_authority as certificates
+from txqueue.wire import certificate_authority
 from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.tls import NODE, OPERATOR, Credentials, named_in
 
@@ -127,7 +127,7 @@ def test_a_certificate_out_of_its_time(
     days: int, what: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ended, or not yet begun by this host's clock."""
-    monkeypatch.setattr(certificates, "MARGIN", timedelta(days=-2 if days > 0 else 2))
+    monkeypatch.setattr(certificate_authority, "MARGIN", timedelta(days=-2 if days > 0 else 2))
     issue(folder, NODE, "a", days)
     with pytest.raises(ConfigurationError, match=what):
         Credentials(folder, "a").check()

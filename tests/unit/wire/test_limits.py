@@ -12,7 +12,7 @@ from twisted.internet.testing import StringTransport
 from twisted.protocols import amp
 from twisted.python.failure import Failure
 
-from txqueue.wire import limits as guard
+from txqueue.wire import limits
 from txqueue.wire.authenticated import IDLE, CertifiedPipe, UncertifiedPipe
 from txqueue.wire.connection_limits import crowded_out
 from txqueue.wire.limits import GuardedPipe
@@ -101,7 +101,7 @@ def test_a_stranger_has_some_seconds() -> None:
     """A stranger is closed in time; a known connection may be silent."""
     silent, known = End(), End().known()
     for end in (silent, known):
-        end.clock.advance(guard.INTRODUCTION)
+        end.clock.advance(limits.INTRODUCTION)
     assert (silent.fate, known.fate) == ("did not prove its identity in time", None)
     silent.lost()
     known.lost()
@@ -109,7 +109,7 @@ def test_a_stranger_has_some_seconds() -> None:
 
 def test_a_stranger_s_box_is_small() -> None:
     """Where somebody known may say more; its end need not be read to know."""
-    text = b"x" * guard.STRANGER_BOX
+    text = b"x" * limits.STRANGER_BOX
     assert End().gets(ask(1, text)[:-2]).fate == "sent too large a box"
     known = End().known().gets(ask(1, text))
     assert (known.fate, known.said) == (None, [text.decode()])
@@ -119,7 +119,7 @@ def test_a_stranger_s_box_is_small() -> None:
 def test_a_box_has_few_keys(is_known: bool) -> None:
     """Each costs memory, however short it is."""
     end = End().known() if is_known else End()
-    most = guard.MOST_KEYS if is_known else guard.STRANGER_KEYS
+    most = limits.MOST_KEYS if is_known else limits.STRANGER_KEYS
     keys = {f"k{number}": b"" for number in range(most - 3)}
     fits = box(_ask=b"1", _command=Say.commandName, text=b"", **keys)
     assert end.gets(fits).fate is None
@@ -131,8 +131,8 @@ def test_a_box_has_few_keys(is_known: bool) -> None:
 def test_more_boxes_than_anybody_needs_end_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those before are carried out."""
     monkeypatch.setattr(GuardedPipe, "_allowance", 5.0)
-    monkeypatch.setattr(guard, "BOX_BURST", 5.0)
-    monkeypatch.setattr(guard, "BOX_RATE", 0.0)
+    monkeypatch.setattr(limits, "BOX_BURST", 5.0)
+    monkeypatch.setattr(limits, "BOX_RATE", 0.0)
     end = End().known()
     end.pipe._counted_at = 0.0
     end.gets(b"".join(ask(number) for number in range(9)))
@@ -150,13 +150,13 @@ def test_calls_beyond_a_number_wait_until_others_are_answered() -> None:
         return answers[-1]
 
     end.pipe.learn({Say: say})
-    end.gets(b"".join(ask(number) for number in range(guard.MOST_CALLS + 3)))
-    assert (len(end.said), end.transport.is_reading) == (guard.MOST_CALLS, False)
+    end.gets(b"".join(ask(number) for number in range(limits.MOST_CALLS + 3)))
+    assert (len(end.said), end.transport.is_reading) == (limits.MOST_CALLS, False)
     while answers:
         answers.pop().callback({"text": "yes"})
         end.clock.advance(0)
-    assert (len(end.said), end.transport.is_reading) == (guard.MOST_CALLS + 3, True)
-    assert end.transport.value().count(b"_answer") == guard.MOST_CALLS + 3
+    assert (len(end.said), end.transport.is_reading) == (limits.MOST_CALLS + 3, True)
+    assert end.transport.value().count(b"_answer") == limits.MOST_CALLS + 3
     end.lost()
 
 
@@ -168,7 +168,7 @@ def test_who_does_not_read_gets_no_more() -> None:
     assert (end.said, end.transport.is_reading) == ([], False)
     end.pipe.resumeProducing()
     assert (len(end.said), end.transport.is_reading) == (9, True)
-    end.clock.advance(2 * guard.UNREAD)
+    end.clock.advance(2 * limits.UNREAD)
     assert end.fate is None
     end.lost()
 
@@ -177,7 +177,7 @@ def test_who_never_reads_is_hung_up_on() -> None:
     """After some seconds."""
     end = End().known()
     end.pipe.pauseProducing()
-    end.clock.advance(guard.UNREAD)
+    end.clock.advance(limits.UNREAD)
     assert end.fate == "does not read what it is sent"
     end.lost()
 
@@ -187,7 +187,7 @@ def test_a_port_without_tls_closes_idle_connections() -> None:
     silent, other = End(UncertifiedPipe), End(UncertifiedPipe)
     other.gets(ask(1))
     for end in (silent, other):
-        end.clock.advance(guard.INTRODUCTION)
+        end.clock.advance(limits.INTRODUCTION)
     assert (silent.fate is None, other.fate) == (False, None)
     other.clock.advance(IDLE)
     assert other.fate == "did not prove its identity in time"

@@ -11,11 +11,11 @@ from twisted.protocols import amp
 
 from tests.unit.wire.mesh import LIMIT, Caller, Member, Start, introduced, met
 from tests.waiting import eventually, within
-from txqueue.node.orphans import MOST_NAMED, Adoption
+from txqueue.node.orphans import MOST_NAMED, OrphanFinder
 from txqueue.node.peer import MOST_NUMBERS, numbers_in
 from txqueue.policy.balancing import NodeReport
 from txqueue.store.functions import Chunk
-from txqueue.wire import limits as guard
+from txqueue.wire import limits
 from txqueue.wire.peer_commands import Hello, Report, Steal, Take, Wake
 
 
@@ -45,9 +45,9 @@ async def test_a_peer_s_nonsense_ends_its_connection(
 
 async def test_a_flood_ends_the_connection(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """Boxes beyond a rate are not carried out."""
-    monkeypatch.setattr(guard, "BOX_BURST", 50.0)
-    monkeypatch.setattr(guard.GuardedPipe, "_allowance", 50.0)
-    monkeypatch.setattr(guard, "BOX_RATE", 1.0)
+    monkeypatch.setattr(limits, "BOX_BURST", 50.0)
+    monkeypatch.setattr(limits.GuardedPipe, "_allowance", 50.0)
+    monkeypatch.setattr(limits, "BOX_RATE", 1.0)
     a, b = start("a", 1), Member("b", 2)
     a.hears(b)
     caller = await introduced(a)
@@ -141,7 +141,7 @@ class Nothing:
         return [own] if assignment in (7, None) else []
 
 
-def adoption(engine: Any, performed: list[Chunk]) -> Adoption:
+def adoption(engine: Any, performed: list[Chunk]) -> OrphanFinder:
     """What reads what a message names."""
     seen: set[int] = set()
 
@@ -150,7 +150,7 @@ def adoption(engine: Any, performed: list[Chunk]) -> Adoption:
         seen.add(number)
         return is_new
 
-    made = Adoption(
+    made = OrphanFinder(
         Clock(),
         engine,
         identity=lambda: (1, 1),

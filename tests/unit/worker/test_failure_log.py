@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 
 from tests.unit.worker.performing import Desk, Handled
 from txqueue import Fail, FailedAttempt, Retry, RunningJob, Snooze, on_failure
-from txqueue.model import failed_attempt as failed
+from txqueue.model import failed_attempt
 from txqueue.worker.failure_log import MOST_LINES, WINDOW, FailureLog, line_of
 
 
@@ -26,7 +26,7 @@ def failure(**more: Any) -> FailedAttempt:
 def hooks(monkeypatch: pytest.MonkeyPatch) -> list[FailedAttempt]:
     """What one hook is told."""
     told: list[FailedAttempt] = []
-    monkeypatch.setattr(failed, "_hooks", [])
+    monkeypatch.setattr(failed_attempt, "_hooks", [])
     on_failure(told.append)
     return told
 
@@ -60,7 +60,9 @@ class Log:
         self.clock = Clock()
         self.lines: list[str] = []
         self.log = FailureLog(
-            self.clock.seconds, lambda _, text: self.lines.append(text), failed.failure_hooks
+            self.clock.seconds,
+            lambda _, text: self.lines.append(text),
+            failed_attempt.failure_hooks,
         )
 
 
@@ -141,4 +143,4 @@ def test_the_same_hook_is_registered_once(hooks: list[FailedAttempt]) -> None:
     append = hooks.append
     monitored = on_failure(append)
     on_failure(monitored)
-    assert len(failed.failure_hooks()) == 1
+    assert len(failed_attempt.failure_hooks()) == 1
