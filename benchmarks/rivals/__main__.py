@@ -141,10 +141,10 @@ def ours(dsn: str, jobs: int) -> Figures:
         return dict(json.loads(told.stdout))
 
     enqueued = bench("enqueue", "--jobs", jobs)
-    idle = bench("latency", "--jobs", TIMED, "--road", "sweep")
+    idle = bench("latency", "--jobs", TIMED, "--road", "claim")
     short = bench("latency", "--jobs", TIMED)
     pace = ("--rate", RATE, "--seconds", STEADY_SECONDS)
-    steady, joined = bench("steady", *pace, "--road", "sweep"), bench("steady", *pace)
+    steady, joined = bench("steady", *pace, "--road", "claim"), bench("steady", *pace)
     return {
         "one_at_a_time": enqueued["one_at_a_time_per_second"],
         "bulk": enqueued["bulk_per_second"],

@@ -84,7 +84,7 @@ def test_enqueue(txqueue: Callable[..., Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("road", "without_claim"), [("short", 30), ("sweep", 0)])
+@pytest.mark.parametrize(("road", "without_claim"), [("direct", 30), ("claim", 0)])
 def test_latency(road: str, without_claim: int, txqueue: Callable[..., Any]) -> None:
     """Every job that was timed has started, on the road that was meant."""
     result = txqueue("bench", "latency", "--jobs", "30", "--workers", "1", "--road", road)

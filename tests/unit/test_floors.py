@@ -57,7 +57,7 @@ PARTS: Final = {
     "txqueue.node.periodic": "what the services are made of: a wait, and a step done again",
     "txqueue.node.host": "facts: whether a process of this host has ended",
     "txqueue.node.peer": "one other master as this one sees it; the mesh is the service",
-    "txqueue.node.yielding": "a decision that the sweep asks for, with a memory of its own",
+    "txqueue.node.yielding": "a decision that the claimer asks for, with a memory of its own",
     "txqueue.node.records": "a protocol: what several services wait for",
     "txqueue.node.settings": "values: how a node runs",
     "txqueue.node.worker_process": "one worker process; the pool of them is the service",

@@ -1,4 +1,4 @@
-"""``bench latency`` and ``bench steady``: how soon a job starts, on either of the two roads."""
+"""``bench latency`` and ``bench steady``: how soon a job starts, claimed or dispatched directly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Plan:
         jobs: How many are timed; 20 before them only warm up.
         every: Seconds between two of them.
         workers: How many worker processes perform them.
-        road: ``short``: an application's process that has joined the node enqueues. ``sweep``: a
+        road: ``direct``: an application's process that has joined the node enqueues. ``claim``: a
             foreign client that knows nothing but SQL.
     """
 
@@ -76,7 +76,7 @@ def latency(
         stages: Told how far it is.
         jobs: How many.
         workers: How many worker processes.
-        road: ``short`` or ``sweep``; see `Plan`.
+        road: ``direct`` or ``claim``; see `Plan`.
 
     Returns:
         The document that ``--json`` prints.
@@ -96,7 +96,7 @@ def steady(
         rate: Jobs a second.
         seconds: For how long.
         workers: How many worker processes.
-        road: ``short`` or ``sweep``; see `Plan`.
+        road: ``direct`` or ``claim``; see `Plan`.
 
     Returns:
         The document that ``--json`` prints.
@@ -142,7 +142,7 @@ def _measured(ground: Ground, stages: Stages, plan: Plan) -> _Run:
 
 def _sent(session: Session, node: RunningNode, stages: Stages, plan: Plan) -> tuple[float, int]:
     what = f"one every {plan.every * 1000:g} ms"
-    if plan.road == "short":
+    if plan.road == "direct":
         stages.begin(what)
         return _by_a_client(node, plan)
     began = time.monotonic()

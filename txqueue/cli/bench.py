@@ -53,8 +53,8 @@ _workers = click.option(
 )
 _road = click.option(
     "--road",
-    type=click.Choice(["short", "sweep"]),
-    default="short",
+    type=click.Choice(["direct", "claim"]),
+    default="direct",
     show_default=True,
     help="A process that has joined the node, or a foreign client with plain SQL.",
 )

@@ -1,4 +1,4 @@
-"""The client's end of the short road: joined to a node, with its credit, through its restarts."""
+"""The client's end of direct dispatch: its link to a node, its credit, kept through restarts."""
 
 from __future__ import annotations
 

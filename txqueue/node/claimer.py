@@ -64,7 +64,7 @@ class Claimer(Periodic):
         lost: Called when a claim may have taken jobs, and its answer is lost.
     """
 
-    name = "sweep"
+    name = "claimer"
 
     def __init__(
         self,

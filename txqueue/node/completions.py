@@ -63,7 +63,7 @@ class Completions(Periodic):
         given_back: Called when jobs became ready by what was written.
     """
 
-    name = "ledger"
+    name = "completions"
 
     def __init__(
         self,

@@ -115,7 +115,7 @@ class Credits:
 
     @property
     def are_out(self) -> bool:
-        """Whether jobs may be under way on the short road."""
+        """Whether jobs may be under way by direct dispatch."""
         if any(guest.stock.total() for guest in self._guests):
             self._out_at = self._clock.seconds()
         return self._clock.seconds() - self._out_at < LINGER

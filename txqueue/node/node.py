@@ -265,7 +265,7 @@ class Node(MultiService):
             "has_lease": self._lease.identity is not None,
             "load": self._workers.load,
             "workers": self._workers.describe(),
-            "short_road": {**self._credits.describe(), "adopted": self._orphans.adopted},
+            "direct_dispatch": {**self._credits.describe(), "adopted": self._orphans.adopted},
             "unwritten": not self._completions.is_clean,
             "missing": self._reconciliation.missing,
             "given_back": self._reconciliation.given_back,

@@ -19,7 +19,7 @@ UNHEARD_RETRY = 600.0
 
 
 class Notifications(Periodic):
-    """Keeps a listener listening; after every loss the sweep is told to look for what it missed.
+    """Keeps a listener listening; after every loss the claimer is told to look for what it missed.
 
     Args:
         clock: Times the checks, which cost no statement.

@@ -12,7 +12,7 @@ from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.node.worker_process import Reports, Worker
+from txqueue.node.worker_process import Reports, WorkerProcess
 from txqueue.policy.balancing import Unstarted, tail_shares
 from txqueue.policy.dispatch import Load, Room, least_loaded, room_of
 from txqueue.store.functions import Chunk
@@ -60,7 +60,7 @@ class WorkerPool(Service):
         self._room_made = room_made
         self._count = workers
         self._settings = settings
-        self._workers: dict[int, Worker] = {}
+        self._workers: dict[int, WorkerProcess] = {}
         self._last_key = 0
         self._pause = FIRST_PAUSE
         self._respawns: list[Any] = []
@@ -69,7 +69,7 @@ class WorkerPool(Service):
         self._lease = float("-inf"), 0
         # A job that may kill its process, until a worker is free of others, and that worker.
         self._suspect: Chunk | None = None
-        self._alone: Worker | None = None
+        self._alone: WorkerProcess | None = None
         self._alone_since = self._suspects_from = float("-inf")
 
     def startService(self) -> None:
@@ -188,7 +188,7 @@ class WorkerPool(Service):
             else:
                 chosen.perform(chunk)
 
-    def reported(self, worker: Worker) -> None:
+    def reported(self, worker: WorkerProcess) -> None:
         """A worker has done, or given up, some of what it holds."""
         if worker is self._alone:
             self._place_suspect()
@@ -251,7 +251,7 @@ class WorkerPool(Service):
         # What a worker held whose pipe is lost is given back without being asked.
         return sum((given for is_answered, given in answers if is_answered), Unstarted())
 
-    def _soon(self, worker: Worker, most: int | None) -> Deferred[Unstarted]:
+    def _soon(self, worker: WorkerProcess, most: int | None) -> Deferred[Unstarted]:
         soon: Deferred[Unstarted] = Deferred()
         if most == 0:
             soon.callback(Unstarted())
@@ -283,7 +283,7 @@ class WorkerPool(Service):
         """What each worker holds that may be handed any job."""
         return [worker.load for worker in self._open()]
 
-    def worker_lost(self, worker: Worker) -> None:
+    def worker_lost(self, worker: WorkerProcess) -> None:
         """A pipe closed: its jobs are given back at once, and another process takes its place."""
         held, worker.held = worker.held, {}
         # What waited in it had no part in its end.
@@ -299,16 +299,16 @@ class WorkerPool(Service):
             worker.kill()
         worker.ended.addCallback(lambda _: self._replace(worker))
 
-    def _open(self) -> list[Worker]:
+    def _open(self) -> list[WorkerProcess]:
         """Those that may be handed any job."""
         return [each for each in self.ready if each is not self._alone and not each.is_late]
 
     @property
-    def ready(self) -> list[Worker]:
+    def ready(self) -> list[WorkerProcess]:
         """The workers that can be handed jobs, or could if they answered."""
         return [worker for worker in self._workers.values() if worker.is_ready]
 
-    def _not_given_back(self, failure: Failure, worker: Worker) -> None:
+    def _not_given_back(self, failure: Failure, worker: WorkerProcess) -> None:
         # One whose pipe is lost or closed has nothing left to give back.
         if failure.check(ConnectionDone, ConnectionLost):
             return
@@ -323,7 +323,7 @@ class WorkerPool(Service):
     def _add(self) -> None:
         self._last_key += 1
         try:
-            worker = Worker(self, self._last_key)
+            worker = WorkerProcess(self, self._last_key)
         except OSError as error:
             self.log.error("no worker process can be started: {error}", error=error)
             self._add_later(self._longer_pause())
@@ -334,16 +334,16 @@ class WorkerPool(Service):
             lambda _: self._configured(worker), self._not_configured, errbackArgs=(worker,)
         )
 
-    def _configured(self, worker: Worker) -> None:
+    def _configured(self, worker: WorkerProcess) -> None:
         worker.renew(*self._lease)
         self._room_made()
 
-    def _not_configured(self, failure: Failure, worker: Worker) -> None:
+    def _not_configured(self, failure: Failure, worker: WorkerProcess) -> None:
         worker.kill()
         if self.running:
             self.log.error("a worker could not start: {error}", error=failure.value)
 
-    def _replace(self, worker: Worker) -> None:
+    def _replace(self, worker: WorkerProcess) -> None:
         self._workers.pop(worker.key, None)
         if not self.running or self._is_draining:
             return

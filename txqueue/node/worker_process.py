@@ -33,7 +33,7 @@ from txqueue.wire.worker_commands import (
     Start,
 )
 
-__all__ = ["Owner", "Reports", "Worker"]
+__all__ = ["Owner", "Reports", "WorkerProcess"]
 
 PIPE_FD, SHARED_FD = 3, 4
 PACE_WINDOW = 0.02
@@ -64,10 +64,10 @@ class Owner(Protocol):
     capacity: int
     reports: Reports
 
-    def reported(self, worker: Worker) -> None:
+    def reported(self, worker: WorkerProcess) -> None:
         """It has done, or given up, some of what it holds."""
 
-    def worker_lost(self, worker: Worker) -> None:
+    def worker_lost(self, worker: WorkerProcess) -> None:
         """Its pipe closed."""
 
 
@@ -90,7 +90,7 @@ def _name_of(number: int) -> str:
         return f"signal {number}"
 
 
-class Worker:
+class WorkerProcess:
     """One worker process, started.
 
     Args:

@@ -1,4 +1,4 @@
-"""The short road of a transaction: jobs enqueued already assigned, delivered after its commit."""
+"""Direct dispatch: a transaction's jobs enqueued already assigned, delivered after its commit."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Transaction:
     Args:
         connection: The connection that is inside the transaction.
         schema: The name of txqueue's schema.
-        trip: The short road of a process that has joined a node.
+        trip: Direct dispatch, of a process that has joined a node.
     """
 
     def __init__(self, connection: Connection, schema: str, trip: Trip | None = None) -> None:

@@ -59,7 +59,7 @@ def _dying_pool(perform: Callable[..., None]) -> Callable[..., None]:
 
 
 def _dying_credits(greet: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an end of the short road that dies as a message of committed jobs arrives."""
+    """Make an end of direct dispatch that dies as a message of committed jobs arrives."""
     seen = 0
 
     def dying(self: Credits, pipe: Any) -> Any:

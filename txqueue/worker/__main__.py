@@ -30,7 +30,7 @@ def main() -> None:
     from twisted.logger import globalLogBeginner, textFileLogObserver
 
     from txqueue.system.clock import keep_steady
-    from txqueue.worker.service import WorkerProcess
+    from txqueue.worker.service import WorkerService
 
     # zope's interfaces cannot be checked by mypy
     reactor: Any = running
@@ -38,7 +38,7 @@ def main() -> None:
     observer: Any = textFileLogObserver(sys.stderr)
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
     Thread(target=_end_with_master, args=(os.dup(PIPE_FD),), daemon=True).start()
-    WorkerProcess(reactor, SHARED_FD).attach(PIPE_FD)
+    WorkerService(reactor, SHARED_FD).attach(PIPE_FD)
     reactor.run(installSignalHandlers=False)
     # A handler stuck in a thread must not keep the process.
     sys.stdout.flush()

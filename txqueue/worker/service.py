@@ -46,13 +46,13 @@ from txqueue.worker.performer import Performer
 from txqueue.worker.pool_runner import PoolWork
 from txqueue.worker.running_job import Batch, RunningJob
 
-__all__ = ["WorkerProcess"]
+__all__ = ["WorkerService"]
 
 MOST_CONNECTIONS = 4
 MOST_THREADS = 64
 
 
-class WorkerProcess:
+class WorkerService:
     """What a worker process is made of.
 
     Args:

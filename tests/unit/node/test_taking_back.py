@@ -9,7 +9,7 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 
 from txqueue.node.worker_pool import SOON, WorkerPool
-from txqueue.node.worker_process import Reports, Worker
+from txqueue.node.worker_process import Reports, WorkerProcess
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load
 from txqueue.system.inflight import InFlight
@@ -53,7 +53,7 @@ class Bench:
             room_made=lambda: None,
         )
         self.hands = [Hand(1, 15), Hand(2, 12)]
-        self.pool._workers = {hand.key: cast("Worker", hand) for hand in self.hands}
+        self.pool._workers = {hand.key: cast("WorkerProcess", hand) for hand in self.hands}
         self.said: list[Any] = []
 
     def take_back(self, most: int | None) -> None:
@@ -129,7 +129,7 @@ class Pipe:
 def test_a_worker_that_gave_back_a_dangerous_job_is_open_to_others(bench: Bench) -> None:
     """It was kept free of them for that job alone, and will say nothing more of it."""
     reports = bench.pool.reports = Mock()
-    worker = Worker.__new__(Worker)
+    worker = WorkerProcess.__new__(WorkerProcess)
     worker._owner, worker._pipe = bench.pool, cast("Any", Pipe())
     worker.key, worker.held, worker.outstanding = 3, {5: 1}, 1
     worker.is_ready, worker.is_late, worker.is_stopped = True, False, False

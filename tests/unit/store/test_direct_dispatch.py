@@ -1,4 +1,4 @@
-"""What one transaction enqueues on the short road: nothing is told before its commit."""
+"""What one transaction enqueues by direct dispatch: nothing is told before its commit."""
 
 import json
 from collections.abc import Sequence
