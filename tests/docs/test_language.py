@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.docs.markdown import ROOT
+from tests.docs.markdown import DOCUMENTS, ROOT
 
 REJECTED: Final = {
     r"whoever|whomever": "name the process or the caller",
@@ -39,7 +39,7 @@ PACKAGES: Final = (
     "client",
     "admin",
 )
-"""The packages whose language is held to the rules; the edges, the SQL and the pages come after."""
+"""The packages whose language is held to the rules; the edges and the SQL come after."""
 
 EXEMPT: Final[dict[tuple[str, str], str]] = {}
 """(path below txqueue/, rejected word): the reason why it stays."""
@@ -60,9 +60,15 @@ def prose(source: str) -> Iterator[tuple[int, str]]:
 def rejected(source: str) -> Iterator[tuple[int, str, str]]:
     """Yield line, word and remedy of each rejected word in a module."""
     for number, line in prose(source):
-        for pattern, remedy in REJECTED.items():
-            for found in re.finditer(rf"\b(?:{pattern})\b", line, re.IGNORECASE):
-                yield number, found[0].lower(), remedy
+        for word, remedy in rejected_in(line):
+            yield number, word, remedy
+
+
+def rejected_in(line: str) -> Iterator[tuple[str, str]]:
+    """Yield word and remedy of each rejected word in a line."""
+    for pattern, remedy in REJECTED.items():
+        for found in re.finditer(rf"\b(?:{pattern})\b", line, re.IGNORECASE):
+            yield found[0].lower(), remedy
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -73,6 +79,18 @@ def test_sentences_name_the_process_that_acts(path: Path) -> None:
         f"{path.relative_to(ROOT)}:{number}: {word!r}: {remedy}"
         for number, word, remedy in rejected(path.read_text("utf-8"))
         if (name, word) not in EXEMPT
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_pages_name_the_process_that_acts(page: Path) -> None:
+    """In what is written, not in samples of code."""
+    written = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    found = [
+        f"{word!r} in {line.strip()[:80]!r}: {remedy}"
+        for line in written.splitlines()
+        for word, remedy in rejected_in(line)
     ]
     assert not found, "\n".join(found)
 
