@@ -435,7 +435,7 @@ comment on column txqueue.schedule.job is 'What is enqueued: an element of what 
 comment on column txqueue.schedule.next_due is 'When it is due; -infinity until a node has computed it, null while the job of a cool-down has not ended.';
 comment on column txqueue.schedule.recent is 'Its last twenty jobs, the latest first; dues has the moments they were for.';
 
--- What trials from outside showed: statements that arrive late, locks anybody can take, input nobody expected.
+-- What trials from outside showed: statements that arrive late, locks that any login can take, unexpected input.
 
 -- From here on a step may say which older code can work with its outcome.
 alter table txqueue.migration add column if not exists serves integer;
@@ -458,7 +458,7 @@ insert into txqueue.key_lock select generate_series(0, 16639);
 comment on table txqueue.key_lock is 'Rows to be locked: 0 to 16383 for groups, limited queues and tenants, the others for pools.';
 
 create table txqueue.claiming ();
-comment on table txqueue.claiming is 'To be locked: claims share it, and whoever changes a limit has it alone.';
+comment on table txqueue.claiming is 'To be locked: claims share it, a change of a limit has it alone.';
 
 create table txqueue.duty (
     name text primary key
@@ -507,8 +507,8 @@ comment on table txqueue.seen_key is 'Keys that were enqueued once, or as of a m
 
 set check_function_bodies = off;
 
--- Adds parts of an application's table, each from one key to another and so many items, which whoever
--- holds the lock of cut_from() has read; is_all says that nothing comes after them.
+-- Adds parts of an application's table, each from one key to another with its number of items, which the
+-- holder of the lock of cut_from() has read; is_all says that nothing comes after them.
 create or replace function txqueue.add_parts(
     its_name text, firsts text[], lasts text[], counts integer[], is_all boolean)
 returns void
@@ -1077,7 +1077,7 @@ begin
 end $$;
 
 -- A job as it goes on to its next stage under the same number: another work type and payload, with no attempt spent. If that
--- cannot be, it is failed: whoever settles other jobs with it must not fail because of it.
+-- cannot be, it is failed: other jobs that are settled with it must not fail because of it.
 create or replace function txqueue.advanced(this job, stage jsonb) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1167,7 +1167,7 @@ end $$;
 
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_0(
@@ -1205,7 +1205,7 @@ begin
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_1(
@@ -1243,7 +1243,7 @@ begin
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_2(
@@ -1281,7 +1281,7 @@ begin
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_3(
@@ -1319,7 +1319,7 @@ begin
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_4(
@@ -1357,7 +1357,7 @@ begin
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_5(
@@ -1395,7 +1395,7 @@ begin
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_6(
@@ -1433,7 +1433,7 @@ begin
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_7(
@@ -1504,8 +1504,8 @@ begin
     return await_parents(this, link_parents(this.job_id, parents, coalesce(this.options -> 'after_any_end' = 'true', false)));
 end $$;
 
--- Has the ends of jobs told on the channel txqueue_ended for some seconds: whoever waits calls it again
--- before they are over. Not told for ever, because NOTIFY takes a lock of the whole database at commit.
+-- Has the ends of jobs told on the channel txqueue_ended for some seconds: a waiting client calls it again
+-- before they are over. Not told without end, because NOTIFY takes a lock of the whole database at commit.
 create or replace function txqueue.await_ends(seconds integer default 10) returns void
 language sql volatile security definer
 set search_path = txqueue, pg_temp
@@ -1568,7 +1568,7 @@ begin
         return null;
     end if;
     if not exists (select from pg_trigger where tgrelid = its_leaf::regclass and tgname = 'archiving') then
-        -- Waits for whoever is changing a row now.
+        -- Waits for transactions that are changing a row now.
         execute format('create trigger archiving after insert or update or delete on %I
                         for each row execute function note_history_change()', its_leaf);
     end if;
@@ -1660,9 +1660,9 @@ begin
 end $$;
 
 -- Cancels jobs: at once those that no node has taken; of the others, those that have not ended yet, their
--- node hears at its next heartbeat. Returns the numbers of the first, of the second
+-- node learns at its next heartbeat. Returns the numbers of the first, of the second
 -- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were. Failed jobs
--- count as cancelled from then on: nobody means to run them again. They keep their errors.
+-- count as cancelled from then on: they are not to run again. They keep their errors.
 create or replace function txqueue.cancel(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb, out refused bigint[])
 language plpgsql volatile security definer
@@ -1740,7 +1740,7 @@ as $$
 $$;
 
 -- Refuses to go on in a transaction that sees only what was committed when it began: what has been parked
--- or has moved since would be missed, and wait for ever.
+-- or has moved since would be missed, and never run.
 create or replace function txqueue.check_isolation(what text) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1900,7 +1900,7 @@ begin
     elsif mode <> 'once' then
         perform refuse('once_for is for unique_mode once', 'pass that, or leave once_for out');
     elsif jsonb_typeof(options -> 'once_for') <> 'number' or (options ->> 'once_for')::numeric not between 0 and 315360000 then
-        perform refuse('once_for is not within 0 and ten years of seconds', 'give seconds as a number, or leave it out for ever');
+        perform refuse('once_for is not within 0 and ten years of seconds', 'give seconds as a number, or leave it out to remember without end');
     end if;
     return make_interval(secs => (options ->> 'once_for')::double precision);
 end $$;
@@ -1929,7 +1929,7 @@ begin
 end $$;
 
 -- Has a running job take the pending jobs along that are like it: of its work type, queue, group and tenant, and with
--- nobody who follows them, by choice also what is due later. They end as done with this transaction, the oldest first, at most so many; their numbers and
+-- no job that follows them, by choice also what is due later. They end as done with this transaction, the oldest first, at most so many; their numbers and
 -- payloads are returned. None if its token no longer holds: its transaction cannot be committed then.
 --
 -- It waits for nothing and holds no key of a group: what another session has locked is left alone, and what it has
@@ -2338,7 +2338,7 @@ begin
 end $$;
 
 -- The lane that jobs becoming ready go to, until rotation moves on to the next. Read without a scan, which would
--- cost as much as a statement; a sequence nobody has set yet says null. Without settings of its own, so that it is
+-- cost as much as a statement; a sequence that was never set says null. Without settings of its own, so that it is
 -- inlined.
 create or replace function txqueue.current_lane() returns smallint
 language sql volatile
@@ -2355,7 +2355,7 @@ begin
     end if;
 end $$;
 
--- Gives the jobs of nodes back whose masters are known to have ended, before their leases are out. Only a
+-- Gives the jobs of nodes back whose masters are known to have ended, before their leases expire. Only a
 -- live node of the same host can know that. Returns how many jobs.
 create or replace function txqueue.declare_dead(its_incarnation integer, ended integer[]) returns integer
 language sql volatile security definer
@@ -2444,7 +2444,7 @@ begin
     return former = 'alive';
 end $$;
 
--- Drops a day of history that is archived and verified, unless somebody uses history for longer than an
+-- Drops a day of history that is archived and verified, unless a session uses history for longer than an
 -- instant. What is not verified, or changed since, stays. Returns whether it did.
 create or replace function txqueue.drop_archived(its_leaf text) returns boolean
 language plpgsql volatile security definer
@@ -2457,7 +2457,7 @@ begin
         return false;
     end if;
     execute format('lock table %I in access exclusive mode', its_leaf);
-    -- Again: nobody can change it any more.
+    -- Again: no session can change it any more.
     update archived set dropped_at = clock_timestamp()
      where leaf = its_leaf and verified_at is not null and dropped_at is null;
     if found then
@@ -2469,7 +2469,7 @@ exception when lock_not_available or undefined_table then
     return false;
 end $$;
 
--- Drops a partition of history unless somebody uses history for longer than an instant: the lock
+-- Drops a partition of history unless a session uses history for longer than an instant: the lock
 -- that it takes on the whole of it would keep everybody else waiting behind.
 create or replace function txqueue.drop_leaf(leaf text) returns boolean
 language plpgsql volatile
@@ -2597,7 +2597,7 @@ end $$;
 
 -- Ends a job of a pool in the caller's transaction, completing it: done if nothing is left to take, or
 -- passing its place on to a new job, so that others get their turn. Returns whether it did; else there
--- is more to do, or somebody is just filling the pool.
+-- is more to do, or a session is just filling the pool.
 create or replace function txqueue.end_slot(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, is_renewed boolean)
 returns boolean
@@ -2629,7 +2629,7 @@ begin
     return true;
 end $$;
 
--- Cancels those of some jobs that nobody has taken yet, and asks for the cancelling of the others that have
+-- Cancels those of some jobs that no node has taken yet, and asks for the cancelling of the others that have
 -- not ended. Returns the numbers of the first, and of the second [[incarnation, assignment, job_id], ...].
 create or replace function txqueue.end_waiting(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb)
@@ -2672,7 +2672,7 @@ begin
     end loop;
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
-    -- Not only those that are marked: somebody may have begun to wait for one just now.
+    -- Not only those that are marked: another job may have begun to wait for one just now.
     if cancelled <> '{}' and follow(cancelled, 'cancelled', children) then
         perform wake();
     end if;
@@ -2742,7 +2742,7 @@ end $$;
 comment on function txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text,
     text, text, bigint[], boolean) is 'Enqueue one job in the caller''s transaction.';
 
--- Enqueues what a job that has ended was enqueued as: the same payload and policy, due now, behind nobody's end. One with a
+-- Enqueues what a job that has ended was enqueued as: the same payload and policy, due now, waiting for no other job. One with a
 -- unique key that another holds by now is not needed: that one is returned. Returns the number.
 create or replace function txqueue.enqueue_again(this job, who text) returns bigint
 language plpgsql volatile
@@ -2762,7 +2762,7 @@ begin
 end $$;
 
 -- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that
--- gave the caller credit: after the commit the caller tells that node, and nobody need claim the job.
+-- gave the caller credit: after the commit the caller tells that node, and no claim is needed.
 -- Returns its number, and its assignment, lane and weight; without an assignment it took the ordinary
 -- way, because it needs a decision (group, tenant, a later time, a not_after, a limit or pause of its queue) or
 -- because that run of the node lives no more, does not serve the queue or does not know the type.
@@ -2916,7 +2916,7 @@ comment on function txqueue.enqueue_many(jsonb) is 'Enqueue many jobs in the cal
 
 -- Enqueues jobs of schedules, all at once if none is refused, else each by itself, so that one does not keep the
 -- others back. Returns their numbers in order, null for one refused, and why; and whether what it needs, such as
--- its unique key, is held by an open transaction, for which nobody waits longer than an instant.
+-- its unique key, is held by an open transaction, for which no tick waits longer than an instant.
 create or replace function txqueue.enqueue_runs(jobs jsonb, out ids bigint[], out errors text[], out held boolean[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3024,7 +3024,7 @@ declare
     reader  text;
     number  integer;
 begin
-    -- Most often all is as it should be, and whoever fills it need not wait for others who do.
+    -- Most often all is as it should be, and a session that fills it need not wait for others that do.
     select pool_id into number from pool as known
      where (known.name, known.work_type, known.job, known.size, known.batch) = (its.name, its.work_type, its.job, its.size, its.batch)
        and (known.bound, known.source) is not distinct from (its.bound, its.source)
@@ -3166,7 +3166,7 @@ declare
     quoted_aliases text;
     held    bigint;
 begin
-    -- Shared: a job of the pool ends only when nobody is filling it.
+    -- Shared: a job of the pool ends only when no session is filling it.
     select * into its from pool where name = its_name for share;
     if not found or its.source is not null then
         perform refuse(format('there is no pool %s to fill', its_name), 'pools are made by the client that fills them, in Python');
@@ -3212,7 +3212,7 @@ declare
     missing  integer;
 begin
     select * into strict its from pool where pool_id = its_pool;
-    -- Whoever fills a pool that is at work need not wait for others who do.
+    -- A session that fills a pool at work need not wait for others that do.
     for round in 1 .. 2 loop
         select count(*) into live from pool_slot where pool_id = its_pool and job_id > 0 and is_live_job(job_id);
         select case when its.is_cut then least(its.size, count(*)) else its.size end - live into missing
@@ -3220,7 +3220,7 @@ begin
         if missing <= 0 then
             return 0;
         end if;
-        -- One that lives finds all there is: it cannot end before whoever fills has committed.
+        -- One that lives finds all there is: it cannot end before the filling session has committed.
         if live = 0 then
             perform lock_pool('slots ' || its.name, true);
         elsif not lock_pool('slots ' || its.name, false) then
@@ -3289,7 +3289,7 @@ as $$
                  order by place desc limit 3) as last))), 12) end
 $$;
 
--- When a schedule that begins, or begins anew, is due: nobody has computed it, unless it waits for the end of its job.
+-- When a schedule that begins, or begins anew, is due: it is yet to be computed, unless it waits for the end of its job.
 create or replace function txqueue.first_due(its_kind text, its_last_job bigint) returns timestamptz
 language sql volatile
 set search_path = txqueue, pg_temp
@@ -3328,7 +3328,7 @@ end $$;
 
 -- What else happens as jobs end, all in one way (done, failed or cancelled), in the transaction that ends
 -- them. Only jobs that are marked as followed come here, and those that end because of them. Returns whether other
--- jobs may run because of it. Whoever calls it more than once in a transaction has locked the children before, see
+-- jobs may run because of it. A caller that calls it more than once in a transaction has locked the children before, see
 -- lock_children(), and passes them.
 create or replace function txqueue.follow(ids bigint[], ended text, locked bigint[] default null) returns boolean
 language plpgsql volatile
@@ -3413,7 +3413,7 @@ begin
     delete from job_parent where child = any (children);
 end $$;
 
--- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: somebody has begun
+-- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: another job has begun
 -- to wait for them. What is held by an open transaction stays as it is for the next look, which may come many times a
 -- second: it costs little and leaves no dead row. Returns whether other jobs may run because of it.
 create or replace function txqueue.follow_late() returns boolean
@@ -3436,10 +3436,10 @@ begin
     select array_agg(ctid), array_agg(job_id) into places, late
       from (select ctid, job_id from unfollowed limit 10000 for update skip locked) as noted;
     if late is null then
-        -- Whoever notes one in an open transaction has set it, and does not again at the commit; nor does who looks just now.
+        -- A session that notes one in an open transaction has set it, and does not set it again at the commit; nor does the one that looks now.
         if not is_noted() then
             perform setval('has_unfollowed', 0);
-            -- Somebody may have come, and set it, and even have committed, between the look and this.
+            -- Another session may have set it, and even have committed, between the look and this.
             if is_noted() or exists (select from unfollowed) then
                 perform setval('has_unfollowed', 1);
             end if;
@@ -3486,8 +3486,8 @@ begin
     return false;
 end $$;
 
--- Lets the next job of a unique key go as the one that held it ends, or the key. A key that somebody asks for in a
--- transaction that is still open is left for follow_late(): nobody who ends a job waits for an application.
+-- Lets the next job of a unique key go as the one that held it ends, or the key. A key that is asked for in a
+-- transaction that is still open is left for follow_late(): no completion waits for an application.
 -- Returns whether a job may run because of it.
 create or replace function txqueue.follow_unique(ids bigint[]) returns boolean
 language plpgsql volatile
@@ -3559,7 +3559,7 @@ begin
          where room > 0 or (each.paid_in is not null and not exists (
                     select from job_waiting where waiting_for = 'rate' and "group" = slots.name))
     loop
-        -- Locked first, by a statement of its own: whoever marks a parked job moves its row. What another transaction has
+        -- Locked first, by a statement of its own: a session that marks a parked job moves its row. What another transaction has
         -- locked, which may be an application's, is left for free_late().
         tids := array(select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
                        order by rank, job_id limit greatest(its.room, 1) for update skip locked);
@@ -3663,7 +3663,7 @@ begin
     end if;
 end $$;
 
--- Gives each role what it needs and nobody else anything. The roles are made if the migrating role
+-- Gives each role what it needs, and no other login anything. The roles are made if the migrating role
 -- may make roles; otherwise those that the administrator made are used.
 create or replace function txqueue.grant_roles() returns void
 language plpgsql volatile
@@ -3745,7 +3745,7 @@ begin
      cross join lateral bucket_level(control) as bucket;
 end $$;
 
--- Renews a node's lease and rescues the jobs of nodes whose lease is out. Jobs of a known type that
+-- Renews a node's lease and rescues the jobs of nodes whose lease has expired. Jobs of a known type that
 -- were enqueued before it was published, and committed after, are readied here.
 --
 -- Returns whether this incarnation still owns its name (one that does not must drop its work), the
@@ -3867,14 +3867,14 @@ create or replace function txqueue.is_asleep() returns boolean
 language sql volatile
 as $$ select coalesce(pg_sequence_last_value('txqueue.asleep'), 0) = 1 $$;
 
--- Whether somebody waits for jobs to end just now. Without settings of its own: they would cost more than
+-- Whether a client waits for jobs to end just now. Without settings of its own: they would cost more than
 -- what it does.
 create or replace function txqueue.is_awaited() returns boolean
 language sql volatile
 as $$ select last_value > extract(epoch from clock_timestamp()) from txqueue.awaited $$;
 
--- Whether a job may be given another payload in a transaction that may stay open for long: nobody waits for its row. A
--- claim skips it; but whoever ends a job of a group waits for the group's next.
+-- Whether a job may be given another payload in a transaction that may stay open for long: no other session waits for its row. A
+-- claim skips it; but the completion of a job of a group waits for the group's next.
 create or replace function txqueue.is_changeable(this job) returns boolean
 language sql immutable
 set search_path = txqueue, pg_temp
@@ -3920,7 +3920,7 @@ as $$
 $$;
 
 -- Whether a request is for a job that its node does not hold any more, and it is the node that asks that is to
--- look after it: its own, or anybody if its own no longer lives.
+-- look after it: its own, or any node if its own no longer lives.
 create or replace function txqueue.is_stale(this request, its_incarnation integer) returns boolean
 language sql stable
 set search_path = txqueue, pg_temp
@@ -3981,7 +3981,7 @@ language sql immutable parallel safe
 as $$ select interval '1 second' $$;
 
 -- Marks a node as draining or stopped; a stopped one gives back whatever it still
--- holds. While no node is alive nobody sleeps, so no enqueue sends a NOTIFY in vain.
+-- holds. While no node is alive no master sleeps, so no enqueue sends a NOTIFY in vain.
 create or replace function txqueue.leave(its_incarnation integer, its_state text) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -4084,7 +4084,7 @@ comment on view txqueue.live_tenants is 'What each tenant has that is not histor
 
 -- Locks the jobs that wait for some others, in the order in which all do, and returns their numbers: two parents of one
 -- child that end at the same time must see each other. With them those that wait for these in turn, where the others are
--- not done, and the others themselves if they wait: they end as well. Whoever comes to wait after this look is left to
+-- not done, and the others themselves if they wait: they end as well. A job that begins to wait after this look is left to
 -- follow_late(), which he has told; a second look in the same transaction would lock out of order.
 create or replace function txqueue.lock_children(done bigint[], not_done bigint[]) returns bigint[]
 language plpgsql volatile
@@ -4111,7 +4111,7 @@ begin
          order by job_id for update);
 end $$;
 
--- Locks the keys of the groups of some jobs, in the order in which all do, as whoever touches a parked job
+-- Locks the keys of the groups of some jobs, in the order in which all do, as every statement that touches a parked job
 -- must: the completion that waits for its row would lose its wake-up otherwise. Returns the groups: jobs of others, such as
 -- one that was run again meanwhile, must be left alone.
 create or replace function txqueue.lock_groups(ids bigint[]) returns text[]
@@ -4128,7 +4128,7 @@ begin
     return groups;
 end $$;
 
--- Locks keys to the end of the transaction, in sorted order, as all do that wait for any. They are rows: nobody
+-- Locks keys to the end of the transaction, in sorted order, as all do that wait for any. They are rows: no login
 -- without rights on the schema can take them, and however many they are, they fill no table of locks.
 create or replace function txqueue.lock_keys(keys smallint[]) returns void
 language plpgsql volatile
@@ -4599,7 +4599,7 @@ begin
     select rank, job_id into last_rank, last_job from job_ready_7 where ctid = tids[cardinality(tids)];
 end $$;
 
--- A job as it is when what it waited for is over: ready, unless its moment has not come or nobody knows its type.
+-- A job as it is when what it waited for is over: ready, unless its moment has not come or no node knows its type.
 create or replace function txqueue.make_eligible(this job) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4655,7 +4655,7 @@ begin
     return rescued;
 end $$;
 
--- Has cool-downs begin whose job is gone without anybody having heard of its end: somebody has deleted it, or it was
+-- Has cool-downs begin whose job is gone without a noticed end: an operator has deleted it, or it was
 -- not this schedule's alone. Returns how many.
 create or replace function txqueue.mend_schedules() returns integer
 language plpgsql volatile security definer
@@ -4704,8 +4704,8 @@ begin
 end $$;
 
 -- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more than a
--- few. It locks the lane against all writers, for which it waits no longer than an instant: whoever
--- looked for a moving job in its old place would else wait for it, and find it gone. Returns how many.
+-- few. It locks the lane against all writers, for which it waits no longer than an instant: a session
+-- that looked for a moving job in its old place would otherwise wait for it, and find it gone. Returns how many.
 create or replace function txqueue.move_stragglers(kind text, from_lane smallint, to_lane smallint, few integer)
 returns integer
 language plpgsql volatile
@@ -4732,7 +4732,7 @@ exception when lock_not_available then
     return 0;
 end $$;
 
--- Seconds until the next waiting job is due: at most 0 when one is due now, null when none waits or only for ever.
+-- Seconds until the next waiting job is due: at most 0 when one is due now, null when none waits, or only jobs that are never due.
 create or replace function txqueue.next_due(since timestamptz) returns double precision
 language sql volatile
 set search_path = txqueue, pg_temp
@@ -4814,7 +4814,7 @@ declare
     -- How many jobs may be taken, and what weight there is room for.
     most       bigint;
     open_room  bigint;
-    -- Whose turn it is: tenants, then nobody's jobs, then what may use the reserve.
+    -- Whose turn it is: tenants, then jobs without a tenant, then what may use the reserve.
     tenants    text[] := '{}';
     parts      integer[];
     exhausted  text[] := '{}';
@@ -4825,7 +4825,7 @@ declare
     taken      integer;
     its_jobs   integer;
 begin
-    -- First of all: whoever changes a limit must see what was taken before, and waits for it with nothing locked.
+    -- First of all: a session that changes a limit must see what was taken before, and waits for it with nothing locked.
     lock table claiming in row share mode;
     alone := false;
     seen_at := clock_timestamp();
@@ -5094,7 +5094,7 @@ begin
     if steps >= 64 + 4 * cardinality(tenants) then
         due_in := 0;
     else
-        -- One job that was all there was is no stream of them: whoever enqueues the next may as well wake this master.
+        -- One job that was all there was is no stream of them: the next enqueue may as well wake this master.
         is_busy := total > 1 or (total = 1 and reached is not null);
         if free_weight > 0 and is_busy = is_asleep() then
             perform setval('asleep', case when is_busy then 0 else 1 end);
@@ -5254,7 +5254,7 @@ as $$
 $$;
 
 -- The nodes, with what only the moment of asking tells: who is silent for longer than its lease,
--- though nobody has declared it dead yet, and how many jobs each holds.
+-- though it has not been declared dead yet, and how many jobs each holds.
 create or replace view txqueue.node_status as
 select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarnation, node.started_at,
        node.heartbeat_at,
@@ -5290,7 +5290,7 @@ begin
     end if;
 end $$;
 
--- The trigger of a day of history that is being archived: whoever changes a row of it makes what was
+-- The trigger of a day of history that is being archived: a change of one of its rows makes what was
 -- archived so far worthless.
 create or replace function txqueue.note_history_change() returns trigger
 language plpgsql volatile
@@ -5368,7 +5368,7 @@ select 'replication slot', slot_name::text, active_pid, null
  where xmin is not null and not active;
 comment on view txqueue.old_snapshots is 'What keeps vacuum from removing dead rows.';
 
--- Returns the control of a queue, a group or a tenant, made if there is none. Nobody claims between this
+-- Returns the control of a queue, a group or a tenant, made if there is none. No claim commits between this
 -- and the end of the transaction: claims share the lock.
 create or replace function txqueue.open_control(its_kind text, its_key text) returns control
 language plpgsql volatile
@@ -5520,7 +5520,7 @@ begin
     return changes;
 end $$;
 
--- Has a schedule be due no more until it is resumed; a job of it that was enqueued runs. Returns whether that changed
+-- Pauses a schedule until it is resumed; a job of it that was enqueued runs. Returns whether that changed
 -- anything.
 create or replace function txqueue.pause_schedule(its_name text, who text) returns boolean
 language plpgsql volatile security definer
@@ -5843,7 +5843,7 @@ end $$;
 -- the pending one from then on. Returns the number of the pending one; with keep that of the other.
 --
 -- With replace and again the key is held to the end of the transaction, and others that ask for it so wait, as for any unique
--- index. Whoever ends a job does not wait: see follow_unique().
+-- index. A completion does not wait: see follow_unique().
 create or replace function txqueue.put_unique(this job, its_key text, mode text) returns bigint
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -5883,7 +5883,7 @@ begin
                     message = format('this transaction is too old to see what became of job %s', coalesce(held.next_id, held.job_id)),
                     hint = 'try it again, or enqueue in a read committed one';
             end if;
-            -- It has ended, and whoever ended it could not wait for the key.
+            -- It has ended, and its completion could not wait for the key.
             update unique_job set job_id = case when held.next_id is null then this.job_id else held.job_id end, next_id = null
              where work_type = this.work_type and key = its_key;
             continue when held.next_id is not null;
@@ -5970,7 +5970,7 @@ select done.queue, count(*) as jobs,
 comment on view txqueue.recent_done is 'Jobs done of late, by queue.';
 
 -- Looks whether queues whose backlog is limited are full, which enqueue() then refuses: full from the limit
--- on, and again open below nine tenths of it. Whoever comes while another looks leaves it at that.
+-- on, and again open below nine tenths of it. A session that comes while another looks does nothing.
 create or replace function txqueue.refresh_backlog_flags() returns void
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6193,7 +6193,7 @@ begin
     return this.last_job;
 end $$;
 
--- Keeps the leases of nodes that cannot reach the database, for a node that hears them: it has just asked
+-- Keeps the leases of nodes that cannot reach the database, for a node that reaches them: it has just asked
 -- them over connections of their own. For at most six leases on end, then they are as good as dead. Returns
 -- those that are to be told.
 create or replace function txqueue.renew_for_peer(its_incarnation integer, heard integer[]) returns integer[]
@@ -6289,7 +6289,7 @@ begin
     return enqueue_again(this, who);
 end $$;
 
--- Declares nodes dead whose lease is out and gives their jobs back, and what was handed since to
+-- Declares nodes dead whose lease has expired and gives their jobs back, and what was handed since to
 -- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
 --
 -- A node rescues others only if it has itself kept its lease, by its own heartbeats, for as long as theirs
@@ -6973,7 +6973,7 @@ begin
     return make_eligible(new);
 end $$;
 
--- Has a job that is to run again take its unique key; returns whether it may run: it has none, or nobody else holds it.
+-- Has a job that is to run again take its unique key; returns whether it may run: it has none, or no other job holds it.
 create or replace function txqueue.takes_key(this job) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -6988,14 +6988,14 @@ begin
     return found;
 end $$;
 
--- Tells whoever waits which jobs ended, their numbers joined by commas; nothing if they are too many.
+-- Tells waiting clients which jobs ended, their numbers joined by commas; nothing if they are too many.
 create or replace function txqueue.tell_ended(ids text) returns void
 language sql volatile
 as $$ select pg_notify('txqueue_ended', case when length(ids) <= 4000 then ids else '' end) $$;
 
 -- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
 -- shares, in rounds of short turns first, so that a few jobs of one do not come after many of another; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
--- tenant's part goes to whoever claims next. Systematic sampling gives each its part but for a
+-- tenant's part goes to the next claim. Systematic sampling gives each its part but for a
 -- fraction of a job, and in the mean exactly its part, however little room there is; so claims need to
 -- remember nothing (Waldspurger and Weihl, Lottery Scheduling, 1994, with less variance).
 --

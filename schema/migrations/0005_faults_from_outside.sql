@@ -1,4 +1,4 @@
--- What trials from outside showed: statements that arrive late, locks anybody can take, input nobody expected.
+-- What trials from outside showed: statements that arrive late, locks that any login can take, unexpected input.
 
 -- From here on a step may say which older code can work with its outcome.
 alter table @schema@.migration add column if not exists serves integer;
@@ -21,7 +21,7 @@ insert into @schema@.key_lock select generate_series(0, 16639);
 comment on table @schema@.key_lock is 'Rows to be locked: 0 to 16383 for groups, limited queues and tenants, the others for pools.';
 
 create table @schema@.claiming ();
-comment on table @schema@.claiming is 'To be locked: claims share it, and whoever changes a limit has it alone.';
+comment on table @schema@.claiming is 'To be locked: claims share it, a change of a limit has it alone.';
 
 create table @schema@.duty (
     name text primary key

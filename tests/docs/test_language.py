@@ -39,7 +39,7 @@ PACKAGES: Final = (
     "client",
     "admin",
 )
-"""The packages whose language is held to the rules; the edges and the SQL come after."""
+"""The packages whose language is held to the rules; the edges come after."""
 
 EXEMPT: Final[dict[tuple[str, str], str]] = {}
 """(path below txqueue/, rejected word): the reason why it stays."""
@@ -47,6 +47,8 @@ EXEMPT: Final[dict[tuple[str, str], str]] = {}
 FILES: Final = sorted(
     path for package in PACKAGES for path in (ROOT / "txqueue" / package).rglob("*.py")
 )
+
+SQL_FILES: Final = sorted((ROOT / "schema" / "functions").rglob("*.sql"))
 
 
 def prose(source: str) -> Iterator[tuple[int, str]]:
@@ -81,6 +83,12 @@ def test_sentences_name_the_process_that_acts(path: Path) -> None:
         if (name, word) not in EXEMPT
     ]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", SQL_FILES, ids=lambda path: path.stem)
+def test_comments_of_stored_functions_name_the_process_that_acts(path: Path) -> None:
+    """And the errors that they raise."""
+    assert not list(rejected_in(path.read_text("utf-8")))
 
 
 @pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -13,7 +13,7 @@ declare
     reader  text;
     number  integer;
 begin
-    -- Most often all is as it should be, and whoever fills it need not wait for others who do.
+    -- Most often all is as it should be, and a session that fills it need not wait for others that do.
     select pool_id into number from pool as known
      where (known.name, known.work_type, known.job, known.size, known.batch) = (its.name, its.work_type, its.job, its.size, its.batch)
        and (known.bound, known.source) is not distinct from (its.bound, its.source)

@@ -14,7 +14,7 @@ declare
     quoted_aliases text;
     held    bigint;
 begin
-    -- Shared: a job of the pool ends only when nobody is filling it.
+    -- Shared: a job of the pool ends only when no session is filling it.
     select * into its from pool where name = its_name for share;
     if not found or its.source is not null then
         perform refuse(format('there is no pool %s to fill', its_name), 'pools are made by the client that fills them, in Python');

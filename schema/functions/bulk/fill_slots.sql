@@ -9,7 +9,7 @@ declare
     missing  integer;
 begin
     select * into strict its from pool where pool_id = its_pool;
-    -- Whoever fills a pool that is at work need not wait for others who do.
+    -- A session that fills a pool at work need not wait for others that do.
     for round in 1 .. 2 loop
         select count(*) into live from pool_slot where pool_id = its_pool and job_id > 0 and is_live_job(job_id);
         select case when its.is_cut then least(its.size, count(*)) else its.size end - live into missing
@@ -17,7 +17,7 @@ begin
         if missing <= 0 then
             return 0;
         end if;
-        -- One that lives finds all there is: it cannot end before whoever fills has committed.
+        -- One that lives finds all there is: it cannot end before the filling session has committed.
         if live = 0 then
             perform lock_pool('slots ' || its.name, true);
         elsif not lock_pool('slots ' || its.name, false) then

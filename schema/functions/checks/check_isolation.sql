@@ -1,5 +1,5 @@
 -- Refuses to go on in a transaction that sees only what was committed when it began: what has been parked
--- or has moved since would be missed, and wait for ever.
+-- or has moved since would be missed, and never run.
 create or replace function @schema@.check_isolation(what text) returns void
 language plpgsql volatile
 set search_path = @schema@, pg_temp

@@ -1,6 +1,6 @@
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
 -- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. Nobody parses it before the worker does. What groups may take of a rate is paid here, where it is
+-- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function @schema@.assign_@lane@(

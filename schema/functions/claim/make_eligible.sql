@@ -1,4 +1,4 @@
--- A job as it is when what it waited for is over: ready, unless its moment has not come or nobody knows its type.
+-- A job as it is when what it waited for is over: ready, unless its moment has not come or no node knows its type.
 create or replace function @schema@.make_eligible(this job) returns job
 language plpgsql volatile
 set search_path = @schema@, pg_temp

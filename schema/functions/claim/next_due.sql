@@ -1,4 +1,4 @@
--- Seconds until the next waiting job is due: at most 0 when one is due now, null when none waits or only for ever.
+-- Seconds until the next waiting job is due: at most 0 when one is due now, null when none waits, or only jobs that are never due.
 create or replace function @schema@.next_due(since timestamptz) returns double precision
 language sql volatile
 set search_path = @schema@, pg_temp

@@ -68,7 +68,7 @@ declare
     -- How many jobs may be taken, and what weight there is room for.
     most       bigint;
     open_room  bigint;
-    -- Whose turn it is: tenants, then nobody's jobs, then what may use the reserve.
+    -- Whose turn it is: tenants, then jobs without a tenant, then what may use the reserve.
     tenants    text[] := '{}';
     parts      integer[];
     exhausted  text[] := '{}';
@@ -79,7 +79,7 @@ declare
     taken      integer;
     its_jobs   integer;
 begin
-    -- First of all: whoever changes a limit must see what was taken before, and waits for it with nothing locked.
+    -- First of all: a session that changes a limit must see what was taken before, and waits for it with nothing locked.
     lock table claiming in row share mode;
     alone := false;
     seen_at := clock_timestamp();
@@ -285,7 +285,7 @@ begin
     if steps >= 64 + 4 * cardinality(tenants) then
         due_in := 0;
     else
-        -- One job that was all there was is no stream of them: whoever enqueues the next may as well wake this master.
+        -- One job that was all there was is no stream of them: the next enqueue may as well wake this master.
         is_busy := total > 1 or (total = 1 and reached is not null);
         if free_weight > 0 and is_busy = is_asleep() then
             perform setval('asleep', case when is_busy then 0 else 1 end);

@@ -1,5 +1,5 @@
 -- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that
--- gave the caller credit: after the commit the caller tells that node, and nobody need claim the job.
+-- gave the caller credit: after the commit the caller tells that node, and no claim is needed.
 -- Returns its number, and its assignment, lane and weight; without an assignment it took the ordinary
 -- way, because it needs a decision (group, tenant, a later time, a not_after, a limit or pause of its queue) or
 -- because that run of the node lives no more, does not serve the queue or does not know the type.

@@ -29,7 +29,7 @@ begin
          where room > 0 or (each.paid_in is not null and not exists (
                     select from job_waiting where waiting_for = 'rate' and "group" = slots.name))
     loop
-        -- Locked first, by a statement of its own: whoever marks a parked job moves its row. What another transaction has
+        -- Locked first, by a statement of its own: a session that marks a parked job moves its row. What another transaction has
         -- locked, which may be an application's, is left for free_late().
         tids := array(select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
                        order by rank, job_id limit greatest(its.room, 1) for update skip locked);

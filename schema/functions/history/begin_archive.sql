@@ -14,7 +14,7 @@ begin
         return null;
     end if;
     if not exists (select from pg_trigger where tgrelid = its_leaf::regclass and tgname = 'archiving') then
-        -- Waits for whoever is changing a row now.
+        -- Waits for transactions that are changing a row now.
         execute format('create trigger archiving after insert or update or delete on %I
                         for each row execute function note_history_change()', its_leaf);
     end if;

@@ -1,4 +1,4 @@
--- Drops a day of history that is archived and verified, unless somebody uses history for longer than an
+-- Drops a day of history that is archived and verified, unless a session uses history for longer than an
 -- instant. What is not verified, or changed since, stays. Returns whether it did.
 create or replace function @schema@.drop_archived(its_leaf text) returns boolean
 language plpgsql volatile security definer
@@ -11,7 +11,7 @@ begin
         return false;
     end if;
     execute format('lock table %I in access exclusive mode', its_leaf);
-    -- Again: nobody can change it any more.
+    -- Again: no session can change it any more.
     update archived set dropped_at = clock_timestamp()
      where leaf = its_leaf and verified_at is not null and dropped_at is null;
     if found then

@@ -1,4 +1,4 @@
--- Drops a partition of history unless somebody uses history for longer than an instant: the lock
+-- Drops a partition of history unless a session uses history for longer than an instant: the lock
 -- that it takes on the whole of it would keep everybody else waiting behind.
 create or replace function @schema@.drop_leaf(leaf text) returns boolean
 language plpgsql volatile

@@ -1,4 +1,4 @@
--- The trigger of a day of history that is being archived: whoever changes a row of it makes what was
+-- The trigger of a day of history that is being archived: a change of one of its rows makes what was
 -- archived so far worthless.
 create or replace function @schema@.note_history_change() returns trigger
 language plpgsql volatile

@@ -1,4 +1,4 @@
--- Returns the control of a queue, a group or a tenant, made if there is none. Nobody claims between this
+-- Returns the control of a queue, a group or a tenant, made if there is none. No claim commits between this
 -- and the end of the transaction: claims share the lock.
 create or replace function @schema@.open_control(its_kind text, its_key text) returns control
 language plpgsql volatile

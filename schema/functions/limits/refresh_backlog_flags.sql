@@ -1,5 +1,5 @@
 -- Looks whether queues whose backlog is limited are full, which enqueue() then refuses: full from the limit
--- on, and again open below nine tenths of it. Whoever comes while another looks leaves it at that.
+-- on, and again open below nine tenths of it. A session that comes while another looks does nothing.
 create or replace function @schema@.refresh_backlog_flags() returns void
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp

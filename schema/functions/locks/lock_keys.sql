@@ -1,4 +1,4 @@
--- Locks keys to the end of the transaction, in sorted order, as all do that wait for any. They are rows: nobody
+-- Locks keys to the end of the transaction, in sorted order, as all do that wait for any. They are rows: no login
 -- without rights on the schema can take them, and however many they are, they fill no table of locks.
 create or replace function @schema@.lock_keys(keys smallint[]) returns void
 language plpgsql volatile

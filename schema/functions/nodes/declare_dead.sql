@@ -1,4 +1,4 @@
--- Gives the jobs of nodes back whose masters are known to have ended, before their leases are out. Only a
+-- Gives the jobs of nodes back whose masters are known to have ended, before their leases expire. Only a
 -- live node of the same host can know that. Returns how many jobs.
 create or replace function @schema@.declare_dead(its_incarnation integer, ended integer[]) returns integer
 language sql volatile security definer

@@ -1,4 +1,4 @@
--- Renews a node's lease and rescues the jobs of nodes whose lease is out. Jobs of a known type that
+-- Renews a node's lease and rescues the jobs of nodes whose lease has expired. Jobs of a known type that
 -- were enqueued before it was published, and committed after, are readied here.
 --
 -- Returns whether this incarnation still owns its name (one that does not must drop its work), the

@@ -1,5 +1,5 @@
 -- Marks a node as draining or stopped; a stopped one gives back whatever it still
--- holds. While no node is alive nobody sleeps, so no enqueue sends a NOTIFY in vain.
+-- holds. While no node is alive no master sleeps, so no enqueue sends a NOTIFY in vain.
 create or replace function @schema@.leave(its_incarnation integer, its_state text) returns integer
 language plpgsql volatile security definer
 set search_path = @schema@, pg_temp

@@ -1,5 +1,5 @@
 -- The nodes, with what only the moment of asking tells: who is silent for longer than its lease,
--- though nobody has declared it dead yet, and how many jobs each holds.
+-- though it has not been declared dead yet, and how many jobs each holds.
 create or replace view @schema@.node_status as
 select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarnation, node.started_at,
        node.heartbeat_at,

@@ -1,4 +1,4 @@
--- Keeps the leases of nodes that cannot reach the database, for a node that hears them: it has just asked
+-- Keeps the leases of nodes that cannot reach the database, for a node that reaches them: it has just asked
 -- them over connections of their own. For at most six leases on end, then they are as good as dead. Returns
 -- those that are to be told.
 create or replace function @schema@.renew_for_peer(its_incarnation integer, heard integer[]) returns integer[]

@@ -1,4 +1,4 @@
--- Declares nodes dead whose lease is out and gives their jobs back, and what was handed since to
+-- Declares nodes dead whose lease has expired and gives their jobs back, and what was handed since to
 -- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
 --
 -- A node rescues others only if it has itself kept its lease, by its own heartbeats, for as long as theirs

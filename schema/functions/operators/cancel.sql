@@ -1,7 +1,7 @@
 -- Cancels jobs: at once those that no node has taken; of the others, those that have not ended yet, their
--- node hears at its next heartbeat. Returns the numbers of the first, of the second
+-- node learns at its next heartbeat. Returns the numbers of the first, of the second
 -- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were. Failed jobs
--- count as cancelled from then on: nobody means to run them again. They keep their errors.
+-- count as cancelled from then on: they are not to run again. They keep their errors.
 create or replace function @schema@.cancel(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb, out refused bigint[])
 language plpgsql volatile security definer

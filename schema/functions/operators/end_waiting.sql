@@ -1,4 +1,4 @@
--- Cancels those of some jobs that nobody has taken yet, and asks for the cancelling of the others that have
+-- Cancels those of some jobs that no node has taken yet, and asks for the cancelling of the others that have
 -- not ended. Returns the numbers of the first, and of the second [[incarnation, assignment, job_id], ...].
 create or replace function @schema@.end_waiting(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb)
@@ -41,7 +41,7 @@ begin
     end loop;
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
-    -- Not only those that are marked: somebody may have begun to wait for one just now.
+    -- Not only those that are marked: another job may have begun to wait for one just now.
     if cancelled <> '{}' and follow(cancelled, 'cancelled', children) then
         perform wake();
     end if;

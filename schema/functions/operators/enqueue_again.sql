@@ -1,4 +1,4 @@
--- Enqueues what a job that has ended was enqueued as: the same payload and policy, due now, behind nobody's end. One with a
+-- Enqueues what a job that has ended was enqueued as: the same payload and policy, due now, waiting for no other job. One with a
 -- unique key that another holds by now is not needed: that one is returned. Returns the number.
 create or replace function @schema@.enqueue_again(this job, who text) returns bigint
 language plpgsql volatile

@@ -1,4 +1,4 @@
--- Gives each role what it needs and nobody else anything. The roles are made if the migrating role
+-- Gives each role what it needs, and no other login anything. The roles are made if the migrating role
 -- may make roles; otherwise those that the administrator made are used.
 create or replace function @schema@.grant_roles() returns void
 language plpgsql volatile

@@ -1,5 +1,5 @@
--- Has the ends of jobs told on the channel @schema@_ended for some seconds: whoever waits calls it again
--- before they are over. Not told for ever, because NOTIFY takes a lock of the whole database at commit.
+-- Has the ends of jobs told on the channel @schema@_ended for some seconds: a waiting client calls it again
+-- before they are over. Not told without end, because NOTIFY takes a lock of the whole database at commit.
 create or replace function @schema@.await_ends(seconds integer default 10) returns void
 language sql volatile security definer
 set search_path = @schema@, pg_temp

@@ -1,6 +1,6 @@
 -- What else happens as jobs end, all in one way (done, failed or cancelled), in the transaction that ends
 -- them. Only jobs that are marked as followed come here, and those that end because of them. Returns whether other
--- jobs may run because of it. Whoever calls it more than once in a transaction has locked the children before, see
+-- jobs may run because of it. A caller that calls it more than once in a transaction has locked the children before, see
 -- lock_children(), and passes them.
 create or replace function @schema@.follow(ids bigint[], ended text, locked bigint[] default null) returns boolean
 language plpgsql volatile

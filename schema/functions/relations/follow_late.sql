@@ -1,4 +1,4 @@
--- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: somebody has begun
+-- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: another job has begun
 -- to wait for them. What is held by an open transaction stays as it is for the next look, which may come many times a
 -- second: it costs little and leaves no dead row. Returns whether other jobs may run because of it.
 create or replace function @schema@.follow_late() returns boolean
@@ -21,10 +21,10 @@ begin
     select array_agg(ctid), array_agg(job_id) into places, late
       from (select ctid, job_id from unfollowed limit 10000 for update skip locked) as noted;
     if late is null then
-        -- Whoever notes one in an open transaction has set it, and does not again at the commit; nor does who looks just now.
+        -- A session that notes one in an open transaction has set it, and does not set it again at the commit; nor does the one that looks now.
         if not is_noted() then
             perform setval('has_unfollowed', 0);
-            -- Somebody may have come, and set it, and even have committed, between the look and this.
+            -- Another session may have set it, and even have committed, between the look and this.
             if is_noted() or exists (select from unfollowed) then
                 perform setval('has_unfollowed', 1);
             end if;

@@ -1,4 +1,4 @@
--- Whether somebody waits for jobs to end just now. Without settings of its own: they would cost more than
+-- Whether a client waits for jobs to end just now. Without settings of its own: they would cost more than
 -- what it does.
 create or replace function @schema@.is_awaited() returns boolean
 language sql volatile

@@ -1,5 +1,5 @@
 -- The lane that jobs becoming ready go to, until rotation moves on to the next. Read without a scan, which would
--- cost as much as a statement; a sequence nobody has set yet says null. Without settings of its own, so that it is
+-- cost as much as a statement; a sequence that was never set says null. Without settings of its own, so that it is
 -- inlined.
 create or replace function @schema@.current_lane() returns smallint
 language sql volatile

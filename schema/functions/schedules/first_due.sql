@@ -1,4 +1,4 @@
--- When a schedule that begins, or begins anew, is due: nobody has computed it, unless it waits for the end of its job.
+-- When a schedule that begins, or begins anew, is due: it is yet to be computed, unless it waits for the end of its job.
 create or replace function @schema@.first_due(its_kind text, its_last_job bigint) returns timestamptz
 language sql volatile
 set search_path = @schema@, pg_temp

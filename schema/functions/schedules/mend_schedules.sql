@@ -1,4 +1,4 @@
--- Has cool-downs begin whose job is gone without anybody having heard of its end: somebody has deleted it, or it was
+-- Has cool-downs begin whose job is gone without a noticed end: an operator has deleted it, or it was
 -- not this schedule's alone. Returns how many.
 create or replace function @schema@.mend_schedules() returns integer
 language plpgsql volatile security definer

@@ -1,4 +1,4 @@
--- Has a schedule be due no more until it is resumed; a job of it that was enqueued runs. Returns whether that changed
+-- Pauses a schedule until it is resumed; a job of it that was enqueued runs. Returns whether that changed
 -- anything.
 create or replace function @schema@.pause_schedule(its_name text, who text) returns boolean
 language plpgsql volatile security definer

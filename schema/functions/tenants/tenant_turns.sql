@@ -1,6 +1,6 @@
 -- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
 -- shares, in rounds of short turns first, so that a few jobs of one do not come after many of another; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
--- tenant's part goes to whoever claims next. Systematic sampling gives each its part but for a
+-- tenant's part goes to the next claim. Systematic sampling gives each its part but for a
 -- fraction of a job, and in the mean exactly its part, however little room there is; so claims need to
 -- remember nothing (Waldspurger and Weihl, Lottery Scheduling, 1994, with less variance).
 --

@@ -1,5 +1,5 @@
 -- Has a running job take the pending jobs along that are like it: of its work type, queue, group and tenant, and with
--- nobody who follows them, by choice also what is due later. They end as done with this transaction, the oldest first, at most so many; their numbers and
+-- no job that follows them, by choice also what is due later. They end as done with this transaction, the oldest first, at most so many; their numbers and
 -- payloads are returned. None if its token no longer holds: its transaction cannot be committed then.
 --
 -- It waits for nothing and holds no key of a group: what another session has locked is left alone, and what it has

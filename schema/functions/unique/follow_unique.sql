@@ -1,5 +1,5 @@
--- Lets the next job of a unique key go as the one that held it ends, or the key. A key that somebody asks for in a
--- transaction that is still open is left for follow_late(): nobody who ends a job waits for an application.
+-- Lets the next job of a unique key go as the one that held it ends, or the key. A key that is asked for in a
+-- transaction that is still open is left for follow_late(): no completion waits for an application.
 -- Returns whether a job may run because of it.
 create or replace function @schema@.follow_unique(ids bigint[]) returns boolean
 language plpgsql volatile

@@ -8,7 +8,7 @@
 -- the pending one from then on. Returns the number of the pending one; with keep that of the other.
 --
 -- With replace and again the key is held to the end of the transaction, and others that ask for it so wait, as for any unique
--- index. Whoever ends a job does not wait: see follow_unique().
+-- index. A completion does not wait: see follow_unique().
 create or replace function @schema@.put_unique(this job, its_key text, mode text) returns bigint
 language plpgsql volatile
 set search_path = @schema@, pg_temp
@@ -48,7 +48,7 @@ begin
                     message = format('this transaction is too old to see what became of job %s', coalesce(held.next_id, held.job_id)),
                     hint = 'try it again, or enqueue in a read committed one';
             end if;
-            -- It has ended, and whoever ended it could not wait for the key.
+            -- It has ended, and its completion could not wait for the key.
             update unique_job set job_id = case when held.next_id is null then this.job_id else held.job_id end, next_id = null
              where work_type = this.work_type and key = its_key;
             continue when held.next_id is not null;

@@ -1,4 +1,4 @@
--- Has a job that is to run again take its unique key; returns whether it may run: it has none, or nobody else holds it.
+-- Has a job that is to run again take its unique key; returns whether it may run: it has none, or no other job holds it.
 create or replace function @schema@.takes_key(this job) returns boolean
 language plpgsql volatile
 set search_path = @schema@, pg_temp
