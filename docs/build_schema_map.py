@@ -106,9 +106,9 @@ def _texts(path: Path) -> list[str]:
 
 def _sql_callers(callee: Stored, stored: list[Stored]) -> Iterator[str]:
     """Name the other files that use this one."""
-    is_view = re.search(r"\bview @schema@\.", callee.text) is not None
-    start, end = (r"\b(?:from|join) (?:@schema@\.)?", r"\b") if is_view else (r"\b", r"\(")
-    used = re.compile(rf"{start}{callee.name}(_@(?:each_)?lane@)?{end}")
+    is_view = re.search(r"\bview txqueue\.", callee.text) is not None
+    start, end = (r"\b(?:from|join) (?:txqueue\.)?", r"\b") if is_view else (r"\b", r"\(")
+    used = re.compile(rf"{start}{callee.name}(_0)?{end}")
     for each in stored:
         if each.name != callee.name and used.search(each.text):
             yield f"`{each.name}`"

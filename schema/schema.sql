@@ -3691,11 +3691,11 @@ begin
                 continue when to_regrole(its_role) is null;
             end;
         end if;
-        execute format('grant usage on schema txqueue to %I', its_role);
+        execute format('grant usage on schema %I to %I', 'txqueue', its_role);
         -- Every client compares the version of the schema with its own.
         execute format('grant select on migration to %I', its_role);
         if its_role not in ('txqueue_enqueue', 'txqueue_pools') then
-            execute format('grant select on all tables in schema txqueue to %I', its_role);
+            execute format('grant select on all tables in schema %I to %I', 'txqueue', its_role);
         end if;
     end loop;
     for signature in select oid from pg_proc where pronamespace = 'txqueue'::regnamespace loop

@@ -1,38 +1,38 @@
 -- What dispatch needs: nodes that know each other, jobs handed over by message, tenants, limits, pauses.
 
-alter table @schema@.setting add column identity uuid not null default gen_random_uuid();
-comment on column @schema@.setting.identity is 'Tells this queue from every other: a client and a node compare it.';
+alter table txqueue.setting add column identity uuid not null default gen_random_uuid();
+comment on column txqueue.setting.identity is 'Tells this queue from every other: a client and a node compare it.';
 
-alter table @schema@.node_info add column address text;
-alter table @schema@.node_info add column report jsonb not null default '{}';
-comment on column @schema@.node_info.address is 'Where peers reach it, with the port; null if it listens for none.';
-comment on column @schema@.node_info.report is 'What it said of itself at its last heartbeat: lag, memory, workers.';
+alter table txqueue.node_info add column address text;
+alter table txqueue.node_info add column report jsonb not null default '{}';
+comment on column txqueue.node_info.address is 'Where peers reach it, with the port; null if it listens for none.';
+comment on column txqueue.node_info.report is 'What it said of itself at its last heartbeat: lag, memory, workers.';
 
-alter table @schema@.job add column tenant text collate "C";
-alter table @schema@.job add column handed smallint;
-alter table @schema@.job add column counted smallint;
-comment on column @schema@.job.tenant is 'Whose job it is: the tenants of a queue take turns by their shares.';
-comment on column @schema@.job.handed is 'Not null if its node learns of it by a message, which may get lost.';
-comment on column @schema@.job.counted is 'Not null while it runs under a limit of its queue.';
+alter table txqueue.job add column tenant text collate "C";
+alter table txqueue.job add column handed smallint;
+alter table txqueue.job add column counted smallint;
+comment on column txqueue.job.tenant is 'Whose job it is: the tenants of a queue take turns by their shares.';
+comment on column txqueue.job.handed is 'Not null if its node learns of it by a message, which may get lost.';
+comment on column txqueue.job.counted is 'Not null while it runs under a limit of its queue.';
 
-drop index @schema@.job_ready_queue_rank_job_id_idx;
-create index on @schema@.job_ready (queue, rank, job_id) where tenant is null;
-create index on @schema@.job_ready (queue, tenant, rank, job_id) where tenant is not null;
-create index on @schema@.job_ready (queue, rank, job_id) where priority >= 7;
-create index on @schema@.job_assigned (incarnation, assignment) where handed is not null;
-create index on @schema@.job_assigned (queue) where counted is not null;
-create index on @schema@.job_assigned (tenant) where tenant is not null;
+drop index txqueue.job_ready_queue_rank_job_id_idx;
+create index on txqueue.job_ready (queue, rank, job_id) where tenant is null;
+create index on txqueue.job_ready (queue, tenant, rank, job_id) where tenant is not null;
+create index on txqueue.job_ready (queue, rank, job_id) where priority >= 7;
+create index on txqueue.job_assigned (incarnation, assignment) where handed is not null;
+create index on txqueue.job_assigned (queue) where counted is not null;
+create index on txqueue.job_assigned (tenant) where tenant is not null;
 
-drop index @schema@.job_waiting_not_before_idx;
-create index on @schema@.job_waiting (not_before) where waiting_for in ('time', 'rate');
+drop index txqueue.job_waiting_not_before_idx;
+create index on txqueue.job_waiting (not_before) where waiting_for in ('time', 'rate');
 
-drop index @schema@.job_waiting_group_rank_job_id_idx;
-create index on @schema@.job_waiting ("group", rank, job_id) where waiting_for in ('group', 'rate');
+drop index txqueue.job_waiting_group_rank_job_id_idx;
+create index on txqueue.job_waiting ("group", rank, job_id) where waiting_for in ('group', 'rate');
 
 -- 1 once a job with a tenant was enqueued; a sequence, because every enqueue reads it.
-create sequence @schema@.has_tenants as bigint minvalue 0 start 0;
+create sequence txqueue.has_tenants as bigint minvalue 0 start 0;
 
-create table @schema@.control (
+create table txqueue.control (
     control_id   integer generated always as identity unique,
     kind         text not null check (kind in ('queue', 'group', 'tenant')),
     key          text collate "C" not null check (length(key) between 1 and 1000),
@@ -44,11 +44,11 @@ create table @schema@.control (
     reserve      double precision not null default 0 check (reserve >= 0 and reserve < 1),
     primary key (kind, key)
 );
-comment on table @schema@.control is 'What holds jobs of a queue, a group or a tenant back.';
-comment on column @schema@.control.rate is 'Jobs taken a second; what is left of burst is kept in the sequence bucket_<control_id>.';
-comment on column @schema@.control.reserve is 'The part of a node''s capacity that only priorities from 7 may take from this queue.';
+comment on table txqueue.control is 'What holds jobs of a queue, a group or a tenant back.';
+comment on column txqueue.control.rate is 'Jobs taken a second; what is left of burst is kept in the sequence bucket_<control_id>.';
+comment on column txqueue.control.reserve is 'The part of a node''s capacity that only priorities from 7 may take from this queue.';
 
-create table @schema@.action (
+create table txqueue.action (
     action_id  bigint generated always as identity primary key,
     at         timestamptz not null default clock_timestamp(),
     who        text not null,
@@ -56,9 +56,9 @@ create table @schema@.action (
     subject    text not null,
     detail     jsonb not null default '{}'
 );
-comment on table @schema@.action is 'Who did what when: a row for every act of an operator.';
+comment on table txqueue.action is 'Who did what when: a row for every act of an operator.';
 
-create table @schema@.request (
+create table txqueue.request (
     incarnation  integer not null,
     job_id       bigint not null,
     assignment   bigint not null,
@@ -66,14 +66,14 @@ create table @schema@.request (
     at           timestamptz not null default clock_timestamp(),
     primary key (incarnation, job_id, assignment)
 );
-create index on @schema@.action (subject, action_id);
-create index on @schema@.action using gin ((detail -> 'jobs') jsonb_path_ops);
-comment on table @schema@.request is 'Assigned jobs to be cancelled: each until it has ended.';
+create index on txqueue.action (subject, action_id);
+create index on txqueue.action using gin ((detail -> 'jobs') jsonb_path_ops);
+comment on table txqueue.request is 'Assigned jobs to be cancelled: each until it has ended.';
 
 -- These return more than they did.
-drop function if exists @schema@.complete(integer, smallint[], bigint[], text[]);
-drop function if exists @schema@.complete_in_0(integer, bigint, bigint[]), @schema@.complete_in_1(integer, bigint, bigint[]),
-    @schema@.complete_in_2(integer, bigint, bigint[]), @schema@.complete_in_3(integer, bigint, bigint[]),
-    @schema@.complete_in_4(integer, bigint, bigint[]), @schema@.complete_in_5(integer, bigint, bigint[]),
-    @schema@.complete_in_6(integer, bigint, bigint[]), @schema@.complete_in_7(integer, bigint, bigint[]);
-drop function if exists @schema@.settle(integer, jsonb);
+drop function if exists txqueue.complete(integer, smallint[], bigint[], text[]);
+drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
+    txqueue.complete_in_2(integer, bigint, bigint[]), txqueue.complete_in_3(integer, bigint, bigint[]),
+    txqueue.complete_in_4(integer, bigint, bigint[]), txqueue.complete_in_5(integer, bigint, bigint[]),
+    txqueue.complete_in_6(integer, bigint, bigint[]), txqueue.complete_in_7(integer, bigint, bigint[]);
+drop function if exists txqueue.settle(integer, jsonb);

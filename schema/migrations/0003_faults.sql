@@ -1,20 +1,20 @@
 -- What rescue by asking, expiry and back-pressure need.
 
-alter table @schema@.node_info add column leased_at timestamptz not null default now();
-alter table @schema@.node_info add column vouched_at timestamptz;
-alter table @schema@.node_info add column former integer;
-comment on column @schema@.node_info.leased_at is 'Since when it has kept its lease without a break.';
-comment on column @schema@.node_info.vouched_at is 'Since when only peers that hear it keep its lease for it; null if it does so itself.';
-comment on column @schema@.node_info.former is 'The incarnation before: a claim of it may commit late.';
+alter table txqueue.node_info add column leased_at timestamptz not null default now();
+alter table txqueue.node_info add column vouched_at timestamptz;
+alter table txqueue.node_info add column former integer;
+comment on column txqueue.node_info.leased_at is 'Since when it has kept its lease without a break.';
+comment on column txqueue.node_info.vouched_at is 'Since when only peers that hear it keep its lease for it; null if it does so itself.';
+comment on column txqueue.node_info.former is 'The incarnation before: a claim of it may commit late.';
 
-alter table @schema@.control add column backlog bigint check (backlog > 0);
-alter table @schema@.control add column is_full boolean not null default false;
-comment on column @schema@.control.backlog is 'How many jobs may wait in this queue before more are refused.';
-comment on column @schema@.control.is_full is 'Whether so many waited when somebody last looked.';
+alter table txqueue.control add column backlog bigint check (backlog > 0);
+alter table txqueue.control add column is_full boolean not null default false;
+comment on column txqueue.control.backlog is 'How many jobs may wait in this queue before more are refused.';
+comment on column txqueue.control.is_full is 'Whether so many waited when somebody last looked.';
 
 -- These take or return more than they did.
-drop function if exists @schema@.rescue();
-drop function if exists @schema@.heartbeat(integer, double precision, jsonb);
-drop function if exists @schema@.set_limit(text, text, integer, double precision, integer, double precision, double precision,
+drop function if exists txqueue.rescue();
+drop function if exists txqueue.heartbeat(integer, double precision, jsonb);
+drop function if exists txqueue.set_limit(text, text, integer, double precision, integer, double precision, double precision,
     text, text[]);
-drop function if exists @schema@.check_limit(text, integer, double precision, integer, double precision, double precision, text[]);
+drop function if exists txqueue.check_limit(text, integer, double precision, integer, double precision, double precision, text[]);

@@ -1,26 +1,26 @@
 -- What jobs have to do with each other, with schedules and with sets: unique keys, parents, batches.
 
-alter table @schema@.job add column followed smallint;
-comment on column @schema@.job.followed is 'Not null if something else happens when it ends: see follow().';
+alter table txqueue.job add column followed smallint;
+comment on column txqueue.job.followed is 'Not null if something else happens when it ends: see follow().';
 
-alter table @schema@.node_info add column ended_at timestamptz;
-comment on column @schema@.node_info.ended_at is 'When it was declared dead, or stopped: a claim of it may commit late.';
+alter table txqueue.node_info add column ended_at timestamptz;
+comment on column txqueue.node_info.ended_at is 'When it was declared dead, or stopped: a claim of it may commit late.';
 
 -- These return more than they did.
-drop function if exists @schema@.complete_in_0(integer, bigint, bigint[]), @schema@.complete_in_1(integer, bigint, bigint[]),
-    @schema@.complete_in_2(integer, bigint, bigint[]), @schema@.complete_in_3(integer, bigint, bigint[]),
-    @schema@.complete_in_4(integer, bigint, bigint[]), @schema@.complete_in_5(integer, bigint, bigint[]),
-    @schema@.complete_in_6(integer, bigint, bigint[]), @schema@.complete_in_7(integer, bigint, bigint[]);
+drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
+    txqueue.complete_in_2(integer, bigint, bigint[]), txqueue.complete_in_3(integer, bigint, bigint[]),
+    txqueue.complete_in_4(integer, bigint, bigint[]), txqueue.complete_in_5(integer, bigint, bigint[]),
+    txqueue.complete_in_6(integer, bigint, bigint[]), txqueue.complete_in_7(integer, bigint, bigint[]);
 
 -- History that is archived before it is dropped, and failures by kind.
 
-alter table @schema@.setting add column archive text
+alter table txqueue.setting add column archive text
     check (archive ~ '^(/|s3://[^/@]+)' and archive !~ '^s3://[^/]*@');
-comment on column @schema@.setting.archive is 'Where days of history are archived before they are dropped: a folder or s3://bucket/prefix.';
+comment on column txqueue.setting.archive is 'Where days of history are archived before they are dropped: a folder or s3://bucket/prefix.';
 
-create table @schema@.archived (
+create table txqueue.archived (
     leaf          text primary key,
-    state         @schema@.job_state not null,
+    state         txqueue.job_state not null,
     day           date not null,
     attempt       integer not null default 1,
     location      text,
@@ -29,26 +29,26 @@ create table @schema@.archived (
     verified_at   timestamptz,
     dropped_at    timestamptz
 );
-create index on @schema@.archived (day);
-comment on table @schema@.archived is 'The days of history that have been archived, or are being archived.';
-comment on column @schema@.archived.attempt is 'Grows with every attempt and every change of the day: an older attempt counts no more.';
+create index on txqueue.archived (day);
+comment on table txqueue.archived is 'The days of history that have been archived, or are being archived.';
+comment on column txqueue.archived.attempt is 'Grows with every attempt and every change of the day: an older attempt counts no more.';
 
-create table @schema@.history_day (
+create table txqueue.history_day (
     leaf     text primary key,
     lowest   bigint,
     highest  bigint
 );
-comment on table @schema@.history_day is 'Which numbers the jobs of a past day have, so that one is found without looking at all days.';
+comment on table txqueue.history_day is 'Which numbers the jobs of a past day have, so that one is found without looking at all days.';
 
-alter table @schema@.job add column fingerprint text collate "C";
-alter table @schema@.job add column failed_at timestamptz;
-comment on column @schema@.job.fingerprint is 'What its last error has in common with others of its kind; of failed jobs and those that wait for another attempt.';
-comment on column @schema@.job.failed_at is 'When that attempt failed.';
-create index on @schema@.job_failed (fingerprint) where fingerprint is not null;
-create index on @schema@.job_waiting (fingerprint) where fingerprint is not null;
+alter table txqueue.job add column fingerprint text collate "C";
+alter table txqueue.job add column failed_at timestamptz;
+comment on column txqueue.job.fingerprint is 'What its last error has in common with others of its kind; of failed jobs and those that wait for another attempt.';
+comment on column txqueue.job.failed_at is 'When that attempt failed.';
+create index on txqueue.job_failed (fingerprint) where fingerprint is not null;
+create index on txqueue.job_waiting (fingerprint) where fingerprint is not null;
 
 -- Pools: large sets that a few jobs work through, and the attempts of single jobs.
-create table @schema@.pool (
+create table txqueue.pool (
     pool_id     integer generated always as identity primary key,
     name        text collate "C" not null unique check (name ~ '^[a-z][a-z0-9_]{0,49}$'),
     work_type   text collate "C" not null,
@@ -64,21 +64,21 @@ create table @schema@.pool (
     done        bigint not null default 0,
     failed      bigint not null default 0
 );
-comment on table @schema@.pool is 'The sets: each has a table of its own, pool_<name>, or is an application''s table.';
-comment on column @schema@.pool.source is 'The application''s table; null if the items are in a table of its own.';
-comment on column @schema@.pool.job is 'What each of its jobs is enqueued as.';
-comment on column @schema@.pool.cut_to is 'The last key of the application''s table that has come into a part.';
-comment on column @schema@.pool.done is 'Items counted by jobs that have ended; see pool_slot.';
+comment on table txqueue.pool is 'The sets: each has a table of its own, pool_<name>, or is an application''s table.';
+comment on column txqueue.pool.source is 'The application''s table; null if the items are in a table of its own.';
+comment on column txqueue.pool.job is 'What each of its jobs is enqueued as.';
+comment on column txqueue.pool.cut_to is 'The last key of the application''s table that has come into a part.';
+comment on column txqueue.pool.done is 'Items counted by jobs that have ended; see pool_slot.';
 
-create table @schema@.pool_slot (
+create table txqueue.pool_slot (
     job_id   bigint primary key,
     pool_id  integer not null,
     done     bigint not null default 0,
     failed   bigint not null default 0
 ) with (fillfactor = 50);
-comment on table @schema@.pool_slot is 'The jobs of the pools, at most size of each, with what each has counted.';
+comment on table txqueue.pool_slot is 'The jobs of the pools, at most size of each, with what each has counted.';
 
-create table @schema@.pool_part (
+create table txqueue.pool_part (
     part_id     bigint generated always as identity primary key,
     pool_id     integer not null,
     origin      bigint not null,
@@ -91,13 +91,13 @@ create table @schema@.pool_part (
     not_before  timestamptz not null default clock_timestamp(),
     job_id      bigint
 );
-create index on @schema@.pool_part (pool_id, not_before, part_id) where job_id is null;
-create index on @schema@.pool_part (pool_id, job_id) where job_id is not null;
-comment on table @schema@.pool_part is 'What is still to be done, a row for a batch of items; one that is done is deleted.';
-comment on column @schema@.pool_part.origin is 'The part in which the items came: they keep it in their own table.';
-comment on column @schema@.pool_part.keys is 'Only these of origin, or of the application''s table; null for all from first to last.';
+create index on txqueue.pool_part (pool_id, not_before, part_id) where job_id is null;
+create index on txqueue.pool_part (pool_id, job_id) where job_id is not null;
+comment on table txqueue.pool_part is 'What is still to be done, a row for a batch of items; one that is done is deleted.';
+comment on column txqueue.pool_part.origin is 'The part in which the items came: they keep it in their own table.';
+comment on column txqueue.pool_part.keys is 'Only these of origin, or of the application''s table; null for all from first to last.';
 
-create table @schema@.pool_failed (
+create table txqueue.pool_failed (
     pool_id  integer not null,
     origin   bigint not null,
     key      text not null,
@@ -106,9 +106,9 @@ create table @schema@.pool_failed (
     at       timestamptz not null default clock_timestamp(),
     primary key (pool_id, origin, key)
 );
-comment on table @schema@.pool_failed is 'Items whose attempts are out: kept apart until somebody acts.';
+comment on table txqueue.pool_failed is 'Items whose attempts are out: kept apart until somebody acts.';
 
-create table @schema@.failed_attempt (
+create table txqueue.failed_attempt (
     job_id   bigint not null,
     attempt  smallint not null,
     at       timestamptz not null default clock_timestamp(),
@@ -116,54 +116,54 @@ create table @schema@.failed_attempt (
     node_id  integer,
     error    text
 ) partition by range (at);
-create index on @schema@.failed_attempt (job_id);
-comment on table @schema@.failed_attempt is 'The attempts of jobs that failed, kept as long as history is.';
-comment on column @schema@.failed_attempt.began is 'When it was seen to run, or was assigned.';
+create index on txqueue.failed_attempt (job_id);
+comment on table txqueue.failed_attempt is 'The attempts of jobs that failed, kept as long as history is.';
+comment on column txqueue.failed_attempt.began is 'When it was seen to run, or was assigned.';
 
-alter table @schema@.job add column progress jsonb;
-comment on column @schema@.job.progress is 'What its handler last said of how far it is: [done, total, note].';
+alter table txqueue.job add column progress jsonb;
+comment on column txqueue.job.progress is 'What its handler last said of how far it is: [done, total, note].';
 
 -- Until when somebody waits for jobs to end, in seconds since 1970; a sequence, because every completion reads it.
-create sequence @schema@.awaited as bigint minvalue 0 start 0;
+create sequence txqueue.awaited as bigint minvalue 0 start 0;
 
 -- Unique keys, and jobs that wait for others.
 
-create table @schema@.unique_job (
+create table txqueue.unique_job (
     work_type  text collate "C" not null,
     key        text collate "C" not null check (length(key) between 1 and 1000),
     job_id     bigint not null,
     next_id    bigint,
     primary key (work_type, key)
 );
-create index on @schema@.unique_job (job_id);
-create index on @schema@.unique_job (next_id) where next_id is not null;
-comment on table @schema@.unique_job is 'Who holds a unique key: the job that has not ended, and the one that follows it.';
+create index on txqueue.unique_job (job_id);
+create index on txqueue.unique_job (next_id) where next_id is not null;
+comment on table txqueue.unique_job is 'Who holds a unique key: the job that has not ended, and the one that follows it.';
 
-create table @schema@.job_parent (
+create table txqueue.job_parent (
     child    bigint not null,
     parent   bigint not null,
     any_end  boolean not null,
     ended    text collate "C",
     primary key (parent, child)
 );
-create index on @schema@.job_parent (child, parent) where ended is null;
-create index on @schema@.job_parent (child);
-comment on table @schema@.job_parent is 'What waiting jobs wait for; the rows of a child go when it waits no more.';
+create index on txqueue.job_parent (child, parent) where ended is null;
+create index on txqueue.job_parent (child);
+comment on table txqueue.job_parent is 'What waiting jobs wait for; the rows of a child go when it waits no more.';
 
-create table @schema@.unfollowed (
+create table txqueue.unfollowed (
     job_id  bigint not null
 );
-comment on table @schema@.unfollowed is
+comment on table txqueue.unfollowed is
     'Jobs to be looked at again: whoever had to do with them had not committed when they ended.';
 
 -- 1 once a job is unfollowed; a sequence, because every claim reads it.
-create sequence @schema@.has_unfollowed as bigint minvalue 0 start 0;
+create sequence txqueue.has_unfollowed as bigint minvalue 0 start 0;
 
 -- It takes more than it did.
-drop function if exists @schema@.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text);
+drop function if exists txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text);
 
 -- Schedules: work that comes again.
-create table @schema@.schedule (
+create table txqueue.schedule (
     schedule_id       bigint generated always as identity primary key,
     name              text collate "C" not null unique check (length(name) between 1 and 200),
     kind              text not null check (kind in ('cron', 'every', 'cooldown')),
@@ -188,10 +188,10 @@ create table @schema@.schedule (
     dues              timestamptz[] not null default '{}',
     error             text
 );
-create index on @schema@.schedule (next_due) where is_active;
-create index on @schema@.schedule (seconds) where kind = 'cooldown' and is_active and next_due is null;
-create index on @schema@.schedule (last_job) where kind = 'cooldown';
-comment on table @schema@.schedule is 'Work that comes again: when, and what is enqueued then.';
-comment on column @schema@.schedule.job is 'What is enqueued: an element of what enqueue_many() takes.';
-comment on column @schema@.schedule.next_due is 'When it is due; -infinity until a node has computed it, null while the job of a cool-down has not ended.';
-comment on column @schema@.schedule.recent is 'Its last twenty jobs, the latest first; dues has the moments they were for.';
+create index on txqueue.schedule (next_due) where is_active;
+create index on txqueue.schedule (seconds) where kind = 'cooldown' and is_active and next_due is null;
+create index on txqueue.schedule (last_job) where kind = 'cooldown';
+comment on table txqueue.schedule is 'Work that comes again: when, and what is enqueued then.';
+comment on column txqueue.schedule.job is 'What is enqueued: an element of what enqueue_many() takes.';
+comment on column txqueue.schedule.next_due is 'When it is due; -infinity until a node has computed it, null while the job of a cool-down has not ended.';
+comment on column txqueue.schedule.recent is 'Its last twenty jobs, the latest first; dues has the moments they were for.';

@@ -1,38 +1,38 @@
 -- What trials from outside showed: statements that arrive late, locks that any login can take, unexpected input.
 
 -- From here on a step may say which older code can work with its outcome.
-alter table @schema@.migration add column if not exists serves integer;
-comment on column @schema@.migration.serves is 'The oldest version that code may be made for to work with the schema; that of the step if null.';
+alter table txqueue.migration add column if not exists serves integer;
+comment on column txqueue.migration.serves is 'The oldest version that code may be made for to work with the schema; that of the step if null.';
 
 -- Urgent jobs of an overdue backlog, for promote().
-create index on @schema@.job_waiting (priority, not_before) where waiting_for in ('time', 'rate') and priority > 4;
+create index on txqueue.job_waiting (priority, not_before) where waiting_for in ('time', 'rate') and priority > 4;
 
-comment on column @schema@.setting.payload_limit is 'Longest payload accepted, in bytes of its JSON text.';
+comment on column txqueue.setting.payload_limit is 'Longest payload accepted, in bytes of its JSON text.';
 
 
 -- Suspects, which are lifted once the job that kills is found.
-create index on @schema@.job_ready (queue) where deaths > 1;
+create index on txqueue.job_ready (queue) where deaths > 1;
 
 -- Locks of our own. Advisory ones any session of the database can take, whatever its rights.
-create table @schema@.key_lock (
+create table txqueue.key_lock (
     key smallint primary key
 );
-insert into @schema@.key_lock select generate_series(0, 16639);
-comment on table @schema@.key_lock is 'Rows to be locked: 0 to 16383 for groups, limited queues and tenants, the others for pools.';
+insert into txqueue.key_lock select generate_series(0, 16639);
+comment on table txqueue.key_lock is 'Rows to be locked: 0 to 16383 for groups, limited queues and tenants, the others for pools.';
 
-create table @schema@.claiming ();
-comment on table @schema@.claiming is 'To be locked: claims share it, a change of a limit has it alone.';
+create table txqueue.claiming ();
+comment on table txqueue.claiming is 'To be locked: claims share it, a change of a limit has it alone.';
 
-create table @schema@.duty (
+create table txqueue.duty (
     name text primary key
 );
-insert into @schema@.duty values ('history'), ('gauge'), ('rotate');
-comment on table @schema@.duty is 'Rows to be locked by the one session that does what need not be done twice.';
+insert into txqueue.duty values ('history'), ('gauge'), ('rotate');
+comment on table txqueue.duty is 'Rows to be locked by the one session that does what need not be done twice.';
 
-create table @schema@.unfreed (
+create table txqueue.unfreed (
     "group" text not null
 );
-comment on table @schema@.unfreed is 'Groups to be looked at again: parked jobs of them were locked as they were to be readied.';
+comment on table txqueue.unfreed is 'Groups to be looked at again: parked jobs of them were locked as they were to be readied.';
 
 -- A publication for all tables refuses deletions from a table without an identity: the queue would stop.
 do $$
@@ -40,7 +40,7 @@ declare
     leaf regclass;
 begin
     for leaf in
-        select oid from pg_class where relnamespace = '@schema@'::regnamespace and relkind in ('r', 'p') and relname not in ('migrating', 'claiming')
+        select oid from pg_class where relnamespace = 'txqueue'::regnamespace and relkind in ('r', 'p') and relname not in ('migrating', 'claiming')
            and not exists (select from pg_index where indrelid = pg_class.oid and indisprimary)
     loop
         execute format('alter table %s replica identity full', leaf);
@@ -48,17 +48,17 @@ begin
 end $$;
 
 -- Nodes come and go, and each heartbeat looks for those that live or have ended of late.
-create index on @schema@.node_info (incarnation) where state in ('alive', 'draining');
-create index on @schema@.node_info (ended_at) where ended_at is not null;
-create index on @schema@.node_info (started_at);
+create index on txqueue.node_info (incarnation) where state in ('alive', 'draining');
+create index on txqueue.node_info (ended_at) where ended_at is not null;
+create index on txqueue.node_info (started_at);
 
 -- Schedules that come to an end.
-alter table @schema@.schedule add column until timestamptz,
+alter table txqueue.schedule add column until timestamptz,
     add column times integer check (times between 1 and 1000000000),
     add column runs bigint not null default 0;
 
 -- Unique keys that are remembered after their jobs have ended.
-create table @schema@.seen_key (
+create table txqueue.seen_key (
     work_type  text collate "C" not null,
     key        text collate "C" not null,
     job_id     bigint not null,
@@ -66,4 +66,4 @@ create table @schema@.seen_key (
     at         timestamptz not null default now(),
     primary key (work_type, key)
 );
-comment on table @schema@.seen_key is 'Keys that were enqueued once, or as of a moment. No row is deleted by itself.';
+comment on table txqueue.seen_key is 'Keys that were enqueued once, or as of a moment. No row is deleted by itself.';

@@ -1,6 +1,18 @@
-"""The SQL files of the package, with the name of the schema put in."""
+"""The SQL files of the package, as they are sent to the database.
+
+A file is valid SQL as it stands, for a schema named ``txqueue`` and for lane 0. Two rules, here
+and nowhere else, turn it into what is sent:
+
+- The schema: ``txqueue`` before ``.`` ``,`` ``_`` or ``'`` becomes the schema's name. In messages
+  a space or a colon follows it, and it stays.
+- The lanes: a file that defines a function whose name ends in ``_0`` is repeated for lanes 0 to 7,
+  and so is a branch ``when 0 then ...;`` on lines of its own. In each copy the lane's number
+  replaces the 0 of ``when 0`` and of every name that ends in ``_0``. A function for each lane has a
+  cached plan of its own.
+"""
 
 import re
+from collections.abc import Iterator
 from importlib.resources import files
 
 from attrs import frozen
@@ -10,8 +22,10 @@ from txqueue.errors import ConfigurationError
 __all__ = ["Migration", "checked_name", "functions", "migrations"]
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}")
-_SCHEMA, _LANE, _EACH_LANE = "@schema@", "@lane@", "@each_lane@"
-_STATEMENT_OF_LANES = re.compile(rf".*{_EACH_LANE}[^;]*;\n")
+_SCHEMA = re.compile(r"\btxqueue(?=[.,_'])")
+_FUNCTION_OF_LANE = re.compile(r"^create or replace function txqueue\.\w+_0\(", re.MULTILINE)
+_BRANCH_OF_LANE = re.compile(r"^ *when 0 then [^;]*;\n", re.MULTILINE)
+_LANE = re.compile(r"(?<=_)0\b|(?<=\bwhen )0\b")
 _LANES = range(8)
 # The first line of a migration with which older code can work.
 _SERVES = re.compile(r"-- serves: (\d+)\n")
@@ -59,30 +73,27 @@ def migrations(schema: str) -> list[Migration]:
 
 
 def functions(schema: str) -> list[tuple[str, str]]:
-    """Return the name and text of every stored function.
-
-    A file that names a lane makes one function for each; a statement that names each lane, from its
-    line's beginning, becomes one for each.
-    """
-    return [(name, _for_each_lane(sql)) for name, sql in _sql_files("functions", schema)]
+    """Return the name of every file of functions, and what is sent of it."""
+    return list(_sql_files("functions", schema))
 
 
-def _for_each_lane(sql: str) -> str:
-    sql = _STATEMENT_OF_LANES.sub(lambda found: _repeated(found[0], _EACH_LANE), sql)
-    return _repeated(sql, _LANE) if _LANE in sql else sql
-
-
-def _repeated(sql: str, mark: str) -> str:
-    return "".join(sql.replace(mark, str(lane)) for lane in _LANES)
-
-
-def _sql_files(folder: str, schema: str) -> list[tuple[str, str]]:
+def _sql_files(folder: str, schema: str) -> Iterator[tuple[str, str]]:
     # Functions lie in folders by topic; migrations in one.
     entries = list(files("txqueue.schema").joinpath(folder).iterdir())
     topics = [entry for entry in entries if entry.is_dir()]
     entries += [entry for topic in topics for entry in topic.iterdir()]
-    return [
-        (entry.name.removesuffix(".sql"), entry.read_text("utf-8").replace(_SCHEMA, schema))
-        for entry in sorted(entries, key=lambda entry: entry.name)
-        if entry.name.endswith(".sql")
-    ]
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        if entry.name.endswith(".sql"):
+            yield entry.name.removesuffix(".sql"), _sent(entry.read_text("utf-8"), schema)
+
+
+def _sent(sql: str, schema: str) -> str:
+    if _FUNCTION_OF_LANE.search(sql):
+        sql = _for_each_lane(sql)
+    else:
+        sql = _BRANCH_OF_LANE.sub(lambda branch: _for_each_lane(branch[0]), sql)
+    return _SCHEMA.sub(schema, sql)
+
+
+def _for_each_lane(sql: str) -> str:
+    return "".join(_LANE.sub(str(lane), sql) for lane in _LANES)

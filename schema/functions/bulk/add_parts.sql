@@ -1,10 +1,10 @@
 -- Adds parts of an application's table, each from one key to another with its number of items, which the
 -- holder of the lock of cut_from() has read; is_all says that nothing comes after them.
-create or replace function @schema@.add_parts(
+create or replace function txqueue.add_parts(
     its_name text, firsts text[], lasts text[], counts integer[], is_all boolean)
 returns void
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     insert into pool_part (pool_id, origin, first, last, items)

@@ -1,7 +1,7 @@
 -- Which keys of an application's table come next into parts: null if another session is about to say.
-create or replace function @schema@.cut_from(its_name text, out is_cut boolean, out cut_to text)
+create or replace function txqueue.cut_from(its_name text, out is_cut boolean, out cut_to text)
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     if lock_pool('cut ' || its_name, false) then

@@ -1,11 +1,11 @@
 -- Counts a part as performed, once and fenced by the job's token: false, and nothing, if the job is not
 -- this assignment's any more or does not hold the part. Of the items, the failures are kept apart: an
 -- array of objects with key and error, and delay (seconds) if they are to be tried again.
-create or replace function @schema@.end_part(
+create or replace function txqueue.end_part(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, failures jsonb default null)
 returns boolean
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

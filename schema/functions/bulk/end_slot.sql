@@ -1,11 +1,11 @@
 -- Ends a job of a pool in the caller's transaction, completing it: done if nothing is left to take, or
 -- passing its place on to a new job, so that others get their turn. Returns whether it did; else there
 -- is more to do, or a session is just filling the pool.
-create or replace function @schema@.end_slot(
+create or replace function txqueue.end_slot(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, is_renewed boolean)
 returns boolean
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     its  pool;

@@ -1,9 +1,9 @@
 -- Makes a pool, or brings what is kept of its policy up to date: an object with name, work_type, job,
 -- size, batch, bound, and source or columns. A set of its own gets a table pool_<name> with a column
 -- for each field, as [name, type] of the few types that there are. Returns its number.
-create or replace function @schema@.ensure_pool(spec jsonb) returns integer
+create or replace function txqueue.ensure_pool(spec jsonb) returns integer
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     its     pool := jsonb_populate_record(null::pool, spec - 'pool_id');
@@ -41,7 +41,7 @@ begin
          where field ->> 1 in ('bigint', 'text', 'boolean', 'double precision', 'uuid', 'jsonb');
         execute format('create table %I (_part bigint, _number integer%s, primary key (_part, _number))', leaf,
                        quoted_columns);
-        foreach reader in array array['@schema@_worker', '@schema@_read'] loop
+        foreach reader in array array['txqueue_worker', 'txqueue_read'] loop
             if to_regrole(reader) is not null then
                 execute format('grant select on %I to %I', leaf, reader);
             end if;

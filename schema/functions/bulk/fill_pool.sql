@@ -1,9 +1,9 @@
 -- Puts items, an array of objects, into a pool's own table in the caller's transaction, and cuts them
 -- into parts: a part and all its items become visible at the same moment. Returns how many. A pool that
 -- was started gets its jobs back if they have ended. Refused once as many remain as its bound allows.
-create or replace function @schema@.fill_pool(its_name text, items jsonb) returns bigint
+create or replace function txqueue.fill_pool(its_name text, items jsonb) returns bigint
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     its     pool;
@@ -47,4 +47,4 @@ begin
     end if;
     return total;
 end $$;
-comment on function @schema@.fill_pool(text, jsonb) is 'Put items into a pool in the caller''s transaction.';
+comment on function txqueue.fill_pool(text, jsonb) is 'Put items into a pool in the caller''s transaction.';

@@ -1,7 +1,7 @@
 -- Enqueues as many jobs of a pool as are missing to its size, none for parts that there are not.
-create or replace function @schema@.fill_slots(its_pool integer) returns integer
+create or replace function txqueue.fill_slots(its_pool integer) returns integer
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     its      pool;

@@ -2,13 +2,13 @@
 -- one, and takes the next. A part that it held already was not finished by the run before. With nothing
 -- to take, due_in says in how many seconds the next part is due, null for none. Not held: the job is
 -- not this assignment's any more.
-create or replace function @schema@.next_part(
+create or replace function txqueue.next_part(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text,
     performed bigint default null, failures jsonb default null,
     out held boolean, out part bigint, out first text, out last text, out keys text[], out items integer,
     out attempt integer, out taken integer, out content text, out due_in double precision)
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

@@ -1,7 +1,7 @@
 -- Has all failed items of a pool tried again, from their first attempt. Returns how many.
-create or replace function @schema@.retry_pool(its_name text) returns bigint
+create or replace function txqueue.retry_pool(its_name text) returns bigint
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     its   pool;

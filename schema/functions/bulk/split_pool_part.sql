@@ -1,11 +1,11 @@
 -- Cuts a part that a job holds into smaller ones, so that the item that is to blame is found and the
 -- others lose nothing. keys are those of all its items, in order.
-create or replace function @schema@.split_pool_part(
+create or replace function txqueue.split_pool_part(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, its_keys text[], size integer,
     delay double precision default 0)
 returns boolean
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     this pool_part;

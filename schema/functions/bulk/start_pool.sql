@@ -1,8 +1,8 @@
 -- Has a pool worked through from now on; of an application's table that has been, from its beginning.
 -- Says how many items are to be expected of it. Returns how many jobs were enqueued.
-create or replace function @schema@.start_pool(its_name text, its_items bigint default null) returns integer
+create or replace function txqueue.start_pool(its_name text, its_items bigint default null) returns integer
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     its pool;

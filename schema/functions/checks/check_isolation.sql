@@ -1,8 +1,8 @@
 -- Refuses to go on in a transaction that sees only what was committed when it began: what has been parked
 -- or has moved since would be missed, and never run.
-create or replace function @schema@.check_isolation(what text) returns void
+create or replace function txqueue.check_isolation(what text) returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then

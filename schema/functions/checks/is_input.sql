@@ -1,7 +1,7 @@
 -- Whether a text can be read as a value of a type. PostgreSQL has it as pg_input_is_valid() from version 16 on.
-create or replace function @schema@.is_input(given text, its_type regtype) returns boolean
+create or replace function txqueue.is_input(given text, its_type regtype) returns boolean
 language plpgsql stable
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     if its_type is null then

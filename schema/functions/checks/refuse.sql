@@ -1,7 +1,7 @@
 -- Raises an error from inside an expression; it runs only for the row that is wrong.
-create or replace function @schema@.refuse(reason text, remedy text) returns text
+create or replace function txqueue.refuse(reason text, remedy text) returns text
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     raise exception using errcode = 'TXQ01', message = reason, hint = remedy;

@@ -3,11 +3,11 @@
 -- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
-create or replace function @schema@.assign_@lane@(
+create or replace function txqueue.assign_0(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
@@ -17,20 +17,20 @@ declare
     number bigint := nextval('assignment');
     groups text[];
 begin
-    insert into job_assigned_@lane@ (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
+    insert into job_assigned_0 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
         assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
         queue, "group", tenant, counted, options, payload, error, followed)
     select job_id, rank, not_before, not_after, enqueued_at, clock_timestamp(),
         number, its_node, its_incarnation, weight, priority, attempt, deaths, lane, 'assigned', work_type,
         queue, "group", tenant, is_counted, options, payload, error, followed
-      from job_ready_@lane@ where ctid = any (tids);
+      from job_ready_0 where ctid = any (tids);
     select number, count(*), sum(weight),
            '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
                || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
-      from job_ready_@lane@ where ctid = any (tids);
-    delete from job_ready_@lane@ where ctid = any (tids);
+      from job_ready_0 where ctid = any (tids);
+    delete from job_ready_0 where ctid = any (tids);
     if groups is not null and exists (select from control where kind = 'group' and rate is not null) then
         perform charge_control('group', spent.name, spent.jobs)
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;

@@ -2,11 +2,11 @@
 -- payload bytes, none heavier than the largest room of one worker. A job heavier than capacity
 -- counts as capacity. At least the first fits if it fits a worker, whatever its payload's size, and if
 -- it is heavier than the part of free_weight that is to be taken now.
-create or replace function @schema@.fit_capacity(
+create or replace function txqueue.fit_capacity(
     its_lane smallint, locked tid[], free_weight integer, part integer, largest integer, capacity integer, octets_limit bigint)
 returns tid[]
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

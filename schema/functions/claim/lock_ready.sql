@@ -3,13 +3,13 @@
 -- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
 -- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
 -- itself, the planner chose one that ran six times slower.
-create or replace function @schema@.lock_ready_@lane@(
+create or replace function txqueue.lock_ready_0(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
     out jobs integer, out tids tid[], out weight bigint, out heaviest integer, out octets bigint,
     out grouped integer, out suspects tid[], out gravest tid[], out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -26,7 +26,7 @@ begin
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
-                  from job_ready_@lane@
+                  from job_ready_0
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
@@ -36,7 +36,7 @@ begin
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
-                  from job_ready_@lane@
+                  from job_ready_0
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
@@ -46,10 +46,10 @@ begin
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
           from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
-                  from job_ready_@lane@
+                  from job_ready_0
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     end if;
-    select rank, job_id into last_rank, last_job from job_ready_@lane@ where ctid = tids[cardinality(tids)];
+    select rank, job_id into last_rank, last_job from job_ready_0 where ctid = tids[cardinality(tids)];
 end $$;

@@ -1,7 +1,7 @@
 -- A job as it is when what it waited for is over: ready, unless its moment has not come or no node knows its type.
-create or replace function @schema@.make_eligible(this job) returns job
+create or replace function txqueue.make_eligible(this job) returns job
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     this.waiting_for := case

@@ -1,7 +1,7 @@
 -- Moves waiting jobs, by their places, to the ready ones; returns how many.
-create or replace function @schema@.make_ready(places tid[]) returns integer
+create or replace function txqueue.make_ready(places tid[]) returns integer
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

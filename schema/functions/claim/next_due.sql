@@ -1,7 +1,7 @@
 -- Seconds until the next waiting job is due: at most 0 when one is due now, null when none waits, or only jobs that are never due.
-create or replace function @schema@.next_due(since timestamptz) returns double precision
+create or replace function txqueue.next_due(since timestamptz) returns double precision
 language sql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
     select case when isfinite(not_before) then extract(epoch from not_before - clock_timestamp())::double precision end

@@ -20,7 +20,7 @@
 -- some ten together, and from the third death on by itself, so that the one that kills is found and no other is blamed
 -- for it. They are taken once a claim, as a chunk that is marked alone, and none if the caller takes no suspects now.
 -- A caller with room in one worker gets either those or what ranks before them.
-create or replace function @schema@.next_job(
+create or replace function txqueue.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
     since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity',
@@ -28,7 +28,7 @@ create or replace function @schema@.next_job(
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
                due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint)
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -83,7 +83,7 @@ begin
     lock table claiming in row share mode;
     alone := false;
     seen_at := clock_timestamp();
-    if coalesce(pg_sequence_last_value('@schema@.has_unfollowed'), 0) = 1 then
+    if coalesce(pg_sequence_last_value('txqueue.has_unfollowed'), 0) = 1 then
         perform follow_late();
     end if;
     due_in := next_due(since);
@@ -109,7 +109,7 @@ begin
         due_in := least(due_in, opens_in);
         served := queues;
     end if;
-    if room > 0 and coalesce(pg_sequence_last_value('@schema@.has_tenants'), 0) = 1 then
+    if room > 0 and coalesce(pg_sequence_last_value('txqueue.has_tenants'), 0) = 1 then
         select turns.tenants, turns.parts, turns.last, least(due_in, turns.opens_in)
           into tenants, parts, last_tenant, due_in
           from tenant_turns(queues, room::integer, after_tenant) as turns;
@@ -162,7 +162,7 @@ begin
                 is_counted := case when counted[place] or its_tenant is not null then 1 end;
             end if;
             case head.lane
-                when @each_lane@ then select * into claimed from lock_ready_@each_lane@(
+                when 0 then select * into claimed from lock_ready_0(
                     head.queue, work_types, head.rank, head.job_id, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high);
             end case;
             -- Nothing else was ready: if it is all taken, there is no need to look again.
@@ -170,7 +170,7 @@ begin
             if claimed.jobs < least(step, most) and not is_last then
                 if head.until_rank is not null then
                     case head.lane
-                        when @each_lane@ then select * into claimed from lock_ready_@each_lane@(
+                        when 0 then select * into claimed from lock_ready_0(
                             head.queue, work_types, head.rank, head.job_id, null, null, least(step, most)::integer, deaths, its_tenant, only_high);
                     end case;
                 end if;
@@ -181,7 +181,7 @@ begin
             tids := claimed.tids;
             if claimed.grouped > 0 then
                 case head.lane
-                    when @each_lane@ then select * into tids, parked from admit_groups_@each_lane@(tids);
+                    when 0 then select * into tids, parked from admit_groups_0(tids);
                 end case;
                 passed := case when parked > 0 then array_remove(passed, head.lane) else passed || head.lane end;
                 is_last := is_last and cardinality(tids) is not distinct from claimed.jobs;
@@ -217,8 +217,8 @@ begin
                                 else array(select tid from unnest(few[1 : 10]) with ordinality as each (tid, place)
                                             where (tid = any (claimed.gravest)) is not true order by each.place) end;
                     case head.lane
-                        when @each_lane@ then select * into assignment, jobs, weight, chunk
-                            from assign_@each_lane@(few, its_node, its_incarnation, is_counted);
+                        when 0 then select * into assignment, jobs, weight, chunk
+                            from assign_0(few, its_node, its_incarnation, is_counted);
                     end case;
                     room := room - weight;
                     part := part - weight;
@@ -232,8 +232,8 @@ begin
             while cardinality(tids) > 0 loop
                 lane := head.lane;
                 case head.lane
-                    when @each_lane@ then select * into assignment, jobs, weight, chunk
-                        from assign_@each_lane@(tids[1 : size], its_node, its_incarnation, is_counted);
+                    when 0 then select * into assignment, jobs, weight, chunk
+                        from assign_0(tids[1 : size], its_node, its_incarnation, is_counted);
                 end case;
                 tids := tids[jobs + 1 :];
                 room := room - weight;

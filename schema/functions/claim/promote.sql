@@ -2,9 +2,9 @@
 -- more of those above the default priority, the highest first, so that urgent work does not wait for a
 -- backlog that became due before it. A caller that has promoted up to a moment passes it as since, so
 -- that the dead rows before it are not read again; null looks at all.
-create or replace function @schema@.promote(since timestamptz, at_most integer) returns integer
+create or replace function txqueue.promote(since timestamptz, at_most integer) returns integer
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

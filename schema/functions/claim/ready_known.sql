@@ -1,7 +1,7 @@
 -- Readies the jobs that waited for a type that is published by now. Returns how many.
-create or replace function @schema@.ready_known() returns integer
+create or replace function txqueue.ready_known() returns integer
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

@@ -1,11 +1,11 @@
 -- Where the ready jobs of one tenant, or those of a priority from 7 on, go on: the lane and queue of the
 -- one with the smallest rank, and how far its lane may be taken before another lane's turn. What
 -- next_job() itself does for jobs that are no tenant's.
-create or replace function @schema@.special_head(
+create or replace function txqueue.special_head(
     queues text[], work_types text[], passed smallint[], its_tenant text,
     out lane smallint, out queue text, out rank timestamptz, out job_id bigint, out until_rank timestamptz, out until_job bigint)
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

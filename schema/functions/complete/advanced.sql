@@ -1,8 +1,8 @@
 -- A job as it goes on to its next stage under the same number: another work type and payload, with no attempt spent. If that
 -- cannot be, it is failed: other jobs that are settled with it must not fail because of it.
-create or replace function @schema@.advanced(this job, stage jsonb) returns job
+create or replace function txqueue.advanced(this job, stage jsonb) returns job
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     old      job := this;

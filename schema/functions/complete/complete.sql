@@ -1,11 +1,11 @@
 -- Completes jobs that returned nothing: one element an assignment, its lane and its job numbers as
 -- the text of a bigint array. Rows that another assignment has since taken are not touched.
 -- Returns how many jobs it completed, and whether that may let others run that were held back.
-create or replace function @schema@.complete(
+create or replace function txqueue.complete(
     its_incarnation integer, lanes smallint[], assignments bigint[], ids text[],
     out total integer, out freed boolean)
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     remaining integer;
@@ -27,8 +27,8 @@ begin
             -- What is no lane holds nothing.
             continue when (lane between 0 and 7) is not true;
             case lane
-                when @each_lane@ then select * into moved, keys, limited, ended
-                    from complete_in_@each_lane@(its_incarnation, assignments[each], ids[each]::bigint[]);
+                when 0 then select * into moved, keys, limited, ended
+                    from complete_in_0(its_incarnation, assignments[each], ids[each]::bigint[]);
             end case;
             remaining := remaining - moved;
             total := total + moved;

@@ -1,10 +1,10 @@
 -- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
-create or replace function @schema@.complete_in_@lane@(
+create or replace function txqueue.complete_in_0(
     its_incarnation integer, its_assignment bigint, ids bigint[], 
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off
@@ -12,7 +12,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 begin
     with gone as (
-        delete from job_assigned_@lane@
+        delete from job_assigned_0
          where job_id = any (ids) and assignment = its_assignment and incarnation = its_incarnation
         returning *
     ), put as (

@@ -1,10 +1,10 @@
 -- Completes one job in the caller's transaction, with its own writes or not at all. Returns false
 -- when its token no longer holds: the caller must roll back.
-create or replace function @schema@.complete_one(
+create or replace function txqueue.complete_one(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb, its_progress jsonb default null)
 returns boolean
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     perform check_isolation('a job does not end');

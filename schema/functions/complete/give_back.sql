@@ -1,8 +1,8 @@
 -- Puts an assigned job back among the ready ones. One that was running in a process that died has
 -- spent an attempt; one that five processes died with is failed as poison.
-create or replace function @schema@.give_back(this job, died boolean) returns void
+create or replace function txqueue.give_back(this job, died boolean) returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     poison constant integer := 5;

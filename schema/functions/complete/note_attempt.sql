@@ -1,7 +1,7 @@
 -- Keeps what is told of an attempt that failed, of each job the latest hundred.
-create or replace function @schema@.note_attempt(this job, error text default null) returns void
+create or replace function txqueue.note_attempt(this job, error text default null) returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 begin

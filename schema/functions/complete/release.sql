@@ -3,12 +3,12 @@
 -- died says that the process that held them is dead. Returns how many; if as many as at_most, there may be more: those
 -- that ran go first. With at_most, nothing is waited for: a stopped process may hold a job, or its group's key, between its
 -- completion and its commit; such jobs are left, and such groups noted for free_late().
-create or replace function @schema@.release(
+create or replace function txqueue.release(
     its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null,
     spare_handed boolean default false, at_most integer default null)
 returns integer
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     this     job;

@@ -1,11 +1,11 @@
 -- Notes that jobs have run for longer than a beat, so that everyone sees since when, and how far they
 -- are by what their handlers say: a JSON text each, or null.
-create or replace function @schema@.started(
+create or replace function txqueue.started(
     its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[],
     progress text[] default null)
 returns integer
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

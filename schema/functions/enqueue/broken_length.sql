@@ -1,6 +1,6 @@
 -- Which rule a payload breaks by its length as text: that of the limit, or it has a number of more digits than Python
 -- reads, as JSON or at all (4,300: see sys.set_int_max_str_digits); null for none.
-create or replace function @schema@.broken_length(payload jsonb, payload_limit integer) returns text
+create or replace function txqueue.broken_length(payload jsonb, payload_limit integer) returns text
 language sql stable
 as $$
     select case when octet_length(payload::text) > payload_limit then 'size'

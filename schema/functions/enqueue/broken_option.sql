@@ -1,6 +1,6 @@
 -- Which option of a job a worker could not obey; null for none. Those that txqueue writes itself are not the caller's
 -- to give. Without settings of its own, so that it is inlined.
-create or replace function @schema@.broken_option(options jsonb) returns text
+create or replace function txqueue.broken_option(options jsonb) returns text
 language sql volatile
 as $$
     select case

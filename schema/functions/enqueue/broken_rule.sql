@@ -1,6 +1,6 @@
 -- Which rule what cannot be a job breaks; null for what can. Without settings of its own, so that it is inlined:
 -- all that is enqueued goes through it, and what it would say of a fault stands in refuse_job().
-create or replace function @schema@.broken_rule(
+create or replace function txqueue.broken_rule(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
     "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
 language sql volatile
@@ -9,8 +9,8 @@ as $$
         when work_type is null or length(work_type) not between 1 and 200 then 'work_type'
         when payload is null or jsonb_typeof(payload) <> 'object' then 'payload'
         -- Most are short: they are written out once, and no function is called, which would cost as much as all of this.
-        when octet_length(payload::text) > least(payload_limit, 4300) and @schema@.broken_length(payload, payload_limit) is not null
-            then @schema@.broken_length(payload, payload_limit)
+        when octet_length(payload::text) > least(payload_limit, 4300) and txqueue.broken_length(payload, payload_limit) is not null
+            then txqueue.broken_length(payload, payload_limit)
         when priority not between 0 and 9 then 'priority'
         when weight not between 1 and 1000000 then 'weight'
         when length(queue) not between 1 and 200 then 'queue'
@@ -19,6 +19,6 @@ as $$
         when not_before not between '1900-01-01Z' and '9998-12-31Z' and not_before <> 'infinity' then 'moment'
         when not_after not between '1900-01-01Z' and '9998-12-31Z' and not_after <> 'infinity' then 'moment'
         when not_after <= not_before then 'not_after'
-        when options is not null and @schema@.broken_option(options) is not null then 'options'
+        when options is not null and txqueue.broken_option(options) is not null then 'options'
     end
 $$;

@@ -1,12 +1,12 @@
 -- Refuses what cannot be a job; null for what can. Without settings of its own, so that it is inlined.
-create or replace function @schema@.check_job(
+create or replace function txqueue.check_job(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
     "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
 language sql volatile
 as $$
     select case
-        when @schema@.broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
+        when txqueue.broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
              is not null
-            then @schema@.refuse_job(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
+            then txqueue.refuse_job(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
     end
 $$;

@@ -1,6 +1,6 @@
 -- Enqueues one job in the caller's transaction; null means the work type's own policy.
 -- Returns its number.
-create or replace function @schema@.enqueue(
+create or replace function txqueue.enqueue(
     work_type text, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
     "group" text default null, options jsonb default null, tenant text default null,
@@ -8,7 +8,7 @@ create or replace function @schema@.enqueue(
     after bigint[] default null, after_any_end boolean default null)
 returns bigint
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     facts     record;
@@ -55,5 +55,5 @@ begin
     end if;
     return job_id;
 end $$;
-comment on function @schema@.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text,
+comment on function txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text,
     text, text, bigint[], boolean) is 'Enqueue one job in the caller''s transaction.';

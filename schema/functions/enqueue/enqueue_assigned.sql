@@ -5,14 +5,14 @@
 -- because that run of the node lives no more, does not serve the queue or does not know the type.
 --
 -- No row of the node is locked: what commits after its node has died is found by rescue().
-create or replace function @schema@.enqueue_assigned(
+create or replace function txqueue.enqueue_assigned(
     its_node integer, its_incarnation integer,
     work_type text, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
     "group" text default null, options jsonb default null, tenant text default null,
     out job_id bigint, out assignment bigint, out lane smallint, out its_weight integer)
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     facts   record;
@@ -55,6 +55,6 @@ begin
     end if;
     job_id := enqueue(work_type, payload, queue, priority, weight, not_before, not_after, "group", options, tenant);
 end $$;
-comment on function @schema@.enqueue_assigned(integer, integer, text, jsonb, text, integer, integer, timestamptz,
+comment on function txqueue.enqueue_assigned(integer, integer, text, jsonb, text, integer, integer, timestamptz,
     timestamptz, text, jsonb, text) is
     'Enqueue one job in the caller''s transaction, assigned to a node at once where that may be.';

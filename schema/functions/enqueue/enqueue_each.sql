@@ -1,8 +1,8 @@
 -- Enqueues an array of jobs one by one, as some of them have unique keys or wait for others: those with keys in the order
 -- of their keys, in which all take them. Returns their numbers in the order given.
-create or replace function @schema@.enqueue_each(jobs jsonb) returns bigint[]
+create or replace function txqueue.enqueue_each(jobs jsonb) returns bigint[]
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     ids   bigint[] := array_fill(null::bigint, array[jsonb_array_length(jobs)]);

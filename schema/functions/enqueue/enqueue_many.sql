@@ -1,9 +1,9 @@
 -- Enqueues an array of jobs, each an object with the arguments of enqueue() as its keys, in the
 -- caller's transaction; returns their numbers in the order given. All are accepted or none.
 -- The jobs are the outer side of a nested loop, which keeps their order; a hash join reversed it.
-create or replace function @schema@.enqueue_many(jobs jsonb) returns bigint[]
+create or replace function txqueue.enqueue_many(jobs jsonb) returns bigint[]
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
@@ -62,4 +62,4 @@ begin
     end if;
     return coalesce(ids, '{}');
 end $$;
-comment on function @schema@.enqueue_many(jsonb) is 'Enqueue many jobs in the caller''s transaction.';
+comment on function txqueue.enqueue_many(jsonb) is 'Enqueue many jobs in the caller''s transaction.';

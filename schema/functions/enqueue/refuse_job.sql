@@ -1,9 +1,9 @@
 -- Raises the error of what cannot be a job.
-create or replace function @schema@.refuse_job(
+create or replace function txqueue.refuse_job(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
     "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     return case broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)

@@ -1,7 +1,7 @@
 -- Raises the error of options that a worker could not obey. It shows no value: the server may log the error.
-create or replace function @schema@.refuse_option(options jsonb) returns text
+create or replace function txqueue.refuse_option(options jsonb) returns text
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     broken text := broken_option(options);

@@ -1,6 +1,6 @@
 -- Tells sleeping masters that there is work; silent while every master is awake, because NOTIFY
 -- takes a lock of the whole database at commit. Without settings of its own: they would cost
 -- more than what it does.
-create or replace function @schema@.wake() returns void
+create or replace function txqueue.wake() returns void
 language sql volatile
-as $$ select pg_notify('@schema@', '') where @schema@.is_asleep() $$;
+as $$ select pg_notify('txqueue', '') where txqueue.is_asleep() $$;

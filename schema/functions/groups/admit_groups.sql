@@ -3,9 +3,9 @@
 -- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
 -- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
 -- the next claim. One function a lane, so that its plans are kept.
-create or replace function @schema@.admit_groups_@lane@(locked tid[], out taken tid[], out parked integer)
+create or replace function txqueue.admit_groups_0(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off
@@ -22,7 +22,7 @@ declare
 begin
     select array_agg(keys.name), array_agg(keys.work_type)
       into held, types
-      from (select "group" as name, min(work_type) as work_type from job_ready_@lane@
+      from (select "group" as name, min(work_type) as work_type from job_ready_0
              where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys;
     keys := try_keys(array(select distinct key_of(name) from unnest(held) as name));
     select array_agg(its.name), array_agg(its.work_type) into held, types
@@ -34,7 +34,7 @@ begin
       into taken, grouped
       from (select ready.ctid as tid, ready."group", ready.rank, ready.job_id, slots.room, row_number() over its as place,
                    first_value(ready.rank) over its as first_rank, first_value(ready.job_id) over its as first_job
-              from job_ready_@lane@ as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
+              from job_ready_0 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
      where mine."group" is null or (mine.place <= mine.room
@@ -46,11 +46,11 @@ begin
                and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null);
     grouped := coalesce(grouped, '{}');
     select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
-     where slots.room <= (select count(*) from job_ready_@lane@ as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
+     where slots.room <= (select count(*) from job_ready_0 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
     with gone as (
-        delete from job_ready_@lane@ where ctid = any (
-            array(select ctid from job_ready_@lane@ where ctid = any (locked) and "group" = any (held) and ctid <> all (grouped))
-            || array(select ctid from job_ready_@lane@ where "group" = any (full_) and ctid <> all (grouped)
+        delete from job_ready_0 where ctid = any (
+            array(select ctid from job_ready_0 where ctid = any (locked) and "group" = any (held) and ctid <> all (grouped))
+            || array(select ctid from job_ready_0 where "group" = any (full_) and ctid <> all (grouped)
                       limit 10000 for update skip locked))
         returning *
     ), put as (

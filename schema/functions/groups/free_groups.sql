@@ -2,9 +2,9 @@
 -- already; called by whatever took a job of the group away. If the group's bucket of tokens is empty, its
 -- oldest parked job waits for the next token instead, and brings on the rest. Keys are locked in sorted
 -- order, and only their holders touch parked rows, so no wake-up is lost.
-create or replace function @schema@.free_groups(groups text[]) returns void
+create or replace function txqueue.free_groups(groups text[]) returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off

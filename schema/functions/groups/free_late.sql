@@ -1,8 +1,8 @@
 -- Looks again at groups of which parked jobs were locked as they were to be readied: by an application that enqueues what
 -- follows them, or a handler that took them along.
-create or replace function @schema@.free_late() returns void
+create or replace function txqueue.free_late() returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     places tid[] := array(select ctid from unfreed limit 1000 for update skip locked);

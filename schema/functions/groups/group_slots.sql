@@ -1,10 +1,10 @@
 -- How many more jobs of each group may run now: its limit, which an operator set or its type declares,
 -- less those that run. None while a group is paused or its bucket of tokens is empty; paid_in then
 -- says in how many seconds the bucket holds one again. The caller holds the groups' locks.
-create or replace function @schema@.group_slots(groups text[], work_types text[])
+create or replace function txqueue.group_slots(groups text[], work_types text[])
 returns table (name text, slots integer, paid_in double precision)
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off

@@ -1,8 +1,8 @@
 -- Begins to archive a day of history: from now on every change of it is noted. Returns the number of the
 -- attempt, by which it ends; null if there is no such day. Ends the attempts before it.
-create or replace function @schema@.begin_archive(its_leaf text) returns integer
+create or replace function txqueue.begin_archive(its_leaf text) returns integer
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set lock_timeout = '2s'
 as $$
 declare

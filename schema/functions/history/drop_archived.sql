@@ -1,8 +1,8 @@
 -- Drops a day of history that is archived and verified, unless a session uses history for longer than an
 -- instant. What is not verified, or changed since, stays. Returns whether it did.
-create or replace function @schema@.drop_archived(its_leaf text) returns boolean
+create or replace function txqueue.drop_archived(its_leaf text) returns boolean
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set lock_timeout = '50ms'
 as $$
 begin

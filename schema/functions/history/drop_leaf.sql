@@ -1,8 +1,8 @@
 -- Drops a partition of history unless a session uses history for longer than an instant: the lock
 -- that it takes on the whole of it would keep everybody else waiting behind.
-create or replace function @schema@.drop_leaf(leaf text) returns boolean
+create or replace function txqueue.drop_leaf(leaf text) returns boolean
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set lock_timeout = '50ms'
 as $$
 begin

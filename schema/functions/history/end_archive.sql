@@ -1,9 +1,9 @@
 -- Notes that a day of history has been archived and read back. Returns false if it changed meanwhile, or
 -- another attempt has begun.
-create or replace function @schema@.end_archive(
+create or replace function txqueue.end_archive(
     its_leaf text, its_attempt integer, its_location text, its_jobs bigint, its_checksum text) returns boolean
 language sql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
     with noted as (
         update archived

@@ -2,9 +2,9 @@
 -- time that history is kept. Returns the names of what it made and dropped. A partition is made
 -- beside its parent and then attached, because that waits for no reader; one that cannot be
 -- dropped at once is left for the next call, and so is one that is to be archived and is not yet.
-create or replace function @schema@.ensure_history() returns text[]
+create or replace function txqueue.ensure_history() returns text[]
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     changed text[] := '{}';

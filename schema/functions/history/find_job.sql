@@ -1,8 +1,8 @@
 -- A job by its number: looked for among the live and the failed ones, then in the days of history that can
 -- have it, the last first. A statement that names no state would be planned for every day there is.
-create or replace function @schema@.find_job(its_id bigint) returns setof @schema@.job
+create or replace function txqueue.find_job(its_id bigint) returns setof txqueue.job
 language plpgsql stable security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan

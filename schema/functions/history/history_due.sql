@@ -1,9 +1,9 @@
 -- The days of history that may be archived and dropped: those before a day, and no younger than yesterday's;
 -- null for those that are kept no longer. Names are compared as texts: the planner may look at those of other tables.
-create or replace function @schema@.history_due(before date default null)
+create or replace function txqueue.history_due(before date default null)
 returns table (leaf text, state text, day date)
 language sql stable security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
     select child.relname::text, right(parent.relname, -4), to_date(right(child.relname, 8), 'YYYYMMDD')
       from pg_inherits

@@ -1,10 +1,10 @@
 -- How many done and cancelled jobs there are, by the server's own estimate: exact within a second
 -- or so unless it crashed, and free.
-create or replace view @schema@.history_size as
+create or replace view txqueue.history_size as
 select kind.state, coalesce(sum(greatest(stats.n_live_tup, 0)), 0)::bigint as jobs
-  from (values ('done', '@schema@.job_done'::regclass), ('cancelled', '@schema@.job_cancelled'::regclass))
+  from (values ('done', 'txqueue.job_done'::regclass), ('cancelled', 'txqueue.job_cancelled'::regclass))
            as kind (state, parent)
   left join pg_inherits as leaf on leaf.inhparent = kind.parent
   left join pg_stat_all_tables as stats on stats.relid = leaf.inhrelid
  group by kind.state;
-comment on view @schema@.history_size is 'About how many jobs history holds.';
+comment on view txqueue.history_size is 'About how many jobs history holds.';

@@ -1,8 +1,8 @@
 -- The trigger of a day of history that is being archived: a change of one of its rows makes what was
 -- archived so far worthless.
-create or replace function @schema@.note_history_change() returns trigger
+create or replace function txqueue.note_history_change() returns trigger
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     update archived set attempt = attempt + 1, verified_at = null where leaf = tg_table_name;

@@ -1,8 +1,8 @@
 -- Notes which numbers the jobs of past days have: of days that are over for so long that no transaction can
 -- still write into them. Their indices tell at once.
-create or replace function @schema@.note_history_days() returns void
+create or replace function txqueue.note_history_days() returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     this    record;

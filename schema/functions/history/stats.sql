@@ -1,10 +1,10 @@
 -- Per hour and work type, what ended from one moment until another: how many in which way, the seconds that
 -- their last runs took, how long they waited for it since they were due. Reads the days asked for, no others.
-create or replace function @schema@.stats(since timestamptz, until timestamptz default now())
+create or replace function txqueue.stats(since timestamptz, until timestamptz default now())
 returns table (hour timestamptz, work_type text, done bigint, failed bigint, cancelled bigint,
                busy double precision, mean double precision, longest double precision, waited double precision)
 language sql stable security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
     select date_trunc('hour', finished_at, 'UTC') as hour, ended.work_type, count(*) filter (where state = 'done'),
            count(*) filter (where state = 'failed'), count(*) filter (where state = 'cancelled'),

@@ -1,9 +1,9 @@
 -- How many jobs a limited queue or tenant may give to the claim that asks: null for any number. The
 -- asker holds the key's lock from now on; while another claim holds it, there are none. If there
 -- are none, opens_in says in how many seconds to ask again, where only time has to pass.
-create or replace function @schema@.allowance(this control, out jobs integer, out opens_in double precision)
+create or replace function txqueue.allowance(this control, out jobs integer, out opens_in double precision)
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

@@ -1,7 +1,7 @@
 -- How many jobs of a queue could run now and do not: the ready ones.
-create or replace function @schema@.backlog(queue text) returns bigint
+create or replace function txqueue.backlog(queue text) returns bigint
 language sql stable security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
     select (select count(*) from job_ready where job_ready.queue = $1 and tenant is null)

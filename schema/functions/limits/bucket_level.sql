@@ -2,9 +2,9 @@
 -- none, in how many seconds one may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket keeps the
 -- moment, in microseconds since 1970, by which all that was taken is paid for (the generic cell rate
 -- algorithm, ITU-T I.371).
-create or replace function @schema@.bucket_level(this control, out jobs integer, out opens_in double precision)
+create or replace function txqueue.bucket_level(this control, out jobs integer, out opens_in double precision)
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     paid_until bigint;

@@ -1,7 +1,7 @@
 -- Takes jobs out of a bucket of tokens; the caller holds the key's lock.
-create or replace function @schema@.charge_bucket(this control, jobs integer) returns void
+create or replace function txqueue.charge_bucket(this control, jobs integer) returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     now_us bigint := extract(epoch from clock_timestamp()) * 1e6;

@@ -1,9 +1,9 @@
 -- Refuses limits that are out of range, or that do not apply to what they are set for.
-create or replace function @schema@.check_limit(
+create or replace function txqueue.check_limit(
     its_kind text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, its_backlog bigint, cleared text[]) returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     if its_concurrency < 1 then

@@ -1,7 +1,7 @@
 -- Writes a control back, or removes it if it says nothing, and lets those go on that it held back.
-create or replace function @schema@.close_control(this control) returns void
+create or replace function txqueue.close_control(this control) returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     if not this.is_paused and this.concurrency is null and this.rate is null and this.burst = 1 and this.share = 1
@@ -18,5 +18,5 @@ begin
         perform free_groups(array[this.key]);
     end if;
     perform refresh_backlog_flags();
-    perform pg_notify('@schema@', '');
+    perform pg_notify('txqueue', '');
 end $$;

@@ -1,8 +1,8 @@
 -- Returns the control of a queue, a group or a tenant, made if there is none. No claim commits between this
 -- and the end of the transaction: claims share the lock.
-create or replace function @schema@.open_control(its_kind text, its_key text) returns control
+create or replace function txqueue.open_control(its_kind text, its_key text) returns control
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     this control;

@@ -1,11 +1,11 @@
 -- Of the queues that a node serves, those that may give jobs now. For each one how many jobs (null for
 -- any number), the weight that must stay free for priorities from 7 on, and whether its jobs are counted.
 -- opens_in says in how many seconds a queue that is left out may give jobs again, where that is known.
-create or replace function @schema@.open_queues(
+create or replace function txqueue.open_queues(
     wanted text[], its_capacity integer,
     out open text[], out allowed integer[], out kept integer[], out counted boolean[], out opens_in double precision)
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     name   text;

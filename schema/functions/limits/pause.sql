@@ -1,8 +1,8 @@
 -- Has no job of a queue, a group or a tenant start until it is resumed; what runs goes on. Returns whether
 -- that changed anything.
-create or replace function @schema@.pause(its_kind text, its_key text, who text) returns boolean
+create or replace function txqueue.pause(its_kind text, its_key text, who text) returns boolean
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     this    control := open_control(its_kind, its_key);

@@ -1,8 +1,8 @@
 -- Looks whether queues whose backlog is limited are full, which enqueue() then refuses: full from the limit
 -- on, and again open below nine tenths of it. A session that comes while another looks does nothing.
-create or replace function @schema@.refresh_backlog_flags() returns void
+create or replace function txqueue.refresh_backlog_flags() returns void
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

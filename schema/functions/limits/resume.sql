@@ -1,7 +1,7 @@
 -- Lets the jobs of a paused queue, group or tenant start again. Returns whether that changed anything.
-create or replace function @schema@.resume(its_kind text, its_key text, who text) returns boolean
+create or replace function txqueue.resume(its_kind text, its_key text, who text) returns boolean
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     this    control := open_control(its_kind, its_key);

@@ -1,12 +1,12 @@
 -- Limits a queue, a group or a tenant while all run: null leaves a limit as it is, and those named in
 -- cleared are lifted first. Returns the control as it is then, null if nothing is limited any more.
-create or replace function @schema@.set_limit(
+create or replace function txqueue.set_limit(
     its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, who text, cleared text[] default '{}',
     its_backlog bigint default null)
 returns jsonb
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

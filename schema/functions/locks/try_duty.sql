@@ -1,7 +1,7 @@
 -- Takes on a duty to the end of the transaction, unless another session has it: one at a time does for all.
-create or replace function @schema@.try_duty(its_name text) returns boolean
+create or replace function txqueue.try_duty(its_name text) returns boolean
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     perform from duty where name = its_name for update skip locked;

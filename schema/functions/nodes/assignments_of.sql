@@ -1,9 +1,9 @@
 -- The assignments of a node that are older than so many seconds, and how many jobs of each are still assigned: the node
 -- compares them with what it holds.
-create or replace function @schema@.assignments_of(its_incarnation integer, older_than double precision)
+create or replace function txqueue.assignments_of(its_incarnation integer, older_than double precision)
 returns table (assignment bigint, jobs bigint)
 language sql stable security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_sort = off
 set jit = off
 as $$

@@ -1,9 +1,9 @@
 -- The jobs that a node is to cancel: [[assignment, job_id, who], ...], again and again until they have
 -- ended. If one has gone back to the queue or elsewhere meanwhile, the request follows it, those for
 -- nodes that no longer live included.
-create or replace function @schema@.cancels_for(its_incarnation integer) returns jsonb
+create or replace function txqueue.cancels_for(its_incarnation integer) returns jsonb
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

@@ -1,8 +1,8 @@
 -- Gives the jobs of nodes back whose masters are known to have ended, before their leases expire. Only a
 -- live node of the same host can know that. Returns how many jobs.
-create or replace function @schema@.declare_dead(its_incarnation integer, ended integer[]) returns integer
+create or replace function txqueue.declare_dead(its_incarnation integer, ended integer[]) returns integer
 language sql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
     select mark_dead(array(
         select node.incarnation from node_info as node

@@ -2,11 +2,11 @@
 -- not know, left alone for a moment because their messages may be on their way: an assignment is returned as a whole or
 -- not at all. One row an assignment, with its chunk of jobs as claims return it, up to some megabytes of payloads in
 -- all, and at least one. Its lane is where the first of them is.
-create or replace function @schema@.direct_jobs(
+create or replace function txqueue.direct_jobs(
     its_incarnation integer, its_assignment bigint default null, known bigint[] default '{}')
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text)
 language sql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

@@ -1,8 +1,8 @@
 -- Has a live node take nothing more: it passes on what it has not started and goes on with what runs, until
 -- it is undrained or starts anew. Returns whether that changed anything.
-create or replace function @schema@.drain_node(its_name text, who text) returns boolean
+create or replace function txqueue.drain_node(its_name text, who text) returns boolean
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     former text := live_state(its_name);

@@ -5,11 +5,11 @@
 -- state that it is to be in, the live nodes that it can reach, the running jobs that it is to
 -- cancel, as [[assignment, job_id, who], ...], the other nodes of its own host, as [[incarnation, pid],
 -- ...], and in how many seconds the first lease of another node is out.
-create or replace function @schema@.heartbeat(
+create or replace function txqueue.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
     out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision)
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     rescued integer := 0;

@@ -1,8 +1,8 @@
 -- Whether a request is for a job that its node does not hold any more, and it is the node that asks that is to
 -- look after it: its own, or any node if its own no longer lives.
-create or replace function @schema@.is_stale(this request, its_incarnation integer) returns boolean
+create or replace function txqueue.is_stale(this request, its_incarnation integer) returns boolean
 language sql stable
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
     select (this.incarnation = its_incarnation or not exists (

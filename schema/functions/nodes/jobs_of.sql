@@ -1,8 +1,8 @@
 -- The jobs of some of a node's assignments that are still assigned to it.
-create or replace function @schema@.jobs_of(its_incarnation integer, assignments bigint[])
+create or replace function txqueue.jobs_of(its_incarnation integer, assignments bigint[])
 returns table (assignment bigint, job_id bigint)
 language sql stable security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set jit = off
 as $$
     select job.assignment, job.job_id from job_assigned as job

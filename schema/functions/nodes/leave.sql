@@ -1,8 +1,8 @@
 -- Marks a node as draining or stopped; a stopped one gives back whatever it still
 -- holds. While no node is alive no master sleeps, so no enqueue sends a NOTIFY in vain.
-create or replace function @schema@.leave(its_incarnation integer, its_state text) returns integer
+create or replace function txqueue.leave(its_incarnation integer, its_state text) returns integer
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     update node_info set state = its_state, ended_at = case when its_state = 'stopped' then clock_timestamp() end

@@ -1,7 +1,7 @@
 -- The state of a node that lives; refused for any other.
-create or replace function @schema@.live_state(its_name text) returns text
+create or replace function txqueue.live_state(its_name text) returns text
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     its_state text;

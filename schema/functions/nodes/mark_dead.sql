@@ -1,7 +1,7 @@
 -- Declares nodes dead that were not yet, and gives some thousands of the jobs of each back; rescue() goes on. Returns how many.
-create or replace function @schema@.mark_dead(incarnations integer[]) returns integer
+create or replace function txqueue.mark_dead(incarnations integer[]) returns integer
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     orphaned integer;

@@ -1,13 +1,13 @@
 -- The nodes, with what only the moment of asking tells: who is silent for longer than its lease,
 -- though it has not been declared dead yet, and how many jobs each holds.
-create or replace view @schema@.node_status as
+create or replace view txqueue.node_status as
 select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarnation, node.started_at,
        node.heartbeat_at,
        case when node.state in ('alive', 'draining') and node.heartbeat_at < clock_timestamp() - node.lease
             then 'dead' else node.state end as state,
        node.load, node.capacity, coalesce(held.jobs, 0) as jobs, node.queues, node.work_types,
        extract(epoch from node.lease)::double precision as lease, node.version, node.address, node.report
-  from @schema@.node_info as node
-  left join (select incarnation, count(*) as jobs from @schema@.job_assigned group by incarnation) as held
+  from txqueue.node_info as node
+  left join (select incarnation, count(*) as jobs from txqueue.job_assigned group by incarnation) as held
     on held.incarnation = node.incarnation;
-comment on view @schema@.node_status is 'The nodes as they are now.';
+comment on view txqueue.node_status is 'The nodes as they are now.';

@@ -3,11 +3,11 @@
 -- the other node is told of by a message, so many to a lane that its workers get a part each. A job
 -- that was there when two processes died stays: it must run alone, and a claim sees to that.
 -- Returns one row an assignment. What it leaves is still the first node's.
-create or replace function @schema@.pass_on(
+create or replace function txqueue.pass_on(
     its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer default 1)
 returns table (assignment bigint, jobs integer, weight bigint, ids_passed bigint[])
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off

@@ -1,7 +1,7 @@
 -- Publishes the policies of work types and readies the jobs that waited for one of them.
-create or replace function @schema@.publish(work_types jsonb) returns integer
+create or replace function txqueue.publish(work_types jsonb) returns integer
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     insert into work_type as known (work_type, queue, priority, weight, policy)

@@ -2,13 +2,13 @@
 -- of the same name is fenced, and its jobs are given back. Jobs that waited for one of the types
 -- become ready, under the policy published. Raises an error if a newer run than the one that was reserved has
 -- the name.
-create or replace function @schema@.register_node(
+create or replace function txqueue.register_node(
     its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text,
     its_address text, reserved integer default null,
     out node_id integer, out incarnation integer)
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     former integer;

@@ -1,9 +1,9 @@
 -- Keeps the leases of nodes that cannot reach the database, for a node that reaches them: it has just asked
 -- them over connections of their own. For at most six leases on end, then they are as good as dead. Returns
 -- those that are to be told.
-create or replace function @schema@.renew_for_peer(its_incarnation integer, heard integer[]) returns integer[]
+create or replace function txqueue.renew_for_peer(its_incarnation integer, heard integer[]) returns integer[]
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     kept integer[];

@@ -3,9 +3,9 @@
 --
 -- A node rescues others only if it has itself kept its lease, by its own heartbeats, for as long as theirs
 -- lasts: after an outage of the database all are late, and the first that comes back must not take from the others.
-create or replace function @schema@.rescue(its_incarnation integer default null) returns integer
+create or replace function txqueue.rescue(its_incarnation integer default null) returns integer
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

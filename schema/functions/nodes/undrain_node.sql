@@ -1,13 +1,13 @@
 -- Lets a draining node take jobs again. Returns whether that changed anything.
-create or replace function @schema@.undrain_node(its_name text, who text) returns boolean
+create or replace function txqueue.undrain_node(its_name text, who text) returns boolean
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     former text := live_state(its_name);
 begin
     update node_info set state = 'alive' where name = its_name and state = 'draining';
-    perform pg_notify('@schema@', '');
+    perform pg_notify('txqueue', '');
     perform note_action(who, 'undrain', 'node ' || its_name);
     return former = 'draining';
 end $$;

@@ -2,10 +2,10 @@
 -- node learns at its next heartbeat. Returns the numbers of the first, of the second
 -- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were. Failed jobs
 -- count as cancelled from then on: they are not to run again. They keep their errors.
-create or replace function @schema@.cancel(
+create or replace function txqueue.cancel(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb, out refused bigint[])
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     found bigint[];

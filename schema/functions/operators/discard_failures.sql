@@ -1,10 +1,10 @@
 -- Has jobs that failed for good in one way before a moment count as cancelled, at most so many at once. Returns how
 -- many, and the moment: pass it to go on.
-create or replace function @schema@.discard_failures(
+create or replace function txqueue.discard_failures(
     its_fingerprint text, who text, before timestamptz default null, at_most integer default 1000,
     out discarded integer, out until timestamptz)
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

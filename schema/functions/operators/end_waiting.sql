@@ -1,9 +1,9 @@
 -- Cancels those of some jobs that no node has taken yet, and asks for the cancelling of the others that have
 -- not ended. Returns the numbers of the first, and of the second [[incarnation, assignment, job_id], ...].
-create or replace function @schema@.end_waiting(
+create or replace function txqueue.end_waiting(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb)
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

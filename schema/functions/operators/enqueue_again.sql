@@ -1,8 +1,8 @@
 -- Enqueues what a job that has ended was enqueued as: the same payload and policy, due now, waiting for no other job. One with a
 -- unique key that another holds by now is not needed: that one is returned. Returns the number.
-create or replace function @schema@.enqueue_again(this job, who text) returns bigint
+create or replace function txqueue.enqueue_again(this job, who text) returns bigint
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     number bigint;

@@ -1,8 +1,8 @@
 -- What an error says, without what differs from one job to the next: quoted texts, temporary paths, addresses, tokens
 -- (base64, ULIDs), hashes and numbers.
-create or replace function @schema@.error_kind(error text) returns text
+create or replace function txqueue.error_kind(error text) returns text
 language plpgsql immutable parallel safe
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     said text := left(split_part(error, E'\n', 1), 500);

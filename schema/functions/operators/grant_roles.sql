@@ -1,8 +1,8 @@
 -- Gives each role what it needs, and no other login anything. The roles are made if the migrating role
 -- may make roles; otherwise those that the administrator made are used.
-create or replace function @schema@.grant_roles() returns void
+create or replace function txqueue.grant_roles() returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog', 'await_ends'];
@@ -18,7 +18,7 @@ declare
     its_role text;
     signature regprocedure;
 begin
-    foreach its_role in array array['@schema@_enqueue', '@schema@_pools', '@schema@_worker', '@schema@_read'] loop
+    foreach its_role in array array['txqueue_enqueue', 'txqueue_pools', 'txqueue_worker', 'txqueue_read'] loop
         if to_regrole(its_role) is null then
             begin
                 execute format('create role %I nologin', its_role);
@@ -26,30 +26,30 @@ begin
                 continue when to_regrole(its_role) is null;
             end;
         end if;
-        execute format('grant usage on schema @schema@ to %I', its_role);
+        execute format('grant usage on schema %I to %I', 'txqueue', its_role);
         -- Every client compares the version of the schema with its own.
         execute format('grant select on migration to %I', its_role);
-        if its_role not in ('@schema@_enqueue', '@schema@_pools') then
-            execute format('grant select on all tables in schema @schema@ to %I', its_role);
+        if its_role not in ('txqueue_enqueue', 'txqueue_pools') then
+            execute format('grant select on all tables in schema %I to %I', 'txqueue', its_role);
         end if;
     end loop;
-    for signature in select oid from pg_proc where pronamespace = '@schema@'::regnamespace loop
+    for signature in select oid from pg_proc where pronamespace = 'txqueue'::regnamespace loop
         execute format('revoke all on function %s from public', signature);
-        if to_regrole('@schema@_enqueue') is not null
+        if to_regrole('txqueue_enqueue') is not null
            and (select proname from pg_proc where oid = signature) = any (enqueuing) then
-            execute format('grant execute on function %s to @schema@_enqueue', signature);
+            execute format('grant execute on function %s to txqueue_enqueue', signature);
         end if;
-        if to_regrole('@schema@_pools') is not null
+        if to_regrole('txqueue_pools') is not null
            and (select proname from pg_proc where oid = signature) = any (pooling) then
-            execute format('grant execute on function %s to @schema@_pools', signature);
+            execute format('grant execute on function %s to txqueue_pools', signature);
         end if;
-        if to_regrole('@schema@_read') is not null
+        if to_regrole('txqueue_read') is not null
            and (select proname from pg_proc where oid = signature) = any (reading) then
-            execute format('grant execute on function %s to @schema@_read', signature);
+            execute format('grant execute on function %s to txqueue_read', signature);
         end if;
-        if to_regrole('@schema@_worker') is not null
+        if to_regrole('txqueue_worker') is not null
            and (select proname from pg_proc where oid = signature) = any (working) then
-            execute format('grant execute on function %s to @schema@_worker', signature);
+            execute format('grant execute on function %s to txqueue_worker', signature);
         end if;
     end loop;
 end $$;

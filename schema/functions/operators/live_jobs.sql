@@ -1,9 +1,9 @@
 -- How many jobs there are that are not history yet, failed ones included, and since when the oldest
 -- of them could run. A view and not a function, so that the read-only role may use it; history is
 -- left out, because counting it would take ever longer.
-create or replace view @schema@.live_jobs as
+create or replace view txqueue.live_jobs as
 select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) as oldest
-  from @schema@.job
+  from txqueue.job
  where state in ('waiting', 'ready', 'assigned', 'failed')
  group by queue, work_type, state, waiting_for;
-comment on view @schema@.live_jobs is 'Jobs that are not history yet, counted.';
+comment on view txqueue.live_jobs is 'Jobs that are not history yet, counted.';

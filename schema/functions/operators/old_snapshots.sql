@@ -1,7 +1,7 @@
 -- What keeps vacuum from its work: transactions open for over a minute that hold a snapshot,
 -- prepared transactions, replication slots. A role sees others' transactions only as a member of
 -- pg_read_all_stats.
-create or replace view @schema@.old_snapshots as
+create or replace view txqueue.old_snapshots as
 select 'transaction' as kind, coalesce(nullif(application_name, ''), usename::text) as name, pid,
        xact_start as since
   from pg_stat_activity
@@ -15,4 +15,4 @@ union all
 select 'replication slot', slot_name::text, active_pid, null
   from pg_replication_slots
  where xmin is not null and not active;
-comment on view @schema@.old_snapshots is 'What keeps vacuum from removing dead rows.';
+comment on view txqueue.old_snapshots is 'What keeps vacuum from removing dead rows.';

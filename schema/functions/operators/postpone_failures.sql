@@ -1,11 +1,11 @@
 -- Has jobs that failed in one way run again, but not before a moment: failed ones start anew then, and those
 -- that wait for another attempt wait until then. At most so many at once. Returns how many, and the moment:
 -- pass it to go on.
-create or replace function @schema@.postpone_failures(
+create or replace function txqueue.postpone_failures(
     its_fingerprint text, who text, delay double precision, moment timestamptz default null, at_most integer default 1000,
     out postponed integer, out until timestamptz)
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

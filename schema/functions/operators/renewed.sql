@@ -1,7 +1,7 @@
 -- A job as it is when it runs again by hand.
-create or replace function @schema@.renewed(this job) returns job
+create or replace function txqueue.renewed(this job) returns job
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     settings setting;

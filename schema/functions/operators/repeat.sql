@@ -1,7 +1,7 @@
 -- Enqueues a job that has ended once more, as a new one: see enqueue_again(). Returns the number.
-create or replace function @schema@.repeat(its_job_id bigint, who text) returns bigint
+create or replace function txqueue.repeat(its_job_id bigint, who text) returns bigint
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

@@ -1,9 +1,9 @@
 -- Enqueues a job once more that is archived only: see enqueue_again(). Its columns are an object with what the archive has of
 -- work_type, queue, priority, weight, group and tenant. Returns the number.
-create or replace function @schema@.repeat_archived(
+create or replace function txqueue.repeat_archived(
     its_job_id bigint, columns jsonb, its_payload jsonb, its_options jsonb, who text) returns bigint
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     this job := jsonb_populate_record(null::job, jsonb_build_object(

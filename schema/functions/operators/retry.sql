@@ -3,9 +3,9 @@
 -- cancelled before its moment waits for it again, and one that was to follow others follows them again. The last
 -- error is kept until there is another. Returns the numbers of those that run again, and of the others: also of
 -- those whose unique key another holds, or one of whose parents was not done and does not run again.
-create or replace function @schema@.retry(ids bigint[], who text, out retried bigint[], out refused bigint[])
+create or replace function txqueue.retry(ids bigint[], who text, out retried bigint[], out refused bigint[])
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$
@@ -50,7 +50,7 @@ begin
      where parent = any (retried) and child = any (children) and job_parent.ended is not null;
     refused := array(select distinct id from unnest(ids) as id where id <> all (retried) order by id);
     if retried <> '{}' then
-        perform pg_notify('@schema@', '');
+        perform pg_notify('txqueue', '');
     end if;
     perform note_action(who, 'retry', subject_of(ids), jsonb_build_object(
         'jobs', ids, 'retried', cardinality(retried), 'refused', cardinality(refused)));

@@ -1,11 +1,11 @@
 -- Runs jobs again that failed in one way before a moment, at most so many at once, failed ones anew; those that
 -- wait for another attempt need not wait. Returns how many, and the moment: pass it to go on, or what fails
 -- again meanwhile would come again and again.
-create or replace function @schema@.retry_failures(
+create or replace function txqueue.retry_failures(
     its_fingerprint text, who text, before timestamptz default null, at_most integer default 1000,
     out retried integer, out until timestamptz)
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

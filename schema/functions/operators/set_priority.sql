@@ -1,8 +1,8 @@
 -- Gives another priority to jobs that no node has taken yet. Returns their numbers, and those of the others.
-create or replace function @schema@.set_priority(
+create or replace function txqueue.set_priority(
     ids bigint[], its_priority integer, who text, out changed bigint[], out refused bigint[])
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

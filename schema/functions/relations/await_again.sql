@@ -1,8 +1,8 @@
 -- A job that runs again as renewed() made it, with the parents it had: it waits for those that run again too, and is
 -- cancelled if one of them cannot be done any more. A parent that history no longer has was done.
-create or replace function @schema@.await_again(this job) returns job
+create or replace function txqueue.await_again(this job) returns job
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     parents bigint[];

@@ -1,9 +1,9 @@
 -- A job as it is with the parents that link_parents() has written for it: cancelled if one can never be done
 -- any more, waiting while one has not ended, else as it was, with how they ended. Its rows of job_parent go
 -- unless it waits.
-create or replace function @schema@.await_parents(this job, others bigint[]) returns job
+create or replace function txqueue.await_parents(this job, others bigint[]) returns job
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

@@ -2,9 +2,9 @@
 -- them. Only jobs that are marked as followed come here, and those that end because of them. Returns whether other
 -- jobs may run because of it. A caller that calls it more than once in a transaction has locked the children before, see
 -- lock_children(), and passes them.
-create or replace function @schema@.follow(ids bigint[], ended text, locked bigint[] default null) returns boolean
+create or replace function txqueue.follow(ids bigint[], ended text, locked bigint[] default null) returns boolean
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     freed boolean := false;

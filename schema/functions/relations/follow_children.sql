@@ -1,10 +1,10 @@
 -- Lets the jobs go that waited for some others, the last of which have ended now; cancels those that waited for
 -- them to be done, if they are not: only those that the caller has locked, see lock_children(). Returns whether some may
 -- run because of it, and which were cancelled.
-create or replace function @schema@.follow_children(
+create or replace function txqueue.follow_children(
     ids bigint[], its_end text, locked bigint[], out freed boolean, out cancelled bigint[])
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

@@ -1,9 +1,9 @@
 -- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: another job has begun
 -- to wait for them. What is held by an open transaction stays as it is for the next look, which may come many times a
 -- second: it costs little and leaves no dead row. Returns whether other jobs may run because of it.
-create or replace function @schema@.follow_late() returns boolean
+create or replace function txqueue.follow_late() returns boolean
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 set plan_cache_mode = force_custom_plan

@@ -3,9 +3,9 @@
 --
 -- Jobs of this very transaction are marked as followed. Others may end meanwhile, and their rows must not be held
 -- for as long as an application's transaction lasts: see follow_late().
-create or replace function @schema@.link_parents(child bigint, parents bigint[], its_any_end boolean) returns bigint[]
+create or replace function txqueue.link_parents(child bigint, parents bigint[], its_any_end boolean) returns bigint[]
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 set plan_cache_mode = force_custom_plan

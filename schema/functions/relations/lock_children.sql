@@ -2,9 +2,9 @@
 -- child that end at the same time must see each other. With them those that wait for these in turn, where the others are
 -- not done, and the others themselves if they wait: they end as well. A job that begins to wait after this look is left to
 -- follow_late(), which he has told; a second look in the same transaction would lock out of order.
-create or replace function @schema@.lock_children(done bigint[], not_done bigint[]) returns bigint[]
+create or replace function txqueue.lock_children(done bigint[], not_done bigint[]) returns bigint[]
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

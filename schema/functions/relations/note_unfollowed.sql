@@ -1,7 +1,7 @@
 -- Notes jobs that are to be looked at again.
-create or replace function @schema@.note_unfollowed(ids bigint[]) returns void
+create or replace function txqueue.note_unfollowed(ids bigint[]) returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     if ids <> '{}' then

@@ -1,7 +1,7 @@
 -- A job as it is cancelled because one that it was to follow was not done.
-create or replace function @schema@.orphaned(this job, parent bigint, its_end text) returns job
+create or replace function txqueue.orphaned(this job, parent bigint, its_end text) returns job
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     this.state := 'cancelled';

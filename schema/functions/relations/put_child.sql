@@ -1,8 +1,8 @@
 -- Enqueues a job that waits until others have ended: all as done, or in any way. One that can never run any more is put
 -- as cancelled, as if it had been there before. Returns its number.
-create or replace function @schema@.put_child(this job, after bigint[], its_any_end boolean) returns bigint
+create or replace function txqueue.put_child(this job, after bigint[], its_any_end boolean) returns bigint
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

@@ -1,7 +1,7 @@
 -- A job with how those ended that it waited for, among what its worker is told.
-create or replace function @schema@.with_ends(this job) returns job
+create or replace function txqueue.with_ends(this job) returns job
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 begin

@@ -1,8 +1,8 @@
 -- A job with the parents it waits for among its options: for its history, and for when it is run again by hand. Of more
 -- than a thousand the number is kept alone, and the job cannot be run again by hand once one was not done.
-create or replace function @schema@.with_parents(this job, parents bigint[], its_any_end boolean) returns job
+create or replace function txqueue.with_parents(this job, parents bigint[], its_any_end boolean) returns job
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     this.options := coalesce(this.options, '{}')

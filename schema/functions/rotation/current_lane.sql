@@ -1,6 +1,6 @@
 -- The lane that jobs becoming ready go to, until rotation moves on to the next. Read without a scan, which would
 -- cost as much as a statement; a sequence that was never set says null. Without settings of its own, so that it is
 -- inlined.
-create or replace function @schema@.current_lane() returns smallint
+create or replace function txqueue.current_lane() returns smallint
 language sql volatile
-as $$ select coalesce(pg_sequence_last_value('@schema@.lane'), 0)::smallint $$;
+as $$ select coalesce(pg_sequence_last_value('txqueue.lane'), 0)::smallint $$;

@@ -1,8 +1,8 @@
 -- The lanes besides the current one that hold next to nothing ready, not even dead rows.
-create or replace function @schema@.free_lanes(current smallint, least_bytes bigint)
+create or replace function txqueue.free_lanes(current smallint, least_bytes bigint)
 returns table (lane smallint, assigned_bytes bigint)
 language sql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
     select each.lane, sum(bytes) filter (where kind = 'assigned')
       from lanes() as each where each.lane <> current

@@ -1,7 +1,7 @@
 -- The transactions that use a lane now, each as the lane's name and the transaction's.
-create or replace function @schema@.lane_holders(leaf text) returns text[]
+create or replace function txqueue.lane_holders(leaf text) returns text[]
 language sql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
     select coalesce(array_agg(format('%s %s', leaf, virtualtransaction)), '{}')
       from pg_locks

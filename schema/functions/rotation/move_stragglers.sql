@@ -1,10 +1,10 @@
 -- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more than a
 -- few. It locks the lane against all writers, for which it waits no longer than an instant: a session
 -- that looked for a moving job in its old place would otherwise wait for it, and find it gone. Returns how many.
-create or replace function @schema@.move_stragglers(kind text, from_lane smallint, to_lane smallint, few integer)
+create or replace function txqueue.move_stragglers(kind text, from_lane smallint, to_lane smallint, few integer)
 returns integer
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set lock_timeout = '50ms'
 as $$

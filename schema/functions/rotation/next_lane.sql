@@ -1,9 +1,9 @@
 -- Moves on to the next free lane once the current one has some size; stays where it is while none is. Jobs
 -- may be enqueued already assigned: if only the assigned part of the lane has grown, the next one's must be
 -- small. Returns the lane that is current then.
-create or replace function @schema@.next_lane(least_bytes bigint) returns smallint
+create or replace function txqueue.next_lane(least_bytes bigint) returns smallint
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     current  smallint := current_lane();

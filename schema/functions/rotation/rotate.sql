@@ -9,11 +9,11 @@
 -- It waits an instant for a lane in use, because claims use theirs nearly all the time; but not for a
 -- transaction that held the lane at the call before: the caller passes the holders that it got then.
 -- Returns what it did, and who kept it from doing more.
-create or replace function @schema@.rotate(
+create or replace function txqueue.rotate(
     held text[] default '{}', least_bytes bigint default 262144, at_most integer default 2,
     out did text[], out holders text[])
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

@@ -1,8 +1,8 @@
 -- How many rows a lane has, up to so many. Jobs leave a lane from its front, where dead rows may lie by the
 -- hundred thousand, so its last pages are looked at first.
-create or replace function @schema@.rows_in(leaf text, most integer) returns integer
+create or replace function txqueue.rows_in(leaf text, most integer) returns integer
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set jit = off
 as $$
 declare

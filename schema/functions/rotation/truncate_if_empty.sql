@@ -2,9 +2,9 @@
 -- a transaction that cannot see what was committed since it began, and never while a pg_dump of this database has
 -- its snapshot: it locks the tables one after the other, and would find neither the jobs that this lane had at its
 -- snapshot nor, as they were committed later, where they went.
-create or replace function @schema@.truncate_if_empty(leaf text) returns boolean
+create or replace function txqueue.truncate_if_empty(leaf text) returns boolean
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set lock_timeout = '50ms'
 as $$

@@ -1,8 +1,8 @@
 -- Refuses what cannot be a schedule: its name, when it is due, what it enqueues, and a condition that names no column
 -- of a table that the caller may read.
-create or replace function @schema@.check_schedule(its_name text, terms jsonb, its_job jsonb, condition jsonb) returns void
+create or replace function txqueue.check_schedule(its_name text, terms jsonb, its_job jsonb, condition jsonb) returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     kind     text := terms ->> 'kind';

@@ -2,11 +2,11 @@
 -- met_conditions()), seconds until it is worth looking again (null for nothing to wait for), and the clock. A caller
 -- that has looked up to a moment passes it as since, so that the dead rows before it are not read again; null looks
 -- at all. Those for which no moment was computed yet are always among them.
-create or replace function @schema@.due_schedules(
+create or replace function txqueue.due_schedules(
     since timestamptz default null, at_most integer default 500,
     out due jsonb, out due_in double precision, out seen_at timestamptz)
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

@@ -1,9 +1,9 @@
 -- Enqueues jobs of schedules, all at once if none is refused, else each by itself, so that one does not keep the
 -- others back. Returns their numbers in order, null for one refused, and why; and whether what it needs, such as
 -- its unique key, is held by an open transaction, for which no tick waits longer than an instant.
-create or replace function @schema@.enqueue_runs(jobs jsonb, out ids bigint[], out errors text[], out held boolean[])
+create or replace function txqueue.enqueue_runs(jobs jsonb, out ids bigint[], out errors text[], out held boolean[])
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set lock_timeout = '500ms'
 as $$
 declare

@@ -1,7 +1,7 @@
 -- When a schedule that begins, or begins anew, is due: it is yet to be computed, unless it waits for the end of its job.
-create or replace function @schema@.first_due(its_kind text, its_last_job bigint) returns timestamptz
+create or replace function txqueue.first_due(its_kind text, its_last_job bigint) returns timestamptz
 language sql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
     select case when its_kind <> 'cooldown' or not exists (

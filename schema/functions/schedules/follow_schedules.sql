@@ -1,7 +1,7 @@
 -- A cool-down begins when its job has ended, however it ended.
-create or replace function @schema@.follow_schedules(ids bigint[], ended text) returns boolean
+create or replace function txqueue.follow_schedules(ids bigint[], ended text) returns boolean
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 begin

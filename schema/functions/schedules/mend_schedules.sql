@@ -1,8 +1,8 @@
 -- Has cool-downs begin whose job is gone without a noticed end: an operator has deleted it, or it was
 -- not this schedule's alone. Returns how many.
-create or replace function @schema@.mend_schedules() returns integer
+create or replace function txqueue.mend_schedules() returns integer
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

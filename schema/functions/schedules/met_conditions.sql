@@ -1,9 +1,9 @@
 -- Which of some values stand in a column of an application's table or view. A value that can be none of the
 -- column's stands nowhere. It runs with the rights of the node that calls it: a condition sees what the node's
 -- own role may read. The caller bounds its time.
-create or replace function @schema@.met_conditions(its_table text, its_column text, given text[]) returns text[]
+create or replace function txqueue.met_conditions(its_table text, its_column text, given text[]) returns text[]
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$
@@ -22,7 +22,7 @@ begin
         perform refuse(format('%s has no column %s', its_table, its_column), 'change the schedule, or make the table again');
     end if;
     -- Compared as what the column is, or its index could not be used.
-    execute format('with fit as materialized (select value from unnest($1) as value where @schema@.is_input(value, %L::regtype)) '
+    execute format('with fit as materialized (select value from unnest($1) as value where txqueue.is_input(value, %L::regtype)) '
                    'select array_agg(value) from fit where exists (select from %I.%I as here where here.%I = fit.value::%s)',
                    target.type, target.nspname, target.relname, its_column, target.type)
        into met using given;

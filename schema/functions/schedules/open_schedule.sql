@@ -1,7 +1,7 @@
 -- Returns the schedule of a name, locked until the end of the transaction.
-create or replace function @schema@.open_schedule(its_name text) returns schedule
+create or replace function txqueue.open_schedule(its_name text) returns schedule
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     this schedule;

@@ -1,8 +1,8 @@
 -- Pauses a schedule until it is resumed; a job of it that was enqueued runs. Returns whether that changed
 -- anything.
-create or replace function @schema@.pause_schedule(its_name text, who text) returns boolean
+create or replace function txqueue.pause_schedule(its_name text, who text) returns boolean
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     this schedule := open_schedule(its_name);

@@ -1,8 +1,8 @@
 -- Publishes the schedules that the classes of a node declare, and removes those that they declared before: of all the
 -- types the node knows. The schedules are objects with name, terms and job. Returns how many changed.
-create or replace function @schema@.publish_schedules(its_work_types text[], schedules jsonb) returns integer
+create or replace function txqueue.publish_schedules(its_work_types text[], schedules jsonb) returns integer
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     this    record;

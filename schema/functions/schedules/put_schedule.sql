@@ -1,9 +1,9 @@
 -- Makes a schedule, or changes the one of that name; what it is due next is computed anew only if that is what
 -- changes. Returns whether anything did.
-create or replace function @schema@.put_schedule(
+create or replace function txqueue.put_schedule(
     its_name text, terms jsonb, its_job jsonb, condition jsonb, who text, declared boolean default false) returns boolean
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     perform check_schedule(its_name, terms, its_job, condition);
@@ -36,7 +36,7 @@ begin
     if not found then
         return false;
     end if;
-    perform pg_notify('@schema@', '');
+    perform pg_notify('txqueue', '');
     if not declared then
         perform note_action(who, 'schedule', 'schedule ' || its_name, terms);
     end if;

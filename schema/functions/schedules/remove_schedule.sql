@@ -1,8 +1,8 @@
 -- Removes a schedule; its jobs stay. One that a class declares comes back when a node starts: pause it instead. Returns
 -- its last job.
-create or replace function @schema@.remove_schedule(its_name text, who text) returns bigint
+create or replace function txqueue.remove_schedule(its_name text, who text) returns bigint
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     this schedule := open_schedule(its_name);

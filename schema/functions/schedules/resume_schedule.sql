@@ -1,8 +1,8 @@
 -- Has a paused schedule be due again, from now on: what was missed meanwhile is not made up for. Returns whether that
 -- changed anything.
-create or replace function @schema@.resume_schedule(its_name text, who text) returns boolean
+create or replace function txqueue.resume_schedule(its_name text, who text) returns boolean
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     this schedule := open_schedule(its_name);
@@ -10,7 +10,7 @@ begin
     if not this.is_active then
         update schedule set is_active = true, error = null, next_due = first_due(this.kind, this.last_job)
          where schedule_id = this.schedule_id;
-        perform pg_notify('@schema@', '');
+        perform pg_notify('txqueue', '');
     end if;
     perform note_action(who, 'resume', 'schedule ' || its_name);
     return not this.is_active;

@@ -1,8 +1,8 @@
 -- Enqueues the job of a schedule now, whatever its condition and even if it is paused; when it is due next stays as it
 -- is, but for a cool-down, whose jobs follow one another. Returns its number.
-create or replace function @schema@.run_schedule(its_name text, who text) returns bigint
+create or replace function txqueue.run_schedule(its_name text, who text) returns bigint
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare

@@ -1,11 +1,11 @@
 -- The last runs of schedules, at most so many of each, the latest first: the moment it was due, its job, when that
 -- began and ended, how late it began and how long it took in seconds, and what became of it (null once history has
 -- dropped it). All of it is what the jobs' own rows say.
-create or replace function @schema@.schedule_runs(names text[], at_most integer default 20)
+create or replace function txqueue.schedule_runs(names text[], at_most integer default 20)
 returns table (name text, due timestamptz, job_id bigint, outcome text, started_at timestamptz, finished_at timestamptz,
                late double precision, took double precision, attempt smallint, error text)
 language sql stable security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

@@ -3,9 +3,9 @@
 -- job to say), moments (those that get a job), and where they apply error, and ends if it is to be paused.
 -- Only a schedule whose next_due is still the due given is touched: whatever masters race or die, a moment
 -- gets one job. One whose job needs what an open transaction holds stays due. Returns how many jobs.
-create or replace function @schema@.tick(ticks jsonb) returns integer
+create or replace function txqueue.tick(ticks jsonb) returns integer
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

@@ -1,9 +1,9 @@
 -- The tenants after one, in order, that have ready jobs in some queues, and the rank of the first job of
 -- each: a walk from each to the next by the index, which reads no other job of theirs.
-create or replace function @schema@.next_tenants(
+create or replace function txqueue.next_tenants(
     queues text[], after_tenant text, at_most integer, out tenants text[], out ranks timestamptz[])
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

@@ -5,11 +5,11 @@
 -- remember nothing (Waldspurger and Weihl, Lottery Scheduling, 1994, with less variance).
 --
 -- At most 32 tenants get a turn in one claim; last says where the next claim goes on.
-create or replace function @schema@.tenant_turns(
+create or replace function txqueue.tenant_turns(
     queues text[], room integer, after_tenant text,
     out tenants text[], out parts integer[], out last text, out opens_in double precision)
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

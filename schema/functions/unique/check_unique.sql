@@ -1,7 +1,7 @@
 -- Refuses what is no unique key, or no mode.
-create or replace function @schema@.check_unique(key text, mode text) returns void
+create or replace function txqueue.check_unique(key text, mode text) returns void
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     if length(key) not between 1 and 1000 then

@@ -1,7 +1,7 @@
 -- The moment as of which a job is what its payload says; null if its options do not say.
-create or replace function @schema@.checked_as_of(options jsonb, mode text) returns timestamptz
+create or replace function txqueue.checked_as_of(options jsonb, mode text) returns timestamptz
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     moment timestamptz;

@@ -1,7 +1,7 @@
 -- For how long a key that is enqueued once is remembered; null if the options do not say.
-create or replace function @schema@.checked_once_for(options jsonb, mode text) returns interval
+create or replace function txqueue.checked_once_for(options jsonb, mode text) returns interval
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     if not coalesce(options, '{}') ? 'once_for' then

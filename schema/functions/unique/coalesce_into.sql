@@ -4,11 +4,11 @@
 --
 -- It waits for nothing and holds no key of a group: what another session has locked is left alone, and what it has
 -- locked itself is left alone by those who ready jobs of the group, until the end of this job wakes the group.
-create or replace function @schema@.coalesce_into(
+create or replace function txqueue.coalesce_into(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, at_most integer, later boolean default false)
 returns table (taken_id bigint, taken_type text, taken_payload text)
 language plpgsql volatile security definer
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off

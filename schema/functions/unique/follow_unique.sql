@@ -1,9 +1,9 @@
 -- Lets the next job of a unique key go as the one that held it ends, or the key. A key that is asked for in a
 -- transaction that is still open is left for follow_late(): no completion waits for an application.
 -- Returns whether a job may run because of it.
-create or replace function @schema@.follow_unique(ids bigint[]) returns boolean
+create or replace function txqueue.follow_unique(ids bigint[]) returns boolean
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

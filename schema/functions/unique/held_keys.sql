@@ -1,9 +1,9 @@
 -- Which of some jobs have, or are to have, a unique key that an open transaction holds, or are a schedule's that one
 -- holds. The keys of the others are locked, after the schedules whose jobs they are: in the order in which follow()
 -- takes them.
-create or replace function @schema@.held_keys(ids bigint[]) returns bigint[]
+create or replace function txqueue.held_keys(ids bigint[]) returns bigint[]
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 set plan_cache_mode = force_custom_plan

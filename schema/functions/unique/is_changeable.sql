@@ -1,8 +1,8 @@
 -- Whether a job may be given another payload in a transaction that may stay open for long: no other session waits for its row. A
 -- claim skips it; but the completion of a job of a group waits for the group's next.
-create or replace function @schema@.is_changeable(this job) returns boolean
+create or replace function txqueue.is_changeable(this job) returns boolean
 language sql immutable
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
     select case this.state
         when 'ready' then this."group" is null

@@ -1,9 +1,9 @@
 -- Enqueues a job that has a unique key or waits for others. Returns the number of the job that there is then:
 -- a key may be held by another.
-create or replace function @schema@.put_related(
+create or replace function txqueue.put_related(
     this job, key text, mode text, after bigint[], after_any_end boolean) returns bigint
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     if jsonb_typeof(coalesce(this.options, '{}')) <> 'object' then

@@ -2,9 +2,9 @@
 --   with once             if the key was ever enqueued so, or not longer ago than the option once_for, in seconds
 --   with the option as_of if the key was enqueued as of that moment or a later one
 -- Returns the number of the job that there is then; of one that is not needed, that of the one that is remembered.
-create or replace function @schema@.put_remembered(this job, its_key text, mode text) returns bigint
+create or replace function txqueue.put_remembered(this job, its_key text, mode text) returns bigint
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 declare
     moment   timestamptz := checked_as_of(this.options, mode);

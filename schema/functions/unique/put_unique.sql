@@ -9,9 +9,9 @@
 --
 -- With replace and again the key is held to the end of the transaction, and others that ask for it so wait, as for any unique
 -- index. A completion does not wait: see follow_unique().
-create or replace function @schema@.put_unique(this job, its_key text, mode text) returns bigint
+create or replace function txqueue.put_unique(this job, its_key text, mode text) returns bigint
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$

@@ -1,7 +1,7 @@
 -- A pending job as it is when a newer one with its unique key takes its place, under the old number.
-create or replace function @schema@.superseded(old job, new job, mode text) returns job
+create or replace function txqueue.superseded(old job, new job, mode text) returns job
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 as $$
 begin
     new.job_id := old.job_id;

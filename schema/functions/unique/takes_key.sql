@@ -1,7 +1,7 @@
 -- Has a job that is to run again take its unique key; returns whether it may run: it has none, or no other job holds it.
-create or replace function @schema@.takes_key(this job) returns boolean
+create or replace function txqueue.takes_key(this job) returns boolean
 language plpgsql volatile
-set search_path = @schema@, pg_temp
+set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 begin

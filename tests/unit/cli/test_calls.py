@@ -176,7 +176,7 @@ def test_migrate_prints_its_sql(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["migrate", "--sql", "--schema", "mine"], Options()) == 0
     text = capsys.readouterr().out
     assert "create schema if not exists mine" in text
-    assert "@schema@" not in text
+    assert "txqueue." not in text
     assert run(["migrate", "--sql", "--json", "--schema", "mine"], Options()) == 0
     assert json.loads(capsys.readouterr().out)["sql"] == text
 

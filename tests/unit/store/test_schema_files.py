@@ -1,26 +1,38 @@
-"""The files of the stored functions, as they are sent to the database."""
+"""The files of the schema, as they are sent to the database."""
 
 import re
 
-from txqueue.store.schema_files import functions
+import pytest
+
+from txqueue.store.schema_files import functions, migrations
+
+SENT = functions("elsewhere") + [(step.name, step.sql) for step in migrations("elsewhere")]
+NOT_CODE = re.compile(r"--.*|'[^'\n]*'")
 
 
-def test_no_mark_is_left() -> None:
-    """Whatever stands for a name or a number was put in."""
-    for name, sql in functions("elsewhere"):
-        assert re.search(r"@\w+@", sql) is None, name
+@pytest.mark.parametrize(("name", "sql"), SENT, ids=[name for name, _ in SENT])
+def test_no_code_names_the_schema_as_its_file_does(name: str, sql: str) -> None:
+    """A name in a place that the rule does not know would reach another schema."""
+    assert "txqueue" not in NOT_CODE.sub("", sql), name
+    assert re.search(r"@\w+@|txqueue[.,_']", sql) is None, name
 
 
 def test_a_function_for_each_lane() -> None:
-    """One whose file names a lane is made for all of them, so that each has plans of its own."""
+    """A file that defines a function of lane 0 makes one for each, which uses its lane's table."""
     sql = dict(functions("elsewhere"))["complete_in"]
-    made = re.findall(r"create or replace function elsewhere\.complete_in_(\d)\(", sql)
-    assert made == list("01234567")
+    made = re.findall(
+        r"function elsewhere\.complete_in_(\d)\([^$]*\$\$[^$]*from job_assigned_(\d)", sql
+    )
+    assert made == [(lane, lane) for lane in "01234567"]
 
 
-def test_a_statement_for_each_lane() -> None:
-    """Who calls them has a statement for each, with the number in all its places."""
+def test_a_branch_for_each_lane() -> None:
+    """A branch for lane 0 becomes one for each lane, and calls that lane's function."""
     sql = dict(functions("elsewhere"))["complete"]
-    assert re.findall(r"when (\d) then [^;]*complete_in_(\d)\(", sql) == [
-        (n, n) for n in "01234567"
-    ]
+    branches = re.findall(r"when (\d) then [^;]*complete_in_(\d)\(", sql)
+    assert branches == [(lane, lane) for lane in "01234567"]
+
+
+def test_messages_name_the_program() -> None:
+    """A hint tells what to type, whatever the schema's name."""
+    assert "'see which live: txqueue nodes'" in dict(functions("elsewhere"))["live_state"]
