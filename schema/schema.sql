@@ -505,6 +505,50 @@ create table txqueue.seen_key (
 );
 comment on table txqueue.seen_key is 'Keys that were enqueued once, or as of a moment. No row is deleted by itself.';
 
+-- Sets of items are called worksets everywhere; a pool is one of connections or threads.
+-- Older code calls them pools: it cannot work with the outcome.
+
+drop view if exists txqueue.pool_status;
+
+-- Constraints rename their indexes, and so come first; the sets' own tables are among the relations.
+do $$
+declare
+    former record;
+begin
+    for former in
+        select conrelid::regclass as its_table, conname as name from pg_constraint
+         where connamespace = 'txqueue'::regnamespace and conname ~ '^pool_' and conrelid <> 0
+    loop
+        execute format('alter table %s rename constraint %I to %I', former.its_table, former.name,
+                       replace(regexp_replace(former.name, '^pool', 'workset'), '_pool_id', '_workset_id'));
+    end loop;
+    for former in
+        select oid::regclass as relation, relname as name, relkind from pg_class
+         where relnamespace = 'txqueue'::regnamespace and relname ~ '^pool(_|$)' and relkind in ('r', 'i', 'S')
+         order by relkind desc
+    loop
+        execute format('alter %s %s rename to %I',
+                       case former.relkind when 'r' then 'table' when 'i' then 'index' else 'sequence' end,
+                       former.relation, replace(regexp_replace(former.name, '^pool', 'workset'), '_pool_id', '_workset_id'));
+    end loop;
+end $$;
+
+alter table txqueue.workset rename column pool_id to workset_id;
+alter table txqueue.workset_slot rename column pool_id to workset_id;
+alter table txqueue.workset_part rename column pool_id to workset_id;
+alter table txqueue.workset_failed rename column pool_id to workset_id;
+
+comment on table txqueue.workset is 'The sets: each has a table of its own, workset_<name>, or is an application''s table.';
+comment on column txqueue.workset.done is 'Items counted by jobs that have ended; see workset_slot.';
+comment on table txqueue.workset_slot is 'The jobs of the worksets, at most size of each, with what each has counted.';
+comment on table txqueue.key_lock is 'Rows to be locked: 0 to 16383 for groups, limited queues and tenants, the others for worksets.';
+
+-- The jobs of a set have a work type of its own.
+update txqueue.workset set job = jsonb_set(job, '{work_type}', to_jsonb(regexp_replace(job ->> 'work_type', ':pool$', ':workset')));
+update txqueue.job set work_type = regexp_replace(work_type, ':pool$', ':workset')
+ where work_type like '%:pool' and state in ('waiting', 'ready', 'assigned', 'failed');
+update txqueue.work_type set work_type = regexp_replace(work_type, ':pool$', ':workset') where work_type like '%:pool';
+
 set check_function_bodies = off;
 
 -- Adds parts of an application's table, each from one key to another with its number of items, which the
@@ -516,11 +560,11 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 begin
-    insert into pool_part (pool_id, origin, first, last, items)
-    select pool.pool_id, 0, first, last, items
-      from pool, unnest(firsts, lasts, counts) with ordinality as each (first, last, items, place)
-     where pool.name = its_name order by place;
-    update pool set is_cut = is_all, cut_to = coalesce(lasts[cardinality(lasts)], cut_to) where name = its_name;
+    insert into workset_part (workset_id, origin, first, last, items)
+    select workset.workset_id, 0, first, last, items
+      from workset, unnest(firsts, lasts, counts) with ordinality as each (first, last, items, place)
+     where workset.name = its_name order by place;
+    update workset set is_cut = is_all, cut_to = coalesce(lasts[cardinality(lasts)], cut_to) where name = its_name;
 end $$;
 
 -- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
@@ -2350,8 +2394,8 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 begin
-    if lock_pool('cut ' || its_name, false) then
-        select pool.is_cut, pool.cut_to into is_cut, cut_to from pool where name = its_name;
+    if lock_workset('cut ' || its_name, false) then
+        select workset.is_cut, workset.cut_to into is_cut, cut_to from workset where name = its_name;
     end if;
 end $$;
 
@@ -2551,8 +2595,8 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    this    pool_part;
-    its     pool;
+    this    workset_part;
+    its     workset;
     again   text[] := '{}';
     lost    text[] := '{}';
 begin
@@ -2562,21 +2606,21 @@ begin
     if not found then
         return false;
     end if;
-    delete from pool_part where part_id = its_part and job_id = its_job_id returning * into this;
+    delete from workset_part where part_id = its_part and job_id = its_job_id returning * into this;
     if not found then
         return false;
     end if;
-    select * into its from pool where pool_id = this.pool_id;
+    select * into its from workset where workset_id = this.workset_id;
     if jsonb_array_length(failures) > 0 then
         with given as (
             select * from jsonb_to_recordset(failures) as each (key text, error text, delay double precision)
         ), kept as (
-            insert into pool_failed (pool_id, origin, key, attempt, error)
-            select this.pool_id, this.origin, key, this.attempt + 1, error from given where delay is null
-            on conflict (pool_id, origin, key) do update set attempt = excluded.attempt, error = excluded.error, at = excluded.at
+            insert into workset_failed (workset_id, origin, key, attempt, error)
+            select this.workset_id, this.origin, key, this.attempt + 1, error from given where delay is null
+            on conflict (workset_id, origin, key) do update set attempt = excluded.attempt, error = excluded.error, at = excluded.at
         ), put as (
-            insert into pool_part (pool_id, origin, keys, items, attempt, not_before)
-            select this.pool_id, this.origin, array_agg(key), count(*), this.attempt + 1,
+            insert into workset_part (workset_id, origin, keys, items, attempt, not_before)
+            select this.workset_id, this.origin, array_agg(key), count(*), this.attempt + 1,
                    clock_timestamp() + make_interval(secs => max(delay))
               from given where delay is not null having count(*) > 0
         )
@@ -2586,18 +2630,18 @@ begin
     end if;
     if its.source is null then
         execute format('delete from %I where _part = $1 and ($2 is null or _number = any ($2)) and _number <> all ($3)',
-                       'pool_' || its.name)
+                       'workset_' || its.name)
           using this.origin, this.keys::integer[], (again || lost)::integer[];
     end if;
-    update pool_slot set done = pool_slot.done + this.items - cardinality(again || lost),
-                         failed = pool_slot.failed + cardinality(lost)
-     where pool_slot.job_id = its_job_id;
+    update workset_slot set done = workset_slot.done + this.items - cardinality(again || lost),
+                         failed = workset_slot.failed + cardinality(lost)
+     where workset_slot.job_id = its_job_id;
     return true;
 end $$;
 
--- Ends a job of a pool in the caller's transaction, completing it: done if nothing is left to take, or
+-- Ends a job of a workset in the caller's transaction, completing it: done if nothing is left to take, or
 -- passing its place on to a new job, so that others get their turn. Returns whether it did; else there
--- is more to do, or a session is just filling the pool.
+-- is more to do, or a session is just filling the workset.
 create or replace function txqueue.end_slot(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, is_renewed boolean)
 returns boolean
@@ -2605,15 +2649,15 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    its  pool;
-    mine pool_slot;
+    its  workset;
+    mine workset_slot;
 begin
     if is_renewed then
-        select * into strict its from pool where name = its_name;
+        select * into strict its from workset where name = its_name;
     else
-        select * into its from pool where name = its_name for no key update skip locked;
+        select * into its from workset where name = its_name for no key update skip locked;
         if not found or not its.is_cut
-           or exists (select from pool_part where pool_id = its.pool_id and job_id is null) then
+           or exists (select from workset_part where workset_id = its.workset_id and job_id is null) then
             return false;
         end if;
     end if;
@@ -2621,11 +2665,11 @@ begin
         perform refuse(format('job %s has been assigned elsewhere since', its_job_id), 'nothing: it runs there');
     end if;
     if is_renewed then
-        update pool_slot set job_id = (enqueue_many(jsonb_build_array(its.job)))[1] where pool_slot.job_id = its_job_id;
+        update workset_slot set job_id = (enqueue_many(jsonb_build_array(its.job)))[1] where workset_slot.job_id = its_job_id;
         return true;
     end if;
-    delete from pool_slot where pool_slot.job_id = its_job_id returning * into mine;
-    update pool set done = pool.done + mine.done, failed = pool.failed + mine.failed where pool_id = its.pool_id;
+    delete from workset_slot where workset_slot.job_id = its_job_id returning * into mine;
+    update workset set done = workset.done + mine.done, failed = workset.failed + mine.failed where workset_id = its.workset_id;
     return true;
 end $$;
 
@@ -3009,43 +3053,43 @@ begin
     return changed;
 end $$;
 
--- Makes a pool, or brings what is kept of its policy up to date: an object with name, work_type, job,
--- size, batch, bound, and source or columns. A set of its own gets a table pool_<name> with a column
+-- Makes a workset, or brings what is kept of its policy up to date: an object with name, work_type, job,
+-- size, batch, bound, and source or columns. A set of its own gets a table workset_<name> with a column
 -- for each field, as [name, type] of the few types that there are. Returns its number.
-create or replace function txqueue.ensure_pool(spec jsonb) returns integer
+create or replace function txqueue.ensure_workset(spec jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    its     pool := jsonb_populate_record(null::pool, spec - 'pool_id');
-    leaf    text := 'pool_' || its.name;
+    its     workset := jsonb_populate_record(null::workset, spec - 'workset_id');
+    leaf    text := 'workset_' || its.name;
     quoted_columns text;
     former  text;
     reader  text;
     number  integer;
 begin
     -- Most often all is as it should be, and a session that fills it need not wait for others that do.
-    select pool_id into number from pool as known
+    select workset_id into number from workset as known
      where (known.name, known.work_type, known.job, known.size, known.batch) = (its.name, its.work_type, its.job, its.size, its.batch)
        and (known.bound, known.source) is not distinct from (its.bound, its.source)
        and (its.source is not null or to_regclass(leaf) is not null);
     if found then
         return number;
     end if;
-    perform lock_pool(its.name, true);
-    select work_type into former from pool where name = its.name;
+    perform lock_workset(its.name, true);
+    select work_type into former from workset where name = its.name;
     if former <> its.work_type then
-        perform refuse(format('the pool %s belongs to the work type %s', its.name, former), 'give this one another name');
+        perform refuse(format('the workset %s belongs to the work type %s', its.name, former), 'give this one another name');
     end if;
     if former is null and its.source is null and to_regclass(quote_ident(leaf)) is not null then
-        perform refuse(format('the name of the pool %s is taken', its.name), 'take another: its table would be one that there is');
+        perform refuse(format('the name of the workset %s is taken', its.name), 'take another: its table would be one that there is');
     end if;
-    insert into pool as known (name, work_type, source, job, size, batch, bound, is_cut)
+    insert into workset as known (name, work_type, source, job, size, batch, bound, is_cut)
     values (its.name, its.work_type, its.source, its.job, its.size, its.batch, its.bound, its.source is null)
     on conflict (name) do update set job = excluded.job, size = excluded.size, batch = excluded.batch, bound = excluded.bound
      where (known.job, known.size, known.batch, known.bound)
            is distinct from (excluded.job, excluded.size, excluded.batch, excluded.bound);
-    select pool_id into number from pool where name = its.name;
+    select workset_id into number from workset where name = its.name;
     if its.source is null and to_regclass(leaf) is null then
         select coalesce(string_agg(format(', %I %s', field ->> 0, field ->> 1), '' order by place), '') into quoted_columns
           from jsonb_array_elements(spec -> 'columns') with ordinality as each (field, place)
@@ -3150,15 +3194,54 @@ select kind.fingerprint, kind.work_type, kind.failed, kind.waiting, kind.first_s
   left join txqueue.job on job.job_id = kind.example and job.state in ('failed', 'waiting');
 comment on view txqueue.failures is 'Failed jobs, and those that wait for another attempt, by the kind of their last error.';
 
--- Puts items, an array of objects, into a pool's own table in the caller's transaction, and cuts them
--- into parts: a part and all its items become visible at the same moment. Returns how many. A pool that
+-- Enqueues as many jobs of a workset as are missing to its size, none for parts that there are not.
+create or replace function txqueue.fill_slots(its_workset integer) returns integer
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    its      workset;
+    live     integer;
+    missing  integer;
+begin
+    select * into strict its from workset where workset_id = its_workset;
+    -- A session that fills a workset at work need not wait for others that do.
+    for round in 1 .. 2 loop
+        select count(*) into live from workset_slot where workset_id = its_workset and job_id > 0 and is_live_job(job_id);
+        select case when its.is_cut then least(its.size, count(*)) else its.size end - live into missing
+          from (select from workset_part where workset_id = its_workset limit its.size) as parts;
+        if missing <= 0 then
+            return 0;
+        end if;
+        -- One that lives finds all there is: it cannot end before the filling session has committed.
+        if live = 0 then
+            perform lock_workset('slots ' || its.name, true);
+        elsif not lock_workset('slots ' || its.name, false) then
+            return 0;
+        end if;
+    end loop;
+    -- What those have counted that ended otherwise than by finding nothing left is kept under a number of no job.
+    with gone as (
+        delete from workset_slot where workset_id = its_workset and job_id > 0 and not is_live_job(job_id) returning *
+    )
+    insert into workset_slot as kept (job_id, workset_id, done, failed)
+    select -its_workset, its_workset, sum(gone.done), sum(gone.failed) from gone having sum(gone.done + gone.failed) > 0
+    on conflict (job_id) do update set done = kept.done + excluded.done, failed = kept.failed + excluded.failed;
+    insert into workset_slot (job_id, workset_id)
+    select job_id, its_workset
+      from unnest(enqueue_many((select jsonb_agg(its.job) from generate_series(1, missing)))) as job_id;
+    return missing;
+end $$;
+
+-- Puts items, an array of objects, into a workset's own table in the caller's transaction, and cuts them
+-- into parts: a part and all its items become visible at the same moment. Returns how many. A workset that
 -- was started gets its jobs back if they have ended. Refused once as many remain as its bound allows.
-create or replace function txqueue.fill_pool(its_name text, items jsonb) returns bigint
+create or replace function txqueue.fill_workset(its_name text, items jsonb) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    its     pool;
+    its     workset;
     total   integer := jsonb_array_length(items);
     parts   bigint[];
     quoted_names   text;
@@ -3166,79 +3249,40 @@ declare
     quoted_aliases text;
     held    bigint;
 begin
-    -- Shared: a job of the pool ends only when no session is filling it.
-    select * into its from pool where name = its_name for share;
+    -- Shared: a job of the workset ends only when no session is filling it.
+    select * into its from workset where name = its_name for share;
     if not found or its.source is not null then
-        perform refuse(format('there is no pool %s to fill', its_name), 'pools are made by the client that fills them, in Python');
+        perform refuse(format('there is no workset %s to fill', its_name), 'worksets are made by the client that fills them, in Python');
     end if;
     if its.bound is not null then
-        select sum(part.items) into held from pool_part as part where part.pool_id = its.pool_id;
+        select sum(part.items) into held from workset_part as part where part.workset_id = its.workset_id;
         if coalesce(held, 0) + total > its.bound then
-            perform refuse_pool(its_name, its.bound);
+            perform refuse_workset(its_name, its.bound);
         end if;
     end if;
     if total = 0 then
         return 0;
     end if;
-    parts := array(select nextval('pool_part_part_id_seq') from generate_series(1, ceil(total / its.batch::numeric)::integer));
+    parts := array(select nextval('workset_part_part_id_seq') from generate_series(1, ceil(total / its.batch::numeric)::integer));
     -- A function's columns cannot be none.
     select names, coalesce(nullif(ltrim(typed, ', '), ''), '_nothing text'),
            coalesce(nullif(ltrim(names, ', '), ''), '_nothing')
-      into quoted_names, quoted_columns, quoted_aliases from pool_columns(its_name);
+      into quoted_names, quoted_columns, quoted_aliases from workset_columns(its_name);
     execute format(
         'insert into %I (_part, _number%s)
          select $2[1 + (_place - 1) / $3], 1 + (_place - 1) %% $3%s
            from rows from (jsonb_to_recordset($1) as (%s)) with ordinality as each (%s, _place)',
-        'pool_' || its_name, quoted_names, quoted_names, quoted_columns, quoted_aliases)
+        'workset_' || its_name, quoted_names, quoted_names, quoted_columns, quoted_aliases)
       using items, parts, its.batch;
-    insert into pool_part (part_id, pool_id, origin, items) overriding system value
-    select part, its.pool_id, part, least(its.batch, total - its.batch * (place - 1)::integer)
+    insert into workset_part (part_id, workset_id, origin, items) overriding system value
+    select part, its.workset_id, part, least(its.batch, total - its.batch * (place - 1)::integer)
       from unnest(parts) with ordinality as each (part, place);
     if its.is_started then
-        perform fill_slots(its.pool_id);
+        perform fill_slots(its.workset_id);
     end if;
     return total;
 end $$;
-comment on function txqueue.fill_pool(text, jsonb) is 'Put items into a pool in the caller''s transaction.';
-
--- Enqueues as many jobs of a pool as are missing to its size, none for parts that there are not.
-create or replace function txqueue.fill_slots(its_pool integer) returns integer
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-declare
-    its      pool;
-    live     integer;
-    missing  integer;
-begin
-    select * into strict its from pool where pool_id = its_pool;
-    -- A session that fills a pool at work need not wait for others that do.
-    for round in 1 .. 2 loop
-        select count(*) into live from pool_slot where pool_id = its_pool and job_id > 0 and is_live_job(job_id);
-        select case when its.is_cut then least(its.size, count(*)) else its.size end - live into missing
-          from (select from pool_part where pool_id = its_pool limit its.size) as parts;
-        if missing <= 0 then
-            return 0;
-        end if;
-        -- One that lives finds all there is: it cannot end before the filling session has committed.
-        if live = 0 then
-            perform lock_pool('slots ' || its.name, true);
-        elsif not lock_pool('slots ' || its.name, false) then
-            return 0;
-        end if;
-    end loop;
-    -- What those have counted that ended otherwise than by finding nothing left is kept under a number of no job.
-    with gone as (
-        delete from pool_slot where pool_id = its_pool and job_id > 0 and not is_live_job(job_id) returning *
-    )
-    insert into pool_slot as kept (job_id, pool_id, done, failed)
-    select -its_pool, its_pool, sum(gone.done), sum(gone.failed) from gone having sum(gone.done + gone.failed) > 0
-    on conflict (job_id) do update set done = kept.done + excluded.done, failed = kept.failed + excluded.failed;
-    insert into pool_slot (job_id, pool_id)
-    select job_id, its_pool
-      from unnest(enqueue_many((select jsonb_agg(its.job) from generate_series(1, missing)))) as job_id;
-    return missing;
-end $$;
+comment on function txqueue.fill_workset(text, jsonb) is 'Put items into a workset in the caller''s transaction.';
 
 -- A job by its number: looked for among the live and the failed ones, then in the days of history that can
 -- have it, the last first. A statement that names no state would be planned for every day there is.
@@ -3671,11 +3715,11 @@ set search_path = txqueue, pg_temp
 as $$
 declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog', 'await_ends'];
-    pooling   constant text[] := array['ensure_pool', 'fill_pool', 'start_pool', 'retry_pool'];
+    worksets  constant text[] := array['ensure_workset', 'fill_workset', 'start_workset', 'retry_workset'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'direct_jobs', 'assignments_of', 'jobs_of', 'backlog', 'next_job',
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'renew_for_peer', 'declare_dead', 'reserve_incarnation', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'refresh_backlog_flags', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
-        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
+        'ensure_workset', 'fill_workset', 'start_workset', 'retry_workset', 'await_ends', 'next_part', 'end_part', 'split_workset_part', 'cut_from', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
         'stats', 'find_job', 'due_schedules', 'met_conditions', 'is_input', 'tick', 'mend_schedules', 'put_schedule',
         'coalesce_into', 'repeat', 'repeat_archived', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
@@ -3683,7 +3727,7 @@ declare
     its_role text;
     signature regprocedure;
 begin
-    foreach its_role in array array['txqueue_enqueue', 'txqueue_pools', 'txqueue_worker', 'txqueue_read'] loop
+    foreach its_role in array array['txqueue_enqueue', 'txqueue_worksets', 'txqueue_worker', 'txqueue_read'] loop
         if to_regrole(its_role) is null then
             begin
                 execute format('create role %I nologin', its_role);
@@ -3694,7 +3738,7 @@ begin
         execute format('grant usage on schema %I to %I', 'txqueue', its_role);
         -- Every client compares the version of the schema with its own.
         execute format('grant select on migration to %I', its_role);
-        if its_role not in ('txqueue_enqueue', 'txqueue_pools') then
+        if its_role not in ('txqueue_enqueue', 'txqueue_worksets') then
             execute format('grant select on all tables in schema %I to %I', 'txqueue', its_role);
         end if;
     end loop;
@@ -3704,9 +3748,9 @@ begin
            and (select proname from pg_proc where oid = signature) = any (enqueuing) then
             execute format('grant execute on function %s to txqueue_enqueue', signature);
         end if;
-        if to_regrole('txqueue_pools') is not null
-           and (select proname from pg_proc where oid = signature) = any (pooling) then
-            execute format('grant execute on function %s to txqueue_pools', signature);
+        if to_regrole('txqueue_worksets') is not null
+           and (select proname from pg_proc where oid = signature) = any (worksets) then
+            execute format('grant execute on function %s to txqueue_worksets', signature);
         end if;
         if to_regrole('txqueue_read') is not null
            and (select proname from pg_proc where oid = signature) = any (reading) then
@@ -4139,23 +4183,6 @@ set enable_sort = off
 as $$
 begin
     perform from key_lock where key = any (keys) order by key for update;
-end $$;
-
--- Locks a name of a pool to the end of the transaction, which may be an application's: its keys are no group's.
--- Returns whether it did; if another session has it, either waits or does not.
-create or replace function txqueue.lock_pool(its_name text, may_wait boolean) returns boolean
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-declare
-    its_key constant smallint := 16384 + (hashtextextended(its_name, 839) & 255);
-begin
-    if may_wait then
-        perform from key_lock where key = its_key for update;
-    else
-        perform from key_lock where key = its_key for update skip locked;
-    end if;
-    return found;
 end $$;
 
 -- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
@@ -4597,6 +4624,23 @@ begin
                  order by rank, job_id limit at_most for update skip locked) as locked;
     end if;
     select rank, job_id into last_rank, last_job from job_ready_7 where ctid = tids[cardinality(tids)];
+end $$;
+
+-- Locks a name of a workset to the end of the transaction, which may be an application's: its keys are no group's.
+-- Returns whether it did; if another session has it, either waits or does not.
+create or replace function txqueue.lock_workset(its_name text, may_wait boolean) returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    its_key constant smallint := 16384 + (hashtextextended(its_name, 839) & 255);
+begin
+    if may_wait then
+        perform from key_lock where key = its_key for update;
+    else
+        perform from key_lock where key = its_key for update skip locked;
+    end if;
+    return found;
 end $$;
 
 -- A job as it is when what it waited for is over: ready, unless its moment has not come or no node knows its type.
@@ -5131,7 +5175,7 @@ begin
     return current;
 end $$;
 
--- What a job of a pool calls, fenced by its token: counts the part that it has performed, if it says
+-- What a job of a workset calls, fenced by its token: counts the part that it has performed, if it says
 -- one, and takes the next. A part that it held already was not finished by the run before. With nothing
 -- to take, due_in says in how many seconds the next part is due, null for none. Not held: the job is
 -- not this assignment's any more.
@@ -5146,14 +5190,14 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    its   pool;
-    this  pool_part;
+    its   workset;
+    this  workset_part;
     since timestamptz;
     quoted_names  text;
     quoted_fields text;
 begin
     -- What comes before the part that it had is gone or held, but for a few: dead entries of an index are not read again.
-    select mine.not_before into since from pool_part as mine where mine.part_id = performed and mine.job_id = its_job_id;
+    select mine.not_before into since from workset_part as mine where mine.part_id = performed and mine.job_id = its_job_id;
     held := performed is null or end_part(its_incarnation, its_assignment, its_job_id, performed, failures);
     if performed is null then
         perform from job_assigned as job
@@ -5164,15 +5208,15 @@ begin
     if not held then
         return;
     end if;
-    select * into its from pool where name = its_name;
+    select * into its from workset where name = its_name;
     for round in 1 .. 3 loop
-        update pool_part as each set job_id = its_job_id, taken = each.taken + 1
+        update workset_part as each set job_id = its_job_id, taken = each.taken + 1
          where each.part_id = coalesce(
                    case when since is null then
-                       (select mine.part_id from pool_part as mine
-                         where mine.pool_id = its.pool_id and mine.job_id = its_job_id limit 1) end,
-                   (select free.part_id from pool_part as free
-                     where free.pool_id = its.pool_id and free.job_id is null and free.not_before <= clock_timestamp()
+                       (select mine.part_id from workset_part as mine
+                         where mine.workset_id = its.workset_id and mine.job_id = its_job_id limit 1) end,
+                   (select free.part_id from workset_part as free
+                     where free.workset_id = its.workset_id and free.job_id is null and free.not_before <= clock_timestamp()
                        and (free.not_before, free.part_id) > (coalesce(since, '-infinity'), coalesce(performed, 0))
                      order by free.not_before, free.part_id limit 1 for update skip locked))
         returning each.* into this;
@@ -5183,16 +5227,16 @@ begin
             continue;
         end if;
         -- What jobs held that have ended is free again.
-        update pool_part as each set job_id = null
+        update workset_part as each set job_id = null
          where each.part_id = any (array(
-                   select lost.part_id from pool_part as lost
-                    where lost.pool_id = its.pool_id and lost.job_id is not null and not is_live_job(lost.job_id)
+                   select lost.part_id from workset_part as lost
+                    where lost.workset_id = its.workset_id and lost.job_id is not null and not is_live_job(lost.job_id)
                       for update skip locked));
         exit when not found;
     end loop;
     if this.part_id is null then
         select extract(epoch from min(free.not_before) - clock_timestamp()) into due_in
-          from pool_part as free where free.pool_id = its.pool_id and free.job_id is null;
+          from workset_part as free where free.workset_id = its.workset_id and free.job_id is null;
         return;
     end if;
     part := this.part_id;
@@ -5203,12 +5247,12 @@ begin
     attempt := this.attempt;
     taken := this.taken;
     if its.source is null then
-        select names, fields into quoted_names, quoted_fields from pool_columns(its_name);
+        select names, fields into quoted_names, quoted_fields from workset_columns(its_name);
         execute format(
             'select json_agg(row_to_json(_item)), array_agg(_number::text) filter (where $2 is not null)
                from (select _number%s from %I where _part = $1 and ($2 is null or _number = any ($2)) order by _number) as _whole,
                     lateral (select %s) as _item',
-            quoted_names, 'pool_' || its_name, quoted_fields)
+            quoted_names, 'workset_' || its_name, quoted_fields)
            into content, keys using this.origin, this.keys::integer[];
     end if;
 end $$;
@@ -5533,37 +5577,6 @@ begin
     perform note_action(who, 'pause', 'schedule ' || its_name);
     return this.is_active;
 end $$;
-
--- The fields of the items in a pool's own table, all quoted: each name after a comma, the same with types,
--- and the names as a list that is never empty.
-create or replace function txqueue.pool_columns(its_name text, out names text, out typed text, out fields text)
-language sql stable
-set search_path = txqueue, pg_temp
-as $$
-    select coalesce(string_agg(', ' || quote_ident(attname), '' order by attnum), ''),
-           coalesce(string_agg(format(', %I %s', attname, format_type(atttypid, atttypmod)), '' order by attnum), ''),
-           coalesce(string_agg(quote_ident(attname), ', ' order by attnum), 'null as _nothing')
-      from pg_attribute where attrelid = to_regclass('pool_' || its_name) and attnum > 2 and not attisdropped
-$$;
-
--- How far each pool is. The parts are counted, not the items.
-create or replace view txqueue.pool_status as
-select pool.name, pool.work_type, pool.source, pool.size, pool.batch, pool.bound, pool.is_started,
-       parts.parts, parts.held as running, parts.waiting_until,
-       pool.done + slots.done as done, pool.failed + slots.failed as failed, slots.jobs,
-       case when pool.is_cut then parts.items
-            else greatest(parts.items, pool.expected - pool.done - slots.done - pool.failed - slots.failed) end as remaining,
-       pool.is_cut as is_exact
-  from txqueue.pool,
-       lateral (select count(*) as parts, coalesce(sum(items), 0)::bigint as items, count(job_id) as held,
-                       min(not_before) filter (where job_id is null and not_before > clock_timestamp()) as waiting_until
-                  from txqueue.pool_part as part where part.pool_id = pool.pool_id) as parts,
-       lateral (select coalesce(sum(slot.done), 0)::bigint as done, coalesce(sum(slot.failed), 0)::bigint as failed,
-                       count(job.job_id) as jobs
-                  from txqueue.pool_slot as slot
-                  left join txqueue.job as job on job.job_id = slot.job_id and job.state in ('waiting', 'ready', 'assigned')
-                 where slot.pool_id = pool.pool_id) as slots;
-comment on view txqueue.pool_status is 'How far each pool is.';
 
 -- Has jobs that failed in one way run again, but not before a moment: failed ones start anew then, and those
 -- that wait for another attempt wait until then. At most so many at once. Returns how many, and the moment:
@@ -6079,13 +6092,13 @@ begin
     end;
 end $$;
 
--- Refuses items for a pool that holds as many as it may.
-create or replace function txqueue.refuse_pool(its_name text, bound bigint) returns void
+-- Refuses items for a workset that holds as many as it may.
+create or replace function txqueue.refuse_workset(its_name text, bound bigint) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 begin
-    raise exception using errcode = 'TXQ02', message = format('the pool %s is full: at most %s items may remain in it', its_name, bound),
+    raise exception using errcode = 'TXQ02', message = format('the workset %s is full: at most %s items may remain in it', its_name, bound),
         hint = 'fill it again later, or give its class a larger bound';
 end $$;
 
@@ -6464,32 +6477,32 @@ begin
     end loop;
 end $$;
 
--- Has all failed items of a pool tried again, from their first attempt. Returns how many.
-create or replace function txqueue.retry_pool(its_name text) returns bigint
+-- Has all failed items of a workset tried again, from their first attempt. Returns how many.
+create or replace function txqueue.retry_workset(its_name text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    its   pool;
+    its   workset;
     total bigint;
 begin
-    select * into its from pool where name = its_name for update;
+    select * into its from workset where name = its_name for update;
     if not found then
-        perform refuse(format('there is no pool %s', its_name), 'see: txqueue pools');
+        perform refuse(format('there is no workset %s', its_name), 'see: txqueue worksets');
     end if;
     with gone as (
-        delete from pool_failed where pool_id = its.pool_id returning *
+        delete from workset_failed where workset_id = its.workset_id returning *
     ), numbered as (
         select gone.*, row_number() over (partition by origin order by key) as place from gone
     ), put as (
-        insert into pool_part (pool_id, origin, keys, items)
-        select its.pool_id, origin, array_agg(key), count(*)
+        insert into workset_part (workset_id, origin, keys, items)
+        select its.workset_id, origin, array_agg(key), count(*)
           from numbered group by origin, (place - 1) / its.batch
     )
     select count(*) into total from gone;
-    update pool set failed = failed - total where pool_id = its.pool_id;
+    update workset set failed = failed - total where workset_id = its.workset_id;
     if its.is_started then
-        perform fill_slots(its.pool_id);
+        perform fill_slots(its.workset_id);
     end if;
     return total;
 end $$;
@@ -6842,7 +6855,7 @@ end $$;
 
 -- Cuts a part that a job holds into smaller ones, so that the item that is to blame is found and the
 -- others lose nothing. keys are those of all its items, in order.
-create or replace function txqueue.split_pool_part(
+create or replace function txqueue.split_workset_part(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, its_keys text[], size integer,
     delay double precision default 0)
 returns boolean
@@ -6850,7 +6863,7 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    this pool_part;
+    this workset_part;
 begin
     perform from job_assigned as job
       where job.job_id = its_job_id and job.assignment = its_assignment and job.incarnation = its_incarnation
@@ -6858,43 +6871,43 @@ begin
     if not found then
         return false;
     end if;
-    delete from pool_part where part_id = its_part and job_id = its_job_id returning * into this;
+    delete from workset_part where part_id = its_part and job_id = its_job_id returning * into this;
     if not found then
         return false;
     end if;
-    insert into pool_part (pool_id, origin, keys, items, attempt, not_before)
-    select this.pool_id, this.origin, array_agg(key order by place), count(*), this.attempt,
+    insert into workset_part (workset_id, origin, keys, items, attempt, not_before)
+    select this.workset_id, this.origin, array_agg(key order by place), count(*), this.attempt,
            clock_timestamp() + make_interval(secs => delay)
       from unnest(its_keys) with ordinality as each (key, place)
      group by (place - 1) / size order by (place - 1) / size;
     return true;
 end $$;
 
--- Has a pool worked through from now on; of an application's table that has been, from its beginning.
+-- Has a workset worked through from now on; of an application's table that has been, from its beginning.
 -- Says how many items are to be expected of it. Returns how many jobs were enqueued.
-create or replace function txqueue.start_pool(its_name text, its_items bigint default null) returns integer
+create or replace function txqueue.start_workset(its_name text, its_items bigint default null) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    its pool;
+    its workset;
 begin
-    select * into its from pool where name = its_name;
+    select * into its from workset where name = its_name;
     if its.source is not null or not its.is_started then
-        select * into its from pool where name = its_name for update;
+        select * into its from workset where name = its_name for update;
     end if;
     if not found then
-        perform refuse(format('there is no pool %s', its_name), 'start it from Python, with the class of its items');
+        perform refuse(format('there is no workset %s', its_name), 'start it from Python, with the class of its items');
     end if;
     if its.source is not null and (its.is_cut or not its.is_started)
-       and not exists (select from pool_part where pool_id = its.pool_id) then
-        delete from pool_failed where pool_id = its.pool_id;
-        update pool_slot set done = 0, failed = 0 where pool_id = its.pool_id;
-        update pool set is_cut = false, cut_to = null, done = 0, failed = 0, expected = coalesce(its_items, 0)
-         where pool_id = its.pool_id;
+       and not exists (select from workset_part where workset_id = its.workset_id) then
+        delete from workset_failed where workset_id = its.workset_id;
+        update workset_slot set done = 0, failed = 0 where workset_id = its.workset_id;
+        update workset set is_cut = false, cut_to = null, done = 0, failed = 0, expected = coalesce(its_items, 0)
+         where workset_id = its.workset_id;
     end if;
-    update pool set is_started = true where pool_id = its.pool_id and not is_started;
-    return fill_slots(its.pool_id);
+    update workset set is_started = true where workset_id = its.workset_id and not is_started;
+    return fill_slots(its.workset_id);
 end $$;
 
 -- Notes that jobs have run for longer than a beat, so that everyone sees since when, and how far they
@@ -7268,6 +7281,37 @@ begin
     return this;
 end $$;
 
+-- The fields of the items in a workset's own table, all quoted: each name after a comma, the same with types,
+-- and the names as a list that is never empty.
+create or replace function txqueue.workset_columns(its_name text, out names text, out typed text, out fields text)
+language sql stable
+set search_path = txqueue, pg_temp
+as $$
+    select coalesce(string_agg(', ' || quote_ident(attname), '' order by attnum), ''),
+           coalesce(string_agg(format(', %I %s', attname, format_type(atttypid, atttypmod)), '' order by attnum), ''),
+           coalesce(string_agg(quote_ident(attname), ', ' order by attnum), 'null as _nothing')
+      from pg_attribute where attrelid = to_regclass('workset_' || its_name) and attnum > 2 and not attisdropped
+$$;
+
+-- How far each workset is. The parts are counted, not the items.
+create or replace view txqueue.workset_status as
+select workset.name, workset.work_type, workset.source, workset.size, workset.batch, workset.bound, workset.is_started,
+       parts.parts, parts.held as running, parts.waiting_until,
+       workset.done + slots.done as done, workset.failed + slots.failed as failed, slots.jobs,
+       case when workset.is_cut then parts.items
+            else greatest(parts.items, workset.expected - workset.done - slots.done - workset.failed - slots.failed) end as remaining,
+       workset.is_cut as is_exact
+  from txqueue.workset,
+       lateral (select count(*) as parts, coalesce(sum(items), 0)::bigint as items, count(job_id) as held,
+                       min(not_before) filter (where job_id is null and not_before > clock_timestamp()) as waiting_until
+                  from txqueue.workset_part as part where part.workset_id = workset.workset_id) as parts,
+       lateral (select coalesce(sum(slot.done), 0)::bigint as done, coalesce(sum(slot.failed), 0)::bigint as failed,
+                       count(job.job_id) as jobs
+                  from txqueue.workset_slot as slot
+                  left join txqueue.job as job on job.job_id = slot.job_id and job.state in ('waiting', 'ready', 'assigned')
+                 where slot.workset_id = workset.workset_id) as slots;
+comment on view txqueue.workset_status is 'How far each workset is.';
+
 insert into txqueue.migration (number, name, serves) values (1, 'tables', null);
 
 insert into txqueue.migration (number, name, serves) values (2, 'dispatch', null);
@@ -7277,6 +7321,8 @@ insert into txqueue.migration (number, name, serves) values (3, 'faults', null);
 insert into txqueue.migration (number, name, serves) values (4, 'relations', null);
 
 insert into txqueue.migration (number, name, serves) values (5, 'faults_from_outside', null);
+
+insert into txqueue.migration (number, name, serves) values (6, 'worksets', null);
 
 select ensure_history();
 

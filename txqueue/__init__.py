@@ -8,10 +8,10 @@ from txqueue.errors import TxqueueError
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.failed_attempt import FailedAttempt, on_failure
 from txqueue.model.job import Job, State
-from txqueue.model.pool_item import ExistingTable, PoolItem
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
 from txqueue.model.work_item import Priority, Runtime, UniqueMode, WorkItem
+from txqueue.model.workset_item import ExistingTable, WorksetItem
 from txqueue.store.transaction import Transaction, enqueue
 from txqueue.worker.running_job import RunningJob
 
@@ -27,7 +27,6 @@ __all__ = [
     "FailedAttempt",
     "Job",
     "Next",
-    "PoolItem",
     "Priority",
     "Retry",
     "RunningJob",
@@ -39,6 +38,7 @@ __all__ = [
     "UniqueMode",
     "WorkItem",
     "WorkQueue",
+    "WorksetItem",
     "enqueue",
     "on_failure",
 ]

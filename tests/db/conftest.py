@@ -17,8 +17,8 @@ EMPTY = """
     drop table if exists app;
     truncate txqueue.job, txqueue.node_info, txqueue.work_type, txqueue.action, txqueue.request,
         txqueue.unique_job, txqueue.seen_key, txqueue.job_parent, txqueue.unfollowed;
-    truncate txqueue.schedule, txqueue.pool, txqueue.pool_slot, txqueue.pool_part,
-        txqueue.pool_failed, txqueue.failed_attempt;
+    truncate txqueue.schedule, txqueue.workset, txqueue.workset_slot, txqueue.workset_part,
+        txqueue.workset_failed, txqueue.failed_attempt;
     delete from txqueue.control;
     delete from txqueue.setting;
     insert into txqueue.setting default values;

@@ -6,7 +6,7 @@ import pytest
 from tests.db.masters import Master
 from tests.waiting import running_reactor
 from txqueue.errors import QueueFull
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 
 SET = "select txqueue.set_limit(%s, %s, null, null, null, null, null, 'ann', %s, %s)"
 
@@ -91,7 +91,7 @@ async def test_applications_get_an_error_of_its_own(node: Master, dsn: str) -> N
     limit(node, 1)
     node.enqueue({})
     assert is_full(node)
-    pool = Pool(running_reactor(), dsn, 1, "test")
+    pool = ConnectionPool(running_reactor(), dsn, 1, "test")
     with pytest.raises(QueueFull, match="enqueue it again later"):
         await pool.query("select txqueue.enqueue('test.kind', '{}')")
     pool.close()

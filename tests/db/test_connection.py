@@ -15,7 +15,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from tests.waiting import eventually, pause, running_reactor
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.store.connection import Connection
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.conninfo import redirected, socket_of
 from txqueue.store.listener import Listener
 from txqueue.store.prepared_statements import OFTEN
@@ -247,7 +247,7 @@ async def test_a_statement_that_the_server_gives_up_harms_no_connection(database
 
 async def test_a_transaction_that_is_left_open_is_not_lent_on(database18: str) -> None:
     """Somebody did not wait for a statement of his: what others do is committed all the same."""
-    pool = Pool(running_reactor(), database18, 1, NAME)
+    pool = ConnectionPool(running_reactor(), database18, 1, NAME)
 
     async def hasty() -> None:
         async with pool.transaction() as transaction:

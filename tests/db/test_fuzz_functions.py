@@ -17,7 +17,7 @@ from tests.db.masters import Master, master
 
 # Internal errors, exhausted resources, statements given up, and SQL that was put together wrongly.
 FAULTS = ("XX", "53", "57", "58", "42601", "42P01", "42703", "42883", "42804", "0A")
-ROLES = ("txqueue_enqueue", "txqueue_pools", "txqueue_worker", "txqueue_read")
+ROLES = ("txqueue_enqueue", "txqueue_worksets", "txqueue_worker", "txqueue_read")
 LARGEST = 2**63 - 1
 
 words = st.one_of(

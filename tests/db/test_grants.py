@@ -7,9 +7,9 @@ import pytest
 
 from tests.db.masters import Master
 
-ROLES = ("txqueue_enqueue", "txqueue_pools", "txqueue_worker", "txqueue_read")
+ROLES = ("txqueue_enqueue", "txqueue_worksets", "txqueue_worker", "txqueue_read")
 ENQUEUING = ["await_ends", "backlog", "enqueue", "enqueue_assigned", "enqueue_many", "identity"]
-POOLING = ["ensure_pool", "fill_pool", "retry_pool", "start_pool"]
+WORKSETS = ["ensure_workset", "fill_workset", "retry_workset", "start_workset"]
 READING = ["backlog", "explain_facts", "find_job", "schedule_runs", "stats"]
 # It looks into tables of the application with the rights of the node that calls it.
 INVOKING = ["due_schedules", "is_input", "met_conditions"]
@@ -48,7 +48,7 @@ def test_nothing_is_everybody_s(node: Master) -> None:
 def test_each_role_calls_what_was_made_for_it(node: Master) -> None:
     """Who only enqueues, calls nothing that claims; who reads, nothing that writes."""
     assert callable_by(node, "txqueue_enqueue") == ENQUEUING
-    assert callable_by(node, "txqueue_pools") == POOLING
+    assert callable_by(node, "txqueue_worksets") == WORKSETS
     assert callable_by(node, "txqueue_read") == READING
     assert {"next_job", "settle", "heartbeat"} <= set(callable_by(node, "txqueue_worker"))
 

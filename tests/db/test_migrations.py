@@ -104,6 +104,33 @@ def test_the_snapshot_makes_what_migrations_make(database: str, migrated_databas
     check_database(database)
 
 
+OLD_POOL = """
+    insert into txqueue.pool (name, work_type, job, size, batch, is_started)
+    values ('letters', 'mail.letter', '{"work_type": "mail.letter:pool"}', 2, 10, true);
+    create table txqueue.pool_letters (_part bigint, _number integer, primary key (_part, _number));
+    insert into txqueue.pool_part (pool_id, origin, items) values (1, 1, 7);
+    create view txqueue.pool_status as select name from txqueue.pool;
+"""
+
+
+def test_pools_of_version_5_become_worksets(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They keep their items; nothing is called a pool any more."""
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations_module, "migrations", lambda schema: migrations(schema)[:5])
+        patch.setattr(migrations_module, "_apply_functions", lambda *_: None)
+        migrate(database)
+    run(database, OLD_POOL)
+    assert migrate(database).before == 5
+    with closing(psycopg2.connect(database)) as connection, connection.cursor() as cursor:
+        cursor.execute("select name, remaining from txqueue.workset_status")
+        assert cursor.fetchall() == [("letters", 7)]
+        cursor.execute("select job ->> 'work_type' from txqueue.workset")
+        assert cursor.fetchall() == [("mail.letter:workset",)]
+        cursor.execute("select count(*) from txqueue.workset_letters")
+        assert cursor.fetchall() == [(0,)]
+    assert not [names for names in catalog(database) if "pool" in names[1]]
+
+
 def test_a_function_of_an_older_version_is_dropped(migrated_database: str) -> None:
     """What no file defines any more is not left behind."""
     run(migrated_database, "create function txqueue.former(int) returns int return 1")
@@ -279,7 +306,7 @@ def test_roles_that_another_database_has_made_are_told(migrated_database: str) -
     """As the schema is made, not again: their members have the same rights in both databases."""
     assert migrate(migrated_database).shared == []
     run(migrated_database, "drop schema txqueue cascade")
-    roles = [f"txqueue_{purpose}" for purpose in ("enqueue", "pools", "read", "worker")]
+    roles = [f"txqueue_{purpose}" for purpose in ("enqueue", "read", "worker", "worksets")]
     assert migrate(migrated_database).shared == roles
 
 

@@ -32,7 +32,7 @@ def parked(node: Master) -> None:
 
 
 def part(node: Master, chunk: Taken) -> bool:
-    """Ask as a job of a pool asks whether it still is this assignment's."""
+    """Ask as a job of a workset asks whether it still is this assignment's."""
     return bool(
         node.value(
             "select held from txqueue.next_part(%s, %s, %s, 'none')",
@@ -45,7 +45,7 @@ ENDS: dict[str, Callable[[Master, Taken], object]] = {
     "completed": lambda node, chunk: node.complete(chunk) == 1,
     "settled": lambda node, chunk: node.settle(chunk, "retry", delay=60.0) == chunk.ids,
     "given back": lambda node, chunk: node.release(chunk.assignment) == 1,
-    "of a pool": part,
+    "of a workset": part,
 }
 
 

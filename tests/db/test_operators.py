@@ -11,16 +11,16 @@ from tests.waiting import running_reactor
 from txqueue.errors import JobNotFound, Refused
 from txqueue.store import nonblocking_reader as asking
 from txqueue.store.actions import Acting
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.nonblocking_reader import Asking
 from txqueue.store.queries import Inquiry, Question, about_job, about_jobs, about_obstacles
 
 
 @pytest.fixture
-def pool(node: Master, dsn: str) -> Iterator[Pool]:
+def pool(node: Master, dsn: str) -> Iterator[ConnectionPool]:
     """Connections as a node's, of which there are two."""
     assert node.incarnation
-    pool = Pool(running_reactor(), dsn, 2, "test", patience=60)
+    pool = ConnectionPool(running_reactor(), dsn, 2, "test", patience=60)
     yield pool
     pool.close()
 
@@ -30,7 +30,7 @@ def bare(sql: str) -> Inquiry[list[dict[str, Any]]]:
     return (yield Question(sql))
 
 
-async def test_nothing_is_changed_by_asking(pool: Pool) -> None:
+async def test_nothing_is_changed_by_asking(pool: ConnectionPool) -> None:
     """Whatever the question; and the connection can write again afterwards."""
     with pytest.raises(Refused, match="read-only"):
         await Asking(pool).find(bare("delete from txqueue.work_type returning work_type"))
@@ -38,7 +38,7 @@ async def test_nothing_is_changed_by_asking(pool: Pool) -> None:
 
 
 async def test_a_question_that_takes_too_long_is_given_up(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
+    pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With an error that says so; the next question is answered, without that limit elsewhere."""
     monkeypatch.setattr(asking, "_BOUNDED", "set local statement_timeout = 50; ")
@@ -48,7 +48,7 @@ async def test_a_question_that_takes_too_long_is_given_up(
     assert await pool.query("show statement_timeout") == [("0",)]
 
 
-async def test_operators_take_one_connection(pool: Pool) -> None:
+async def test_operators_take_one_connection(pool: ConnectionPool) -> None:
     """However many ask at a time."""
     several = Asking(pool)
     count = "select count(*) as n from pg_stat_activity where application_name = 'test'"
@@ -58,7 +58,7 @@ async def test_operators_take_one_connection(pool: Pool) -> None:
     assert [rows[0]["n"] for rows in answers] == [1] * 5
 
 
-async def test_acts_and_what_they_answer(pool: Pool, node: Master) -> None:
+async def test_acts_and_what_they_answer(pool: ConnectionPool, node: Master) -> None:
     """Each as Python values."""
     acting = Acting(pool, "txqueue")
     first, second = node.enqueue({}, {})
@@ -78,7 +78,7 @@ async def test_acts_and_what_they_answer(pool: Pool, node: Master) -> None:
         await acting.drain("nobody", "ann")
 
 
-async def test_a_job_and_what_was_done_to_it(pool: Pool, node: Master) -> None:
+async def test_a_job_and_what_was_done_to_it(pool: ConnectionPool, node: Master) -> None:
     """By its own number or among others."""
     asks, acting = Asking(pool), Acting(pool, "txqueue")
     first, second = node.enqueue({"payload": {"a": [1]}, "tenant": "t"}, {})

@@ -24,7 +24,7 @@ def test_all_goes_on_under_a_publication_for_all_tables(node: Master, other: Mas
         node.value(f"select txqueue.set_limit({lift})")
         spec = {"name": "p", "work_type": "p.kind", "columns": [["n", "bigint"]], "size": 1}
         spec |= {"batch": 10, "job": {"work_type": "p.kind", "payload": {}}}
-        assert node.value("select txqueue.ensure_pool(%s)", json.dumps(spec))
+        assert node.value("select txqueue.ensure_workset(%s)", json.dumps(spec))
         node.value("select did is not null from txqueue.rotate()")
         node.value("select txqueue.ensure_history()::text")
         assert node.beats()

@@ -12,7 +12,7 @@ from tests.db.recurring import DAY, due, passes, put, schedule, tick
 from tests.waiting import running_reactor
 from txqueue import Exists
 from txqueue.errors import Refused
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.schedules import Schedules
 
 
@@ -147,7 +147,7 @@ def test_a_value_is_compared_as_its_columns_type(node: Master, kind: str, value:
 @pytest.mark.usefixtures("projects")
 async def test_a_condition_on_a_locked_table_is_given_up(dsn: str) -> None:
     """Within its patience, with a reason; the next question is answered."""
-    pool = Pool(running_reactor(), dsn, 1, "test")
+    pool = ConnectionPool(running_reactor(), dsn, 1, "test")
     schedules = Schedules(pool)
     with closing(psycopg2.connect(dsn)) as other, other.cursor() as cursor:
         cursor.execute("lock table public.app in access exclusive mode")

@@ -228,7 +228,7 @@ def test_work_recurs(migrated_database18: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_large_sets_are_worked_through(migrated_database18: str, tmp_path: Path) -> None:
-    """A pool with a table of its own, and one over a table of the application."""
+    """A workset with a table of its own, and one over a table of the application."""
     with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
         session.follow(blocks(HOWTO / "large-sets.md"))
     assert run_sql(migrated_database18, "select count(*), count(distinct customer) from sent") == [

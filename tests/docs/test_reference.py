@@ -80,7 +80,7 @@ def test_the_sql_reference_has_every_function_that_a_role_may_call(
 ) -> None:
     """What everybody may call has a heading, what only nodes may call a line."""
     enqueuing = {row[0] for row in ask(migrated_database18, _FUNCTIONS, "txqueue_enqueue")}
-    enqueuing |= {row[0] for row in ask(migrated_database18, _FUNCTIONS, "txqueue_pools")}
+    enqueuing |= {row[0] for row in ask(migrated_database18, _FUNCTIONS, "txqueue_worksets")}
     working = {row[0] for row in ask(migrated_database18, _FUNCTIONS, "txqueue_worker")}
     assert enqueuing < working
     assert all(section(SQL, f"`txqueue.{name}`") for name in enqueuing)

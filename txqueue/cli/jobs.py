@@ -217,15 +217,15 @@ def _attempt(row: Mapping[str, Any], now: datetime) -> list[object]:
 
 
 def _progress(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """How far its handler says it is, and how far the pool is that it works through."""
+    """How far its handler says it is, and how far the workset is that it works through."""
     if row.get("progress"):
         done, total, text = row["progress"]
         yield "progress", bar(done, total) if total else f"{done:g}"
         if text:
             yield "", text
-    if pool := row.get("pool"):
-        ended = pool["done"] + pool["failed"]
-        yield f"pool {pool['name']}", bar(ended, pool["total"])
+    if workset := row.get("workset"):
+        ended = workset["done"] + workset["failed"]
+        yield f"workset {workset['name']}", bar(ended, workset["total"])
 
 
 def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:

@@ -23,13 +23,13 @@ from txqueue.cli.limits import actions, limits
 from txqueue.cli.migrate import migrate
 from txqueue.cli.nodes import nodes
 from txqueue.cli.options import Group, Options
-from txqueue.cli.pools import pools, tenants
 from txqueue.cli.queue_actions import drain, limit, pause, resume, undrain
 from txqueue.cli.repeat import repeat
 from txqueue.cli.schedule import schedule
 from txqueue.cli.schedules import schedules
 from txqueue.cli.status import status
 from txqueue.cli.torture import torture
+from txqueue.cli.worksets import tenants, worksets
 from txqueue.errors import ConfigurationError, TxqueueError
 
 __all__ = ["main", "root"]
@@ -47,7 +47,7 @@ def root(context: click.Context) -> None:
 
 
 _LOOKING = (demo, migrate, enqueue, repeat, status, nodes, jobs, job, explain, batch)
-_RECORDS = (limits, actions, pools, tenants)
+_RECORDS = (limits, actions, worksets, tenants)
 _PAST = (failures, history, stats, archive)
 _RECURRING = (schedules, schedule)
 _ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)

@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import ConfigurationError, TxqueueError
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.listener import Listener
 from txqueue.system.clock import Clock
 
@@ -38,7 +38,7 @@ class Hearing:
         self,
         reactor: Any,
         dsn: str | None,
-        pool: Pool,
+        pool: ConnectionPool,
         schema: str,
     ) -> None:
         self._clock: Clock = reactor

@@ -17,21 +17,21 @@ from txqueue.client.notifications import Hearing
 from txqueue.client.waiting import Waiting
 from txqueue.errors import DatabaseUnavailable, JobFailed, JobNotFound, WaitTimeout
 from txqueue.model.job import Job, State
-from txqueue.model.pool_item import PoolItem, PoolStatus
 from txqueue.model.schedule import Exists, Schedule
 from txqueue.model.work_item import WorkItem
+from txqueue.model.workset_item import WorksetItem, WorksetStatus
 from txqueue.store.batches import Batch
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.direct_dispatch import Trip
 from txqueue.store.encryption import opened_result
 from txqueue.store.enqueueing import EnqueueOptions, enqueue_call
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.jobs import read_attempts, read_jobs
-from txqueue.store.pools import Pools
 from txqueue.store.schedules import Schedules, job_of
 from txqueue.store.schema_files import checked_name
 from txqueue.store.schema_version import ensure_version
 from txqueue.store.transaction import Transaction
+from txqueue.store.worksets import Worksets
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 
@@ -59,7 +59,7 @@ class WorkQueue:
 
     def __init__(
         self,
-        pool: Pool,
+        pool: ConnectionPool,
         schema: str,
         reactor: Any,
         membership: Membership | None = None,
@@ -69,7 +69,7 @@ class WorkQueue:
         self.membership = membership
         self._schema = checked_name(schema)
         self._reactor = reactor
-        self._pools = Pools(pool, self._schema)
+        self._worksets = Worksets(pool, self._schema)
         self.schedules = Schedules(pool, self._schema)
         self._hearing = Hearing(reactor, dsn, pool, self._schema)
         self._waiting = Waiting(reactor, self._ended_of, self._hearing.needed)
@@ -115,7 +115,7 @@ class WorkQueue:
         settings = Settings(given, os.environ, Path.cwd())
         name = checked_name(settings.get("schema", "txqueue"))
         endpoint = _node_of(settings)
-        pool = Pool(reactor, settings.dsn(), connections, "txqueue client")
+        pool = ConnectionPool(reactor, settings.dsn(), connections, "txqueue client")
         try:
             await ensure_version(pool, name)
             membership = await _joined(reactor, pool, name, endpoint)
@@ -184,32 +184,32 @@ class WorkQueue:
         async with self.transaction() as txn:
             return await txn.enqueue_many(works, **options)
 
-    async def fill(self, cls: type[PoolItem], items: Iterable[PoolItem]) -> int:
-        """Put items into a pool in one transaction; see `Transaction.fill`."""
+    async def fill(self, cls: type[WorksetItem], items: Iterable[WorksetItem]) -> int:
+        """Put items into a workset in one transaction; see `Transaction.fill`."""
         async with self.transaction() as txn:
             return await txn.fill(cls, items)
 
-    async def start_pool(self, cls: type[PoolItem]) -> int:
-        """Have a pool worked through, now and whenever it is filled.
+    async def start_workset(self, cls: type[WorksetItem]) -> int:
+        """Have a workset worked through, now and whenever it is filled.
 
         Of an application's table that has been worked through, it begins anew.
 
         Returns:
             How many jobs were enqueued; 0 if there are enough.
         """
-        return await self._pools.start(cls)
+        return await self._worksets.start(cls)
 
-    async def pool(self, cls: type[PoolItem]) -> PoolStatus:
-        """Return how far a pool is.
+    async def workset(self, cls: type[WorksetItem]) -> WorksetStatus:
+        """Return how far a workset is.
 
         Raises:
             JobNotFound: When it was never filled or started.
         """
-        return await self._pools.status(cls)
+        return await self._worksets.status(cls)
 
-    async def retry_pool(self, cls: type[PoolItem]) -> int:
-        """Have the failed items of a pool tried again; returns how many they are."""
-        return await self._pools.retry(cls)
+    async def retry_workset(self, cls: type[WorksetItem]) -> int:
+        """Have the failed items of a workset tried again; returns how many they are."""
+        return await self._worksets.retry(cls)
 
     async def schedule(
         self,
@@ -351,7 +351,7 @@ def _node_of(settings: Settings) -> Endpoint | None:
 
 
 async def _joined(
-    reactor: Any, pool: Pool, schema: str, endpoint: Endpoint | None
+    reactor: Any, pool: ConnectionPool, schema: str, endpoint: Endpoint | None
 ) -> Membership | None:
     if endpoint is None:
         return None

@@ -16,7 +16,7 @@ from txqueue.policy.pagination import Page, as_text, first_page, joined, numbers
 from txqueue.policy.status import LIMITS
 from txqueue.store import queries
 from txqueue.store.actions import Acting
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.history import about_failures
 from txqueue.store.nonblocking_reader import Asking
 from txqueue.wire import admin_commands as wire
@@ -44,7 +44,7 @@ class AdminHandlers:
 
     def __init__(
         self,
-        pool: Pool,
+        pool: ConnectionPool,
         schema: str,
         *,
         describe: Callable[[], Mapping[str, Any]],

@@ -31,7 +31,7 @@ from txqueue.node.watchdog import Watchdog
 from txqueue.node.worker_pool import WorkerPool
 from txqueue.node.yielding import Yielding
 from txqueue.store.backoff import Backoff
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.functions import Beat, StoredFunctions
 from txqueue.store.listener import Listener
 from txqueue.store.schedules import Schedules
@@ -70,7 +70,7 @@ class Node(MultiService):
         # Cap the reconnect backoff below the lease, or other nodes rescue this node's jobs first.
         self._rest = Backoff(longest=settings.lease / 5)
         patience = max(settings.lease, PATIENCE)
-        self._pool = Pool(
+        self._pool = ConnectionPool(
             reactor,
             settings.dsn,
             CONNECTIONS,

@@ -24,7 +24,7 @@ class Explanation:
     Attributes:
         job_id: The job's number.
         state: The job's state.
-        reason: One word for programs: ``time, backoff, pool, rate, group, parents, unique,
+        reason: One word for programs: ``time, backoff, workset, rate, group, parents, unique,
             unknown_type, pause, no_capable_node, limit, reserve, no_free_capacity, next, assigned,
             running, rescue, done, failed, quarantine, cancelled``.
         detail: One sentence for people.
@@ -121,10 +121,10 @@ def _for_time(facts: Facts) -> Reason:
     job = facts["job"]
     left = _until(facts, job["not_before"])
     now = f"to run it now: txqueue retry {job['job_id']}"
-    if (pool := facts.get("pool")) and not job["error"]:
-        items = f"{pool['remaining']:,} items are left of the pool {pool['name']}"
+    if (workset := facts.get("workset")) and not job["error"]:
+        items = f"{workset['remaining']:,} items are left of the workset {workset['name']}"
         detail = f"{items}, with its other jobs or to be tried again; it looks again {left}"
-        return "pool", detail, "nothing: it follows; see: txqueue pools"
+        return "workset", detail, "nothing: it follows; see: txqueue worksets"
     if not job["attempt"]:
         return "time", f"it is not to start before {_moment(job['not_before'])}, {left}", now
     said = f": {job['error']}" if job["error"] else ""

@@ -197,17 +197,17 @@ def recurring(schedules: Row) -> list[dict[str, str]]:
     return found
 
 
-def idle(pools: Iterable[Row]) -> list[dict[str, str]]:
-    """Say which pools have items and were never started, as warnings do."""
+def idle(worksets: Iterable[Row]) -> list[dict[str, str]]:
+    """Say which worksets have items and were never started, as warnings do."""
     return [
         {
-            "kind": "idle_pool",
+            "kind": "idle_workset",
             "subject": each["name"],
-            "what": f"the pool {each['name']} has {amount(each['remaining'])} items,"
+            "what": f"the workset {each['name']} has {amount(each['remaining'])} items,"
             " and was never started",
-            "remedy": "start it, from Python: queue.start_pool()",
+            "remedy": "start it, from Python: queue.start_workset()",
         }
-        for each in pools
+        for each in worksets
         if each["remaining"] and not each["is_started"]
     ]
 

@@ -12,7 +12,7 @@ from twisted.internet.defer import DeferredLock
 
 from txqueue.errors import Refused
 from txqueue.policy.status import LIMITS
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.errors import answered
 
 __all__ = ["Acting", "Cancelled"]
@@ -45,7 +45,7 @@ class Acting:
         schema: The name of the schema.
     """
 
-    def __init__(self, pool: Pool, schema: str) -> None:
+    def __init__(self, pool: ConnectionPool, schema: str) -> None:
         self._pool = pool
         self._schema = schema
         self._turn = DeferredLock()

@@ -13,7 +13,7 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.store.backoff import Backoff
 from txqueue.store.connection import Connection
 
-__all__ = ["Pool"]
+__all__ = ["ConnectionPool"]
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ LONGEST_LIFE = 1800.0
 that after a change of servers all come to the new one. HikariCP's ``maxLifetime`` is the same."""
 
 
-class Pool:
+class ConnectionPool:
     """At most ``size`` connections, opened when first needed.
 
     Args:

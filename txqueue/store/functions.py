@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.schema_files import checked_name
 
 __all__ = ["Beat", "Chunk", "Claim", "Finished", "Passed", "StoredFunctions"]
@@ -113,7 +113,7 @@ class StoredFunctions:
         schema: The name of the schema.
     """
 
-    def __init__(self, pool: Pool, schema: str = "txqueue") -> None:
+    def __init__(self, pool: ConnectionPool, schema: str = "txqueue") -> None:
         self.pool = pool
         self.schema = checked_name(schema)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from txqueue.model.job import COLUMNS, JSON_COLUMNS, Attempt, Job, State
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 
 __all__ = ["read_attempts", "read_jobs"]
 
@@ -14,7 +14,7 @@ _COLUMNS = ", ".join(f'"{name}"{"::text" * (name in JSON_COLUMNS)}' for name in 
 
 
 async def read_jobs(
-    pool: Pool, schema: str, ids: Sequence[int], states: Iterable[State] = State
+    pool: ConnectionPool, schema: str, ids: Sequence[int], states: Iterable[State] = State
 ) -> list[Job]:
     """Return the jobs of some numbers, in no particular order; those there are.
 
@@ -32,7 +32,7 @@ async def read_jobs(
     return [Job.from_row(row) for row in rows]
 
 
-async def read_attempts(pool: Pool, schema: str, job_id: int) -> tuple[Attempt, ...]:
+async def read_attempts(pool: ConnectionPool, schema: str, job_id: int) -> tuple[Attempt, ...]:
     """Return the failed attempts of a job, the first one first."""
     rows = await pool.query(
         f"select attempt, began, at, node_id, error from {schema}.failed_attempt"

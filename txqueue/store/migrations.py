@@ -30,7 +30,7 @@ _LEDGER = """
     comment on table {schema}.migrating is 'To be locked by the one session that migrates.';
 """
 _DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
-ROLES: Final = ("enqueue", "pools", "worker", "read")
+ROLES: Final = ("enqueue", "worksets", "worker", "read")
 # What a step may wait for a lock, during which others wait behind it, and what all of it may; and
 # what to wait for another session that migrates; seconds.
 LOCK_PATIENCE, PAUSE, PATIENCE, OTHERS_PATIENCE = 2.0, 0.5, 60.0, 600.0

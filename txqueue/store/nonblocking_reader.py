@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from twisted.internet.defer import DeferredLock
 
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.errors import answered
 from txqueue.store.queries import Inquiry
 
@@ -31,7 +31,7 @@ class Asking:
         pool: Where to ask.
     """
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._turn = DeferredLock()
 

@@ -29,10 +29,10 @@ __all__ = [
     "about_jobs",
     "about_nodes",
     "about_obstacles",
-    "about_pool_failures",
-    "about_pools",
     "about_queues",
     "about_tenants",
+    "about_workset_failures",
+    "about_worksets",
 ]
 
 _LISTED = """
@@ -44,7 +44,7 @@ _LISTED = """
 _OF_A_JOB = tuple(each.split()[-1].rpartition(".")[2].strip('"') for each in _LISTED.split(","))
 _TOLD = (
     *("options", "payload", "result", "progress", "error", "policy"),
-    *("actions", "attempts", "pool", "at"),
+    *("actions", "attempts", "workset", "at"),
 )
 _FILTERS = {
     "state": "job.state = %s::{schema}.job_state",
@@ -102,9 +102,9 @@ def about_all(schema: str) -> Inquiry[dict[str, Any]]:
     tenants = yield from about_tenants(schema, _TENANTS_TOLD)
     [schedules] = yield Question(_SCHEDULES.format(schema=schema))
     document["warnings"] += recurring(schedules)
-    pools = yield from about_pools(schema)
-    document["warnings"] += idle(pools)
-    return {**document, "tenants": tenants, "pools": pools, "schedules": schedules}
+    worksets = yield from about_worksets(schema)
+    document["warnings"] += idle(worksets)
+    return {**document, "tenants": tenants, "worksets": worksets, "schedules": schedules}
 
 
 def about_tenants(schema: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
@@ -123,42 +123,45 @@ def about_tenants(schema: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
     return rows
 
 
-def about_pools(schema: str, work_type: str | None = None) -> Inquiry[list[dict[str, Any]]]:
-    """How far the pools are, or the one that jobs of a type work through."""
+def about_worksets(schema: str, work_type: str | None = None) -> Inquiry[list[dict[str, Any]]]:
+    """How far the worksets are, or the one that jobs of a type work through."""
     return (
         yield Question(
             "select name, work_type, source, size, batch, bound, is_started, jobs, running,"
             " done, failed, remaining, done + failed + remaining as total, is_exact"
-            f" from {schema}.pool_status"
-            " where %s::text is null or work_type || ':pool' = %s order by name",
+            f" from {schema}.workset_status"
+            " where %s::text is null or work_type || ':workset' = %s order by name",
             (work_type, work_type),
         )
     )
 
 
-def _pool_of(schema: str, work_type: str) -> Inquiry[dict[str, Any] | None]:
-    """How far the pool is that jobs of a type work through; None if they do not."""
-    pools = (yield from about_pools(schema, work_type)) if work_type.endswith(":pool") else []
-    return next(iter(pools), None)
+def _workset_of(schema: str, work_type: str) -> Inquiry[dict[str, Any] | None]:
+    """How far the workset is that jobs of a type work through; None if they do not."""
+    worksets = (
+        (yield from about_worksets(schema, work_type)) if work_type.endswith(":workset") else []
+    )
+    return next(iter(worksets), None)
 
 
-def about_pool_failures(schema: str, name: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
-    """The failed items of a pool, the latest first; of a pool's own table, the items too.
+def about_workset_failures(schema: str, name: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
+    """The failed items of a workset, the latest first; of a workset's own table, the items too.
 
     Args:
         schema: The name of the schema.
-        name: The pool.
+        name: The workset.
         limit: At most so many.
 
     Raises:
-        JobNotFound: When there is no such pool.
+        JobNotFound: When there is no such workset.
     """
-    if not (yield Question(f"select from {schema}.pool where name = %s", (name,))):
-        raise JobNotFound(f"there is no pool {name}", "see: txqueue pools")
+    if not (yield Question(f"select from {schema}.workset where name = %s", (name,))):
+        raise JobNotFound(f"there is no workset {name}", "see: txqueue worksets")
     return (
         yield Question(
-            f"select key, origin as part, attempt, error, at from {schema}.pool_failed"
-            f" join {schema}.pool using (pool_id) where name = %s order by at desc, key limit %s",
+            f"select key, origin as part, attempt, error, at from {schema}.workset_failed"
+            f" join {schema}.workset using (workset_id) where name = %s"
+            " order by at desc, key limit %s",
             (name, limit),
         )
     )
@@ -251,8 +254,8 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
         " where job_id = %s order by at desc limit %s",
         (job_id, _ATTEMPTS_TOLD),
     )
-    pool = yield from _pool_of(schema, row["work_type"])
-    told = {"actions": acts, "attempts": attempts[::-1], "pool": pool, "archived": False}
+    workset = yield from _workset_of(schema, row["work_type"])
+    told = {"actions": acts, "attempts": attempts[::-1], "workset": workset, "archived": False}
     return {**row, **read, **told, "at": (yield from _clock())}
 
 
@@ -266,7 +269,9 @@ def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
     if rows[0]["facts"] is None:
         raise _no_job(job_id)
     facts = json.loads(rows[0]["facts"])
-    return explain({**facts, "pool": (yield from _pool_of(schema, facts["job"]["work_type"]))})
+    return explain(
+        {**facts, "workset": (yield from _workset_of(schema, facts["job"]["work_type"]))}
+    )
 
 
 def about_controls(schema: str) -> Inquiry[list[dict[str, Any]]]:

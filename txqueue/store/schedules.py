@@ -12,7 +12,7 @@ from attrs import asdict, fields, frozen
 from txqueue.errors import InvalidSchedule, InvalidWork
 from txqueue.model.schedule import Exists, Plan, Schedule, plan, schedule_of, terms_of
 from txqueue.model.work_item import WorkItem
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.enqueueing import job_object
 from txqueue.store.errors import answered
 from txqueue.store.schema_files import checked_name
@@ -91,7 +91,7 @@ class Schedules:
         schema: The name of the schema.
     """
 
-    def __init__(self, pool: Pool, schema: str = "txqueue") -> None:
+    def __init__(self, pool: ConnectionPool, schema: str = "txqueue") -> None:
         self._pool = pool
         self._schema = checked_name(schema)
 

@@ -7,7 +7,7 @@ from typing import Final
 from attrs import frozen
 
 from txqueue.errors import SchemaMismatch
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.schema_files import migrations
 
 __all__ = ["FIND", "SchemaVersion", "check", "ensure_version", "latest_version"]
@@ -64,7 +64,7 @@ def check(version: SchemaVersion | None, schema: str) -> None:
         )
 
 
-async def ensure_version(pool: Pool, schema: str) -> None:
+async def ensure_version(pool: ConnectionPool, schema: str) -> None:
     """Make sure that the database answers and that this code can work with its schema.
 
     Raises:

@@ -11,15 +11,15 @@ from twisted.internet.defer import Deferred, succeed
 
 from txqueue.errors import TransactionMisused
 from txqueue.model.job import Token
-from txqueue.model.pool_item import PoolItem
 from txqueue.model.work_item import WorkItem
+from txqueue.model.workset_item import WorksetItem
 from txqueue.store.batches import Batch
 from txqueue.store.connection import Connection, ended_inside
 from txqueue.store.direct_dispatch import Query, Trip
 from txqueue.store.enqueueing import EnqueueOptions, batches, enqueue_call
 from txqueue.store.errors import lost, translated
-from txqueue.store.pools import fill
 from txqueue.store.schema_files import checked_name
+from txqueue.store.worksets import fill
 
 __all__ = ["Transaction", "enqueue"]
 
@@ -119,8 +119,8 @@ class Transaction:
                 return ids
             sending = Deferred.fromCoroutine(self._enqueue_text(text))
 
-    async def fill(self, cls: type[PoolItem], items: Iterable[PoolItem]) -> int:
-        """Put items into a pool as part of this transaction.
+    async def fill(self, cls: type[WorksetItem], items: Iterable[WorksetItem]) -> int:
+        """Put items into a workset as part of this transaction.
 
         Args:
             cls: The class of the items.
@@ -131,7 +131,7 @@ class Transaction:
 
         Raises:
             InvalidWork: When an item is not of that class, or does not fit it.
-            QueueFull: When so many items remain in the pool as its ``bound`` allows.
+            QueueFull: When so many items remain in the workset as its ``bound`` allows.
         """
         self._check()
         if self._trip is not None:

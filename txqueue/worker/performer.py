@@ -69,7 +69,7 @@ class Performer:
         capacity: Weight that may run at a time.
         report: Where results go.
         open_transaction: Opens a job's own transaction.
-        work_through: Performs the jobs of pools.
+        work_through: Performs the jobs of worksets.
         in_flight: Where the jobs that run are noted, should this process die.
     """
 

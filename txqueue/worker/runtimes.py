@@ -16,15 +16,15 @@ from twisted.python.failure import Failure
 
 from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.model.payload import decode, decoder, encode_result
-from txqueue.model.pool_item import PoolItem, PoolJob
 from txqueue.model.work_item import Runtime, WorkItem
+from txqueue.model.workset_item import WorksetItem, WorksetJob
 from txqueue.store.encryption import opened, sealed
 from txqueue.worker.assignment import Unreadable
 
 __all__ = ["Kind", "WorkThrough", "in_asyncio", "kind_of"]
 
-WorkThrough = Callable[[type[PoolItem], Any], Coroutine[Any, Any, Any]]
-"""Works through a pool as one of its jobs."""
+WorkThrough = Callable[[type[WorksetItem], Any], Coroutine[Any, Any, Any]]
+"""Works through a workset as one of its jobs."""
 
 
 @frozen
@@ -80,19 +80,19 @@ def kind_of(
         cls: The class.
         reactor: Where results of threads arrive.
         threads: The pool that threaded handlers run in.
-        work_through: Performs the jobs of pools.
+        work_through: Performs the jobs of worksets.
     """
 
     def in_thread(work: WorkItem, job: Any) -> Deferred[Any]:
         return deferToThreadPool(reactor, threads, work.perform, job)
 
-    def in_pool(work: WorkItem, job: Any) -> Deferred[Any]:
+    def in_workset(work: WorkItem, job: Any) -> Deferred[Any]:
         assert work_through is not None
-        assert isinstance(work, PoolJob)
+        assert isinstance(work, WorksetJob)
         return Deferred.fromCoroutine(work_through(type(work).items, job))
 
-    if issubclass(cls, PoolJob):
-        return Kind(cls, decoder(cls), in_pool)
+    if issubclass(cls, WorksetJob):
+        return Kind(cls, decoder(cls), in_workset)
     if cls.runtime is Runtime.THREAD:
         begin: Callable[[WorkItem, Any], Any] = in_thread
     elif cls.runtime is Runtime.ASYNCIO:

@@ -19,10 +19,10 @@ from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import TokenLost
 from txqueue.model.job import Token
-from txqueue.store.connection_pool import Pool
-from txqueue.store.pools import Parts
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.session_bounds import of_a_worker
 from txqueue.store.transaction import Transaction
+from txqueue.store.worksets import Parts
 from txqueue.system.gc_tuning import exempt_what_is_there
 from txqueue.system.inflight import InFlight
 from txqueue.wire.pipe import Pipe, PipeFactory
@@ -43,8 +43,8 @@ from txqueue.worker.lease_watch import LeaseWatch
 from txqueue.worker.long_runs import Told
 from txqueue.worker.next_stages import enqueue_stages
 from txqueue.worker.performer import Performer
-from txqueue.worker.pool_runner import PoolWork
 from txqueue.worker.running_job import Batch, RunningJob
+from txqueue.worker.workset_runner import WorksetWork
 
 __all__ = ["WorkerService"]
 
@@ -78,7 +78,7 @@ class WorkerService:
         )
         self._performer: Performer | None = None
         self._lease_watch: LeaseWatch | None = None
-        self._pool: Pool | None = None
+        self._pool: ConnectionPool | None = None
         self._schema = ""
         self._threads = ThreadPool(0, MOST_THREADS, "handlers")
 
@@ -124,7 +124,7 @@ class WorkerService:
             # A handler that connects by itself means the database that its job is from.
             os.environ["TXQUEUE_DSN"] = chosen["dsn"]
         self._schema = chosen["schema"]
-        self._pool = Pool(
+        self._pool = ConnectionPool(
             self._reactor,
             chosen["dsn"],
             MOST_CONNECTIONS,
@@ -133,14 +133,14 @@ class WorkerService:
         )
         _import(chosen["app"])
         self._threads.start()
-        pools = PoolWork(self._reactor, self._threads, Parts(self._pool, self._schema))
+        worksets = WorksetWork(self._reactor, self._threads, Parts(self._pool, self._schema))
         self._performer = Performer(
             self._reactor,
             self._threads,
             chosen["capacity"],
             self,
             self._open_transaction,
-            work_through=pools.work_through,
+            work_through=worksets.work_through,
             in_flight=InFlight(chosen["capacity"], self._shared),
         )
         self._performer.start()

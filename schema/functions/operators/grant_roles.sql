@@ -6,11 +6,11 @@ set search_path = txqueue, pg_temp
 as $$
 declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog', 'await_ends'];
-    pooling   constant text[] := array['ensure_pool', 'fill_pool', 'start_pool', 'retry_pool'];
+    worksets  constant text[] := array['ensure_workset', 'fill_workset', 'start_workset', 'retry_workset'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'direct_jobs', 'assignments_of', 'jobs_of', 'backlog', 'next_job',
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'renew_for_peer', 'declare_dead', 'reserve_incarnation', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'refresh_backlog_flags', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
-        'ensure_pool', 'fill_pool', 'start_pool', 'retry_pool', 'await_ends', 'next_part', 'end_part', 'split_pool_part', 'cut_from', 'add_parts', 'end_slot',
+        'ensure_workset', 'fill_workset', 'start_workset', 'retry_workset', 'await_ends', 'next_part', 'end_part', 'split_workset_part', 'cut_from', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
         'stats', 'find_job', 'due_schedules', 'met_conditions', 'is_input', 'tick', 'mend_schedules', 'put_schedule',
         'coalesce_into', 'repeat', 'repeat_archived', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
@@ -18,7 +18,7 @@ declare
     its_role text;
     signature regprocedure;
 begin
-    foreach its_role in array array['txqueue_enqueue', 'txqueue_pools', 'txqueue_worker', 'txqueue_read'] loop
+    foreach its_role in array array['txqueue_enqueue', 'txqueue_worksets', 'txqueue_worker', 'txqueue_read'] loop
         if to_regrole(its_role) is null then
             begin
                 execute format('create role %I nologin', its_role);
@@ -29,7 +29,7 @@ begin
         execute format('grant usage on schema %I to %I', 'txqueue', its_role);
         -- Every client compares the version of the schema with its own.
         execute format('grant select on migration to %I', its_role);
-        if its_role not in ('txqueue_enqueue', 'txqueue_pools') then
+        if its_role not in ('txqueue_enqueue', 'txqueue_worksets') then
             execute format('grant select on all tables in schema %I to %I', 'txqueue', its_role);
         end if;
     end loop;
@@ -39,9 +39,9 @@ begin
            and (select proname from pg_proc where oid = signature) = any (enqueuing) then
             execute format('grant execute on function %s to txqueue_enqueue', signature);
         end if;
-        if to_regrole('txqueue_pools') is not null
-           and (select proname from pg_proc where oid = signature) = any (pooling) then
-            execute format('grant execute on function %s to txqueue_pools', signature);
+        if to_regrole('txqueue_worksets') is not null
+           and (select proname from pg_proc where oid = signature) = any (worksets) then
+            execute format('grant execute on function %s to txqueue_worksets', signature);
         end if;
         if to_regrole('txqueue_read') is not null
            and (select proname from pg_proc where oid = signature) = any (reading) then

@@ -6,18 +6,18 @@ NOW = "2030-01-31T12:00:00+00:00"
 SOON = "2030-01-31T12:00:10+00:00"
 
 
-def test_a_pool_s_job_that_finds_nothing_to_take_says_what_is_left() -> None:
+def test_a_workset_s_job_that_finds_nothing_to_take_says_what_is_left() -> None:
     """And not that it is not to start before some moment, which would explain nothing."""
     job = {"job_id": 7, "state": "waiting", "waiting_for": "time", "not_before": SOON}
     facts = {
         "job": {**job, "attempt": 0, "error": None},
         "now": NOW,
-        "pool": {"name": "letter", "remaining": 1200},
+        "workset": {"name": "letter", "remaining": 1200},
     }
     told = explain(facts)
-    assert told.reason == "pool"
-    assert told.detail.startswith("1,200 items are left of the pool letter, with its other jobs")
-    assert explain({**facts, "pool": None}).reason == "time"
+    assert told.reason == "workset"
+    assert told.detail.startswith("1,200 items are left of the workset letter, with its other jobs")
+    assert explain({**facts, "workset": None}).reason == "time"
 
 
 def test_a_job_that_its_node_may_not_hold() -> None:

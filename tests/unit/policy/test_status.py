@@ -113,15 +113,15 @@ def test_schedules_that_nobody_looks_after_are_warned_of() -> None:
     assert kinds(found) == [("overdue_schedules", "nightly"), ("refused_schedules", "nightly")]
 
 
-def test_pools_that_were_filled_and_never_started_are_warned_of() -> None:
+def test_worksets_that_were_filled_and_never_started_are_warned_of() -> None:
     """Nothing of them would ever be done."""
-    pools = [
+    worksets = [
         {"name": "letter", "remaining": 5000, "is_started": False},
         {"name": "begun", "remaining": 5000, "is_started": True},
         {"name": "empty", "remaining": 0, "is_started": False},
     ]
-    found = idle(pools)
-    assert kinds(found) == [("idle_pool", "letter")]
+    found = idle(worksets)
+    assert kinds(found) == [("idle_workset", "letter")]
     assert "5,000 items" in found[0]["what"]
 
 

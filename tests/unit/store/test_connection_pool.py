@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store import connection_pool as pool_module
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 
 
 @define(eq=False)
@@ -67,12 +67,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 @pytest.fixture
-def pool(server: Server) -> Pool:
+def pool(server: Server) -> ConnectionPool:
     """A pool of two."""
-    return Pool(None, "", 2, "test")
+    return ConnectionPool(None, "", 2, "test")
 
 
-def lend(pool: Pool) -> tuple[list[Wire], Deferred[None]]:
+def lend(pool: ConnectionPool) -> tuple[list[Wire], Deferred[None]]:
     """Take a connection and keep it until the Deferred is fired."""
     lent: list[Wire] = []
     back: Deferred[None] = Deferred()
@@ -86,11 +86,11 @@ def lend(pool: Pool) -> tuple[list[Wire], Deferred[None]]:
     return lent, back
 
 
-def _wires(pool: Pool) -> AbstractAsyncContextManager[Wire]:
+def _wires(pool: ConnectionPool) -> AbstractAsyncContextManager[Wire]:
     return pool.connection()  # type: ignore[return-value]  # the fixture put wires in
 
 
-async def broken_transaction(pool: Pool, accident: Callable[[], None]) -> None:
+async def broken_transaction(pool: ConnectionPool, accident: Callable[[], None]) -> None:
     """Raise inside a transaction after an accident; the error must come out."""
 
     async def run() -> None:
@@ -103,14 +103,16 @@ async def broken_transaction(pool: Pool, accident: Callable[[], None]) -> None:
         await run()
 
 
-async def test_one_connection_serves_one_after_the_other(pool: Pool, server: Server) -> None:
+async def test_one_connection_serves_one_after_the_other(
+    pool: ConnectionPool, server: Server
+) -> None:
     """It is opened when first needed."""
     assert server.opened == []
     assert [await pool.query("a"), await pool.query("b")] == [[(1,)], [(2,)]]
     assert [wire.asked for wire in server.opened] == [["a", "b"]]
 
 
-async def test_who_comes_when_all_are_lent_waits(pool: Pool, server: Server) -> None:
+async def test_who_comes_when_all_are_lent_waits(pool: ConnectionPool, server: Server) -> None:
     """In turn; never more connections than the size."""
     (first, back), (second, other_back), (third, last_back) = lend(pool), lend(pool), lend(pool)
     assert (len(first), len(second), len(third)) == (1, 1, 0)
@@ -121,7 +123,7 @@ async def test_who_comes_when_all_are_lent_waits(pool: Pool, server: Server) -> 
     assert len(server.opened) == 2
 
 
-async def test_who_gives_up_waiting_takes_no_turn(pool: Pool, server: Server) -> None:
+async def test_who_gives_up_waiting_takes_no_turn(pool: ConnectionPool, server: Server) -> None:
     """A cancelled wait leaves the pool whole."""
     backs = [lend(pool)[1], lend(pool)[1]]
     waiting = Deferred.fromCoroutine(pool.query("never"))
@@ -134,7 +136,7 @@ async def test_who_gives_up_waiting_takes_no_turn(pool: Pool, server: Server) ->
     assert [wire.asked for wire in server.opened if wire.asked] == [["a"]]
 
 
-async def test_a_dead_connection_is_replaced(pool: Pool, server: Server) -> None:
+async def test_a_dead_connection_is_replaced(pool: ConnectionPool, server: Server) -> None:
     """The next caller gets a new one."""
     await pool.query("a")
     server.opened[0].is_dead = True
@@ -143,7 +145,7 @@ async def test_a_dead_connection_is_replaced(pool: Pool, server: Server) -> None
     assert server.opened[0].is_closed
 
 
-async def test_an_old_connection_is_replaced(pool: Pool, server: Server) -> None:
+async def test_an_old_connection_is_replaced(pool: ConnectionPool, server: Server) -> None:
     """Backends grow with what they have seen: after half an hour the next caller gets a new one."""
     await pool.query("a")
     server.opened[0].age = 1400.0
@@ -154,7 +156,7 @@ async def test_an_old_connection_is_replaced(pool: Pool, server: Server) -> None
     assert server.opened[0].is_closed
 
 
-async def test_one_that_dies_while_lent_is_closed(pool: Pool, server: Server) -> None:
+async def test_one_that_dies_while_lent_is_closed(pool: ConnectionPool, server: Server) -> None:
     """It does not come back among the idle ones."""
     lent, back = lend(pool)
     lent[0].is_dead = True
@@ -164,7 +166,9 @@ async def test_one_that_dies_while_lent_is_closed(pool: Pool, server: Server) ->
     assert len(server.opened) == 2
 
 
-async def test_a_failed_attempt_to_connect_takes_no_turn(pool: Pool, server: Server) -> None:
+async def test_a_failed_attempt_to_connect_takes_no_turn(
+    pool: ConnectionPool, server: Server
+) -> None:
     """When the database is back, so is the pool."""
     server.is_down = True
     for _ in range(3):
@@ -177,34 +181,38 @@ async def test_a_failed_attempt_to_connect_takes_no_turn(pool: Pool, server: Ser
         back.callback(None)
 
 
-async def test_a_transaction_is_committed_at_its_end(pool: Pool, server: Server) -> None:
+async def test_a_transaction_is_committed_at_its_end(pool: ConnectionPool, server: Server) -> None:
     """Begin, the statements, commit."""
     async with pool.transaction() as connection:
         await connection.query("a")
     assert server.opened[0].asked == ["begin", "a", "commit"]
 
 
-async def test_an_error_rolls_a_transaction_back(pool: Pool, server: Server) -> None:
+async def test_an_error_rolls_a_transaction_back(pool: ConnectionPool, server: Server) -> None:
     """The error goes on to the caller, and the connection is used again."""
     await broken_transaction(pool, lambda: None)
     await pool.query("b")
     assert server.opened[0].asked == ["begin", "a", "rollback", "b"]
 
 
-async def test_a_rollback_that_fails_closes_the_connection(pool: Pool, server: Server) -> None:
+async def test_a_rollback_that_fails_closes_the_connection(
+    pool: ConnectionPool, server: Server
+) -> None:
     """The server rolls back what is closed; the caller gets its own error."""
     await broken_transaction(pool, lambda: setattr(server.opened[0], "refuses", "rollback"))
     assert server.opened[0].is_closed
 
 
-async def test_a_dead_connection_is_not_asked_to_roll_back(pool: Pool, server: Server) -> None:
+async def test_a_dead_connection_is_not_asked_to_roll_back(
+    pool: ConnectionPool, server: Server
+) -> None:
     """It is closed."""
     await broken_transaction(pool, lambda: setattr(server.opened[0], "is_dead", True))
     assert (server.opened[0].asked, server.opened[0].is_closed) == (["begin", "a"], True)
 
 
 async def test_closing_closes_the_idle_now_and_the_lent_when_back(
-    pool: Pool, server: Server
+    pool: ConnectionPool, server: Server
 ) -> None:
     """Nobody is cut off."""
     (_, back), (lent, other_back) = lend(pool), lend(pool)
@@ -215,7 +223,7 @@ async def test_closing_closes_the_idle_now_and_the_lent_when_back(
     assert lent[0].is_closed
 
 
-async def test_a_closed_pool_says_so(pool: Pool, server: Server) -> None:
+async def test_a_closed_pool_says_so(pool: ConnectionPool, server: Server) -> None:
     """It opens nothing."""
     pool.close()
     with pytest.raises(DatabaseUnavailable, match="the connection pool is closed"):
@@ -223,7 +231,7 @@ async def test_a_closed_pool_says_so(pool: Pool, server: Server) -> None:
     assert server.opened == []
 
 
-async def test_what_somebody_left_open_is_not_shared(pool: Pool, server: Server) -> None:
+async def test_what_somebody_left_open_is_not_shared(pool: ConnectionPool, server: Server) -> None:
     """A statement or a transaction under way would swallow what the next one does."""
     await pool.query("a")
     server.opened[0].is_idle = False

@@ -1,4 +1,4 @@
-"""The pools that the nodes of these tests work through."""
+"""The worksets that the nodes of these tests work through."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import define
 
-from txqueue import ExistingTable, Fail, PoolItem, Retry
+from txqueue import ExistingTable, Fail, Retry, WorksetItem
 
 # In a node, tells that this process has imported the application.
 if "TXQUEUE_TEST_NODE" in os.environ:
@@ -25,7 +25,7 @@ SOON = Retry(attempts=2, first=0.01, jitter=0.0)
 
 
 @define
-class Counted(PoolItem):
+class Counted(WorksetItem):
     """Writes that it was seen in the transaction that counts it."""
 
     number: int
@@ -43,7 +43,7 @@ class Counted(PoolItem):
 
 
 @define
-class Single(PoolItem):
+class Single(WorksetItem):
     """Fails, or fails first, or kills its process, as its number says."""
 
     number: int
@@ -63,7 +63,7 @@ class Single(PoolItem):
 
 
 @define
-class Together(PoolItem):
+class Together(WorksetItem):
     """A batch that fails as a whole because of one of its items."""
 
     number: int
@@ -80,7 +80,7 @@ class Together(PoolItem):
 
 
 @define
-class Deadly(PoolItem):
+class Deadly(WorksetItem):
     """One of them kills the process."""
 
     number: int
@@ -95,7 +95,7 @@ class Deadly(PoolItem):
 
 
 @define
-class Reindex(PoolItem):
+class Reindex(WorksetItem):
     """Documents of the application."""
 
     id: int

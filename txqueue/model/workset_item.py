@@ -1,4 +1,4 @@
-"""Items of pools: large sets of one kind of work that a few jobs work through."""
+"""Items of worksets: large sets of one kind of work that a few jobs work through."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from txqueue.model.work_item import WorkItem
 
 __all__ = [
     "ExistingTable",
-    "PoolItem",
-    "PoolJob",
-    "PoolStatus",
+    "WorksetItem",
+    "WorksetJob",
+    "WorksetStatus",
     "columns_of",
     "decimals_of",
     "snake_case",
@@ -51,8 +51,8 @@ class ExistingTable:
 
 
 @frozen
-class PoolStatus:
-    """How far a pool is.
+class WorksetStatus:
+    """How far a workset is.
 
     Attributes:
         total: How many items there are or were; estimated until an existing table has been read.
@@ -69,38 +69,38 @@ class PoolStatus:
     jobs: int
 
 
-class PoolItem(WorkItem, is_abstract=True):
-    """Base of the items of a pool; subclass it with ``attrs.define`` and give it ``perform`` or
+class WorksetItem(WorkItem, is_abstract=True):
+    """Base of the items of a workset; subclass it with ``attrs.define`` and give it ``perform`` or
     ``perform_batch``.
 
-    The items are rows of a table of the pool's own, made from the fields, or of a table of the
+    The items are rows of a table of the workset's own, made from the fields, or of a table of the
     application, whose columns the fields name. At most ``size`` jobs work through them. The other
     class attributes are those of `WorkItem`; ``retry`` is what each item gets.
 
     Attributes:
-        pool: The pool's name; the class's own in snake case unless given.
-        size: How many jobs the pool has at most.
+        workset: The workset's name; the class's own in snake case unless given.
+        size: How many jobs the workset has at most.
         batch: How many items a job takes at a time.
         bound: How many items may remain in it before more are refused; None for no bound.
-        source: The application's table; None for a table of the pool's own.
-        pool_tenant: The tenant that the pool's jobs belong to; None for no tenant.
+        source: The application's table; None for a table of the workset's own.
+        workset_tenant: The tenant that the workset's jobs belong to; None for no tenant.
     """
 
     __slots__ = ()
 
-    pool: ClassVar[str]
+    workset: ClassVar[str]
     size: ClassVar[int] = 4
     batch: ClassVar[int] = 500
     bound: ClassVar[int | None] = None
     source: ClassVar[ExistingTable | None] = None
-    pool_tenant: ClassVar[str | None] = None
+    workset_tenant: ClassVar[str | None] = None
     retry: ClassVar[Retry] = Retry(attempts=3)
-    job_type: ClassVar[type[PoolJob]]
+    job_type: ClassVar[type[WorksetJob]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "pool" not in cls.__dict__:
-            cls.pool = snake_case(cls.__name__)
+        if "workset" not in cls.__dict__:
+            cls.workset = snake_case(cls.__name__)
         _check(cls)
         cls.job_type = _job_type(cls)
 
@@ -110,7 +110,7 @@ class PoolItem(WorkItem, is_abstract=True):
 
         Args:
             items: Instances of the class.
-            batch: The `PoolBatch`: its attempt, ``fail(item, error)`` and ``transaction()``.
+            batch: The `WorksetBatch`: its attempt, ``fail(item, error)`` and ``transaction()``.
         """
         raise NotImplementedError
 
@@ -120,47 +120,47 @@ class PoolItem(WorkItem, is_abstract=True):
         return getattr(cls.perform_batch, "__func__", None) is not _INHERITED
 
 
-_INHERITED = PoolItem.__dict__["perform_batch"].__func__
+_INHERITED = WorksetItem.__dict__["perform_batch"].__func__
 
 
-class PoolJob(WorkItem, is_abstract=True):
-    """One of the few jobs that work through a pool; each pool has a class of its own.
+class WorksetJob(WorkItem, is_abstract=True):
+    """One of the few jobs that work through a workset; each workset has a class of its own.
 
     Attributes:
-        items: The class of the pool's items.
+        items: The class of the workset's items.
     """
 
     __slots__ = ()
 
-    items: ClassVar[type[PoolItem]]
+    items: ClassVar[type[WorksetItem]]
     retry: ClassVar[Retry] = Retry(attempts=MOST_ATTEMPTS, first=0.5, longest=60.0)
 
     @property
     def tenant(self) -> str | None:
-        """Whose job it is: the pool's tenant."""
-        return type(self).items.pool_tenant
+        """Whose job it is: the workset's tenant."""
+        return type(self).items.workset_tenant
 
 
-def _job_type(items: type[PoolItem]) -> type[PoolJob]:
-    """Make the class of a pool's jobs: its policy is that of the items."""
+def _job_type(items: type[WorksetItem]) -> type[WorksetJob]:
+    """Make the class of a workset's jobs: its policy is that of the items."""
     policy = {name: getattr(items, name) for name in ("queue", "priority", "weight", "heartbeat")}
     names = {"__module__": items.__module__, "__qualname__": f"{items.__qualname__}.job_type"}
-    body = {**policy, **names, "items": items, "work_type": f"{items.work_type}:pool"}
-    made: type[PoolJob] = attrs.define(slots=False)(type("PoolJobOf", (PoolJob,), body))
+    body = {**policy, **names, "items": items, "work_type": f"{items.work_type}:workset"}
+    made: type[WorksetJob] = attrs.define(slots=False)(type("WorksetJobOf", (WorksetJob,), body))
     return made
 
 
-def _check(cls: type[PoolItem]) -> None:
+def _check(cls: type[WorksetItem]) -> None:
     whole = {"size": (cls.size, 1000), "batch": (cls.batch, 100_000)}
     for name, (value, most) in whole.items():
         if type(value) is not int or not 1 <= value <= most:
             _refuse(cls, f"{name} {value!r} is not within 1 to {most}", "give a whole number")
     if cls.bound is not None and (type(cls.bound) is not int or cls.bound < 1):
         _refuse(cls, f"bound {cls.bound!r} is below 1 or not whole", "give a number, or None")
-    if not _NAME.fullmatch(str(cls.pool)):
-        _refuse(cls, f"pool {cls.pool!r} is not a name", "use at most 50 of a-z, 0-9 and _")
+    if not _NAME.fullmatch(str(cls.workset)):
+        _refuse(cls, f"workset {cls.workset!r} is not a name", "use at most 50 of a-z, 0-9 and _")
     if cls.encrypted or cls.redacted:
-        _refuse(cls, "items of a pool cannot be hidden", "enqueue them as jobs of their own")
+        _refuse(cls, "items of a workset cannot be hidden", "enqueue them as jobs of their own")
     if not isinstance(cls.source, ExistingTable | None):
         _refuse(cls, "source is not an ExistingTable", 'use ExistingTable("documents", key="id")')
 
@@ -174,12 +174,12 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()[:50]
 
 
-def columns_of(cls: type[PoolItem]) -> list[tuple[str, str]]:
+def columns_of(cls: type[WorksetItem]) -> list[tuple[str, str]]:
     """Return the name and the SQL type of a column for each field."""
     return list(_columns(cls))
 
 
-def decimals_of(cls: type[PoolItem]) -> frozenset[str]:
+def decimals_of(cls: type[WorksetItem]) -> frozenset[str]:
     """Return the names of the fields that are Decimals."""
     kind: Any = cls
     fields = attrs.fields(attrs.resolve_types(kind))

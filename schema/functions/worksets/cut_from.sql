@@ -4,7 +4,7 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 begin
-    if lock_pool('cut ' || its_name, false) then
-        select pool.is_cut, pool.cut_to into is_cut, cut_to from pool where name = its_name;
+    if lock_workset('cut ' || its_name, false) then
+        select workset.is_cut, workset.cut_to into is_cut, cut_to from workset where name = its_name;
     end if;
 end $$;

@@ -1,4 +1,4 @@
--- What a job of a pool calls, fenced by its token: counts the part that it has performed, if it says
+-- What a job of a workset calls, fenced by its token: counts the part that it has performed, if it says
 -- one, and takes the next. A part that it held already was not finished by the run before. With nothing
 -- to take, due_in says in how many seconds the next part is due, null for none. Not held: the job is
 -- not this assignment's any more.
@@ -13,14 +13,14 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    its   pool;
-    this  pool_part;
+    its   workset;
+    this  workset_part;
     since timestamptz;
     quoted_names  text;
     quoted_fields text;
 begin
     -- What comes before the part that it had is gone or held, but for a few: dead entries of an index are not read again.
-    select mine.not_before into since from pool_part as mine where mine.part_id = performed and mine.job_id = its_job_id;
+    select mine.not_before into since from workset_part as mine where mine.part_id = performed and mine.job_id = its_job_id;
     held := performed is null or end_part(its_incarnation, its_assignment, its_job_id, performed, failures);
     if performed is null then
         perform from job_assigned as job
@@ -31,15 +31,15 @@ begin
     if not held then
         return;
     end if;
-    select * into its from pool where name = its_name;
+    select * into its from workset where name = its_name;
     for round in 1 .. 3 loop
-        update pool_part as each set job_id = its_job_id, taken = each.taken + 1
+        update workset_part as each set job_id = its_job_id, taken = each.taken + 1
          where each.part_id = coalesce(
                    case when since is null then
-                       (select mine.part_id from pool_part as mine
-                         where mine.pool_id = its.pool_id and mine.job_id = its_job_id limit 1) end,
-                   (select free.part_id from pool_part as free
-                     where free.pool_id = its.pool_id and free.job_id is null and free.not_before <= clock_timestamp()
+                       (select mine.part_id from workset_part as mine
+                         where mine.workset_id = its.workset_id and mine.job_id = its_job_id limit 1) end,
+                   (select free.part_id from workset_part as free
+                     where free.workset_id = its.workset_id and free.job_id is null and free.not_before <= clock_timestamp()
                        and (free.not_before, free.part_id) > (coalesce(since, '-infinity'), coalesce(performed, 0))
                      order by free.not_before, free.part_id limit 1 for update skip locked))
         returning each.* into this;
@@ -50,16 +50,16 @@ begin
             continue;
         end if;
         -- What jobs held that have ended is free again.
-        update pool_part as each set job_id = null
+        update workset_part as each set job_id = null
          where each.part_id = any (array(
-                   select lost.part_id from pool_part as lost
-                    where lost.pool_id = its.pool_id and lost.job_id is not null and not is_live_job(lost.job_id)
+                   select lost.part_id from workset_part as lost
+                    where lost.workset_id = its.workset_id and lost.job_id is not null and not is_live_job(lost.job_id)
                       for update skip locked));
         exit when not found;
     end loop;
     if this.part_id is null then
         select extract(epoch from min(free.not_before) - clock_timestamp()) into due_in
-          from pool_part as free where free.pool_id = its.pool_id and free.job_id is null;
+          from workset_part as free where free.workset_id = its.workset_id and free.job_id is null;
         return;
     end if;
     part := this.part_id;
@@ -70,12 +70,12 @@ begin
     attempt := this.attempt;
     taken := this.taken;
     if its.source is null then
-        select names, fields into quoted_names, quoted_fields from pool_columns(its_name);
+        select names, fields into quoted_names, quoted_fields from workset_columns(its_name);
         execute format(
             'select json_agg(row_to_json(_item)), array_agg(_number::text) filter (where $2 is not null)
                from (select _number%s from %I where _part = $1 and ($2 is null or _number = any ($2)) order by _number) as _whole,
                     lateral (select %s) as _item',
-            quoted_names, 'pool_' || its_name, quoted_fields)
+            quoted_names, 'workset_' || its_name, quoted_fields)
            into content, keys using this.origin, this.keys::integer[];
     end if;
 end $$;

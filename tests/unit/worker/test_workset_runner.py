@@ -1,4 +1,4 @@
-"""Working through a pool: how its handlers end, whatever runtime they are of."""
+"""Working through a workset: how its handlers end, whatever runtime they are of."""
 
 import asyncio
 from typing import Any, cast
@@ -8,15 +8,15 @@ from attrs import define
 from twisted.internet.defer import CancelledError, Deferred
 
 from tests.waiting import running_reactor
-from txqueue import PoolItem, RunningJob, Runtime
+from txqueue import RunningJob, Runtime, WorksetItem
 from txqueue.model.job import Token
-from txqueue.store.pools import NextPart, Part, Parts
-from txqueue.worker.pool_runner import PoolWork
+from txqueue.store.worksets import NextPart, Part, Parts
 from txqueue.worker.running_job import Batch
+from txqueue.worker.workset_runner import WorksetWork
 
 
 @define
-class Slow(PoolItem):
+class Slow(WorksetItem):
     """Never ends, or ends its process."""
 
     deadly: bool
@@ -35,7 +35,7 @@ BEGUN: list[Deferred[None]] = []
 
 
 class OnePart:
-    """A pool with one part, and then nothing."""
+    """A workset with one part, and then nothing."""
 
     def __init__(self, content: str) -> None:
         self.content: str | None = content
@@ -57,7 +57,7 @@ class OnePart:
 def work_through(parts: OnePart) -> Deferred[Any]:
     """Begin to work through it."""
     job = RunningJob(7, 1, 1, Batch(Token(1, 1), 0), cast("Any", None))
-    work = PoolWork(running_reactor(), None, cast("Parts", parts))
+    work = WorksetWork(running_reactor(), None, cast("Parts", parts))
     return Deferred.fromCoroutine(work.work_through(Slow, job))
 
 

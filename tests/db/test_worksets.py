@@ -1,4 +1,4 @@
-"""The stored functions of pools: each part is taken by one, counted once, and never lost."""
+"""The stored functions of worksets: each part is taken by one, counted once, and never lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attrs import define
 
 from tests.db.letters import opened
 from tests.db.masters import Master
-from txqueue import ExistingTable, PoolItem
+from txqueue import ExistingTable, WorksetItem
 from txqueue.errors import Refused
 
 JOB = {"work_type": "test.kind", "payload": {}}
@@ -20,22 +20,22 @@ COLUMNS = [["number", "bigint"], ["note", "text"]]
 
 
 def make(session: Master, **more: Any) -> None:
-    """Make a pool."""
+    """Make a workset."""
     spec = {**SPEC, "columns": COLUMNS, **more}
-    session.value("drop table if exists txqueue.pool_letters; select 1")
-    session.value("select txqueue.ensure_pool(%s)", json.dumps(spec))
+    session.value("drop table if exists txqueue.workset_letters; select 1")
+    session.value("select txqueue.ensure_workset(%s)", json.dumps(spec))
 
 
 def fill(session: Master, items: int) -> int:
     """Put items into it."""
     rows = [{"number": n, "note": None} for n in range(items)]
-    filled: int = session.value("select txqueue.fill_pool('letters', %s)", json.dumps(rows))
+    filled: int = session.value("select txqueue.fill_workset('letters', %s)", json.dumps(rows))
     return filled
 
 
 def start(session: Master) -> list[tuple[int, int]]:
     """Start it; returns the assignments and numbers of its jobs, taken by the session."""
-    session.value("select txqueue.start_pool('letters')")
+    session.value("select txqueue.start_workset('letters')")
     return [(chunk.assignment, job_id) for chunk in session.claim() for job_id in chunk.ids]
 
 
@@ -57,7 +57,7 @@ def take(
 def status(session: Master) -> dict[str, Any]:
     """How far it is."""
     found: dict[str, Any] = session.value(
-        "select to_jsonb(pool_status) from txqueue.pool_status where name = 'letters'"
+        "select to_jsonb(workset_status) from txqueue.workset_status where name = 'letters'"
     )
     return found
 
@@ -78,7 +78,7 @@ def test_parts_are_taken_by_one_and_counted_once(node: Master) -> None:
     take(node, second, other["part"])
     counted = status(node)
     assert (counted["done"], counted["remaining"], counted["parts"]) == (25, 0, 0)
-    assert node.value("select count(*) from txqueue.pool_letters") == 0
+    assert node.value("select count(*) from txqueue.workset_letters") == 0
 
 
 def test_a_part_is_whole_or_not_there(node: Master, other: Master) -> None:
@@ -114,7 +114,7 @@ def test_what_a_former_run_held_comes_first_and_says_so(node: Master) -> None:
 
 
 def test_a_part_of_a_job_that_has_ended_is_taken_by_another(node: Master) -> None:
-    """Whoever cancels a job of a pool loses nothing of the set."""
+    """Whoever cancels a job of a workset loses nothing of the set."""
     make(node)
     fill(node, 20)
     first, second = start(node)
@@ -126,7 +126,7 @@ def test_a_part_of_a_job_that_has_ended_is_taken_by_another(node: Master) -> Non
     )
     part = take(node, second)
     assert take(node, second, part["part"])["part"] == lost
-    assert node.value("select txqueue.start_pool('letters')") == 0
+    assert node.value("select txqueue.start_workset('letters')") == 0
 
 
 def test_failures_are_kept_or_tried_again(node: Master) -> None:
@@ -142,8 +142,8 @@ def test_failures_are_kept_or_tried_again(node: Master) -> None:
     assert take(node, first, again["part"])["part"] is None
     counted = status(node)
     assert (counted["done"], counted["failed"], counted["remaining"]) == (9, 1, 0)
-    assert node.column("select number from txqueue.pool_letters") == [2]
-    assert node.value("select txqueue.retry_pool('letters')") == 1
+    assert node.column("select number from txqueue.workset_letters") == [2]
+    assert node.value("select txqueue.retry_workset('letters')") == 1
     found = take(node, first)
     assert (found["keys"], found["attempt"]) == (["3"], 0)
     take(node, first, found["part"])
@@ -177,7 +177,7 @@ def test_a_bound_refuses(node: Master) -> None:
     """Once so many remain; as a whole, and for as long as they do."""
     make(node, bound=25)
     fill(node, 20)
-    with pytest.raises(psycopg2.Error, match="the pool letters is full") as refused:
+    with pytest.raises(psycopg2.Error, match="the workset letters is full") as refused:
         fill(node, 6)
     assert refused.value.pgcode == "TXQ02"
     assert fill(node, 5) == 5
@@ -187,26 +187,27 @@ def test_a_name_belongs_to_one_work_type(node: Master) -> None:
     """Two classes do not share a set by accident."""
     make(node)
     with pytest.raises(psycopg2.Error, match="belongs to the work type"):
-        node.value("select txqueue.ensure_pool(%s)", json.dumps({**SPEC, "work_type": "other"}))
+        node.value("select txqueue.ensure_workset(%s)", json.dumps({**SPEC, "work_type": "other"}))
 
 
 def test_a_field_has_no_type_of_its_own_making(node: Master) -> None:
     """What the columns are is decided here; a name is a name, whatever is in it."""
     make(
-        node, columns=[['x" int); drop table txqueue.pool; --', "bigint"], ["y", "text; select 1"]]
+        node,
+        columns=[['x" int); drop table txqueue.workset; --', "bigint"], ["y", "text; select 1"]],
     )
     assert node.column(
-        "select attname::text from pg_attribute where attrelid = 'txqueue.pool_letters'::regclass"
-        " and attnum > 2"
-    ) == ['x" int); drop table txqueue.pool; --']
+        "select attname::text from pg_attribute where attrelid ="
+        " 'txqueue.workset_letters'::regclass and attnum > 2"
+    ) == ['x" int); drop table txqueue.workset; --']
 
 
 def test_a_snapshot_elsewhere_and_many_parts(node: Master) -> None:
-    """The jobs of a pool are never more than its size, whatever is filled."""
+    """The jobs of a workset are never more than its size, whatever is filled."""
     make(node)
     for _ in range(5):
         fill(node, 100)
-        node.value("select txqueue.start_pool('letters')")
+        node.value("select txqueue.start_workset('letters')")
     assert node.states() == {"ready": 2}
 
 
@@ -216,14 +217,14 @@ def test_what_was_taken_is_not_read_again(node: Master, other: Master) -> None:
     fill(node, 120)
     (job,) = start(node)
     other.connection.set_session(isolation_level="REPEATABLE READ", autocommit=False)
-    other.value("select count(*) from txqueue.pool_part")
+    other.value("select count(*) from txqueue.workset_part")
     part = take(node, job)["part"]
     for _ in range(100):
         part = take(node, job, part)["part"]
     node.connection.autocommit = False
     reading = (
         "select sum(pg_stat_get_xact_tuples_returned(indexrelid))::int from pg_index"
-        " where indrelid = 'txqueue.pool_part'::regclass"
+        " where indrelid = 'txqueue.workset_part'::regclass"
     )
     before = node.value(reading)
     assert take(node, job, part)["items"] == 1
@@ -238,8 +239,8 @@ def test_a_part_that_comes_back_is_taken_in_the_end(node: Master) -> None:
     first = take(node, job)["part"]
     second = take(node, job, first)["part"]
     node.cursor.execute(
-        "update txqueue.pool_part set job_id = -1 where part_id ="
-        " (select min(part_id) from txqueue.pool_part where job_id is null) returning part_id"
+        "update txqueue.workset_part set job_id = -1 where part_id ="
+        " (select min(part_id) from txqueue.workset_part where job_id is null) returning part_id"
     )
     ((lost,),) = node.cursor.fetchall()
     last = take(node, job, second)["part"]
@@ -249,18 +250,18 @@ def test_a_part_that_comes_back_is_taken_in_the_end(node: Master) -> None:
 
 
 @pytest.mark.parametrize("name", ["part", "slot", "failed", "status", "slot_pkey"])
-def test_a_pool_takes_no_name_that_is_taken(node: Master, name: str) -> None:
+def test_a_workset_takes_no_name_that_is_taken(node: Master, name: str) -> None:
     """Its table would be one of txqueue's own."""
     with pytest.raises(psycopg2.Error, match="is taken"):
         make(node, name=name)
-    assert node.value("select count(*) from txqueue.pool") == 0
+    assert node.value("select count(*) from txqueue.workset") == 0
 
 
 @define
-class Twice(PoolItem):
+class Twice(WorksetItem):
     """Rows of a table by a key that several may have."""
 
-    work_type = "pools.twice"
+    work_type = "worksets.twice"
     source = ExistingTable("doubled", key="day")
 
 
@@ -282,6 +283,6 @@ async def test_a_key_that_is_not_unique_is_refused(
     async with opened(dsn) as queue:
         if is_refused:
             with pytest.raises(Refused, match="day of doubled has no unique index"):
-                await queue.start_pool(Twice)
+                await queue.start_workset(Twice)
         else:
-            assert await queue.start_pool(Twice) > 0
+            assert await queue.start_workset(Twice) > 0

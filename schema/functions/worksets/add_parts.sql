@@ -7,9 +7,9 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 begin
-    insert into pool_part (pool_id, origin, first, last, items)
-    select pool.pool_id, 0, first, last, items
-      from pool, unnest(firsts, lasts, counts) with ordinality as each (first, last, items, place)
-     where pool.name = its_name order by place;
-    update pool set is_cut = is_all, cut_to = coalesce(lasts[cardinality(lasts)], cut_to) where name = its_name;
+    insert into workset_part (workset_id, origin, first, last, items)
+    select workset.workset_id, 0, first, last, items
+      from workset, unnest(firsts, lasts, counts) with ordinality as each (first, last, items, place)
+     where workset.name = its_name order by place;
+    update workset set is_cut = is_all, cut_to = coalesce(lasts[cardinality(lasts)], cut_to) where name = its_name;
 end $$;

@@ -1,40 +1,40 @@
--- Makes a pool, or brings what is kept of its policy up to date: an object with name, work_type, job,
--- size, batch, bound, and source or columns. A set of its own gets a table pool_<name> with a column
+-- Makes a workset, or brings what is kept of its policy up to date: an object with name, work_type, job,
+-- size, batch, bound, and source or columns. A set of its own gets a table workset_<name> with a column
 -- for each field, as [name, type] of the few types that there are. Returns its number.
-create or replace function txqueue.ensure_pool(spec jsonb) returns integer
+create or replace function txqueue.ensure_workset(spec jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    its     pool := jsonb_populate_record(null::pool, spec - 'pool_id');
-    leaf    text := 'pool_' || its.name;
+    its     workset := jsonb_populate_record(null::workset, spec - 'workset_id');
+    leaf    text := 'workset_' || its.name;
     quoted_columns text;
     former  text;
     reader  text;
     number  integer;
 begin
     -- Most often all is as it should be, and a session that fills it need not wait for others that do.
-    select pool_id into number from pool as known
+    select workset_id into number from workset as known
      where (known.name, known.work_type, known.job, known.size, known.batch) = (its.name, its.work_type, its.job, its.size, its.batch)
        and (known.bound, known.source) is not distinct from (its.bound, its.source)
        and (its.source is not null or to_regclass(leaf) is not null);
     if found then
         return number;
     end if;
-    perform lock_pool(its.name, true);
-    select work_type into former from pool where name = its.name;
+    perform lock_workset(its.name, true);
+    select work_type into former from workset where name = its.name;
     if former <> its.work_type then
-        perform refuse(format('the pool %s belongs to the work type %s', its.name, former), 'give this one another name');
+        perform refuse(format('the workset %s belongs to the work type %s', its.name, former), 'give this one another name');
     end if;
     if former is null and its.source is null and to_regclass(quote_ident(leaf)) is not null then
-        perform refuse(format('the name of the pool %s is taken', its.name), 'take another: its table would be one that there is');
+        perform refuse(format('the name of the workset %s is taken', its.name), 'take another: its table would be one that there is');
     end if;
-    insert into pool as known (name, work_type, source, job, size, batch, bound, is_cut)
+    insert into workset as known (name, work_type, source, job, size, batch, bound, is_cut)
     values (its.name, its.work_type, its.source, its.job, its.size, its.batch, its.bound, its.source is null)
     on conflict (name) do update set job = excluded.job, size = excluded.size, batch = excluded.batch, bound = excluded.bound
      where (known.job, known.size, known.batch, known.bound)
            is distinct from (excluded.job, excluded.size, excluded.batch, excluded.bound);
-    select pool_id into number from pool where name = its.name;
+    select workset_id into number from workset where name = its.name;
     if its.source is null and to_regclass(leaf) is null then
         select coalesce(string_agg(format(', %I %s', field ->> 0, field ->> 1), '' order by place), '') into quoted_columns
           from jsonb_array_elements(spec -> 'columns') with ordinality as each (field, place)

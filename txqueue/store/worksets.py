@@ -1,4 +1,4 @@
-"""The calls that fill pools, start them and work through them."""
+"""The calls that fill worksets, start them and work through them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from attrs import field, frozen
 from txqueue.errors import InvalidWork, JobNotFound, Refused
 from txqueue.model.job import Token
 from txqueue.model.payload import encode
-from txqueue.model.pool_item import PoolItem, PoolStatus, columns_of, decimals_of
+from txqueue.model.workset_item import WorksetItem, WorksetStatus, columns_of, decimals_of
 from txqueue.store.connection import Connection
-from txqueue.store.connection_pool import Pool
+from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.enqueueing import job_object
 from txqueue.store.schema_files import checked_name
 
-__all__ = ["NextPart", "Part", "Parts", "Performed", "Pools", "count_call", "fill", "spec_of"]
+__all__ = ["NextPart", "Part", "Parts", "Performed", "Worksets", "count_call", "fill", "spec_of"]
 
 Query = Callable[[str, Sequence[object]], Awaitable[list[tuple[Any, ...]]]]
 # Items that go to the database with one statement, about.
@@ -54,7 +54,7 @@ class Part:
 
 @frozen
 class NextPart:
-    """What a job of a pool is told: whether it still is its assignment's, and what it took."""
+    """What a job of a workset is told: whether it still is its assignment's, and what it took."""
 
     held: bool
     part: Part | None
@@ -69,46 +69,48 @@ class Performed:
     failures: list[dict[str, Any]]
 
 
-async def fill(query: Query, schema: str, cls: type[PoolItem], items: Iterable[PoolItem]) -> int:
-    """Put items into a pool with statements of one transaction; returns how many.
+async def fill(
+    query: Query, schema: str, cls: type[WorksetItem], items: Iterable[WorksetItem]
+) -> int:
+    """Put items into a workset with statements of one transaction; returns how many.
 
     Raises:
         InvalidWork: When an item is not of that class, or does not fit it.
-        QueueFull: When the pool's bound is reached.
+        QueueFull: When the workset's bound is reached.
     """
     if cls.source is not None:
         raise InvalidWork(
             f"the items of {cls.__qualname__} are the rows of {cls.source.name}",
-            "insert rows there, and start the pool",
+            "insert rows there, and start the workset",
         )
-    await query(f"select {schema}.ensure_pool(%s)", (spec_of(cls),))
+    await query(f"select {schema}.ensure_workset(%s)", (spec_of(cls),))
     total = 0
     for text in _texts(cls, items):
-        rows = await query(f"select {schema}.fill_pool(%s, %s)", (cls.pool, text))
+        rows = await query(f"select {schema}.fill_workset(%s, %s)", (cls.workset, text))
         total += int(rows[0][0])
     return total
 
 
-def _texts(cls: type[PoolItem], items: Iterable[PoolItem]) -> Iterator[str]:
+def _texts(cls: type[WorksetItem], items: Iterable[WorksetItem]) -> Iterator[str]:
     together = cls.batch * max(1, TOGETHER // cls.batch)
     remaining = iter(items)
     while some := [_encoded(cls, item) for item in islice(remaining, together)]:
         yield json.dumps(some, allow_nan=False)
 
 
-def _encoded(cls: type[PoolItem], item: PoolItem) -> dict[str, Any]:
+def _encoded(cls: type[WorksetItem], item: WorksetItem) -> dict[str, Any]:
     if type(item) is not cls:
         raise InvalidWork(
-            f"a {type(item).__qualname__} is no item of this pool", f"pass a {cls.__qualname__}"
+            f"a {type(item).__qualname__} is no item of this workset", f"pass a {cls.__qualname__}"
         )
     return encode(item)
 
 
-def spec_of(cls: type[PoolItem]) -> str:
-    """Return what ``ensure_pool()`` takes."""
+def spec_of(cls: type[WorksetItem]) -> str:
+    """Return what ``ensure_workset()`` takes."""
     return json.dumps(
         {
-            "name": cls.pool,
+            "name": cls.workset,
             "work_type": cls.work_type,
             "job": job_object(cls.job_type()),
             "size": cls.size,
@@ -130,30 +132,30 @@ _UNSURE = """
       from pg_class as class where class.oid = to_regclass(%s)"""
 
 
-class Pools:
-    """What clients do with pools.
+class Worksets:
+    """What clients do with worksets.
 
     Args:
-        pool: The connections.
+        connections: The pool of them.
         schema: The name of the schema.
     """
 
-    def __init__(self, pool: Pool, schema: str) -> None:
-        self._query = pool.query
-        self._dicts = pool.query_dicts
+    def __init__(self, connections: ConnectionPool, schema: str) -> None:
+        self._query = connections.query
+        self._dicts = connections.query_dicts
         self._schema = checked_name(schema)
 
-    async def start(self, cls: type[PoolItem]) -> int:
-        """Have a pool worked through; returns how many jobs were enqueued."""
+    async def start(self, cls: type[WorksetItem]) -> int:
+        """Have a workset worked through; returns how many jobs were enqueued."""
         await self._ensure_unique(cls)
-        await self._query(f"select {self._schema}.ensure_pool(%s)", (spec_of(cls),))
+        await self._query(f"select {self._schema}.ensure_workset(%s)", (spec_of(cls),))
         rows = [(None,)] if cls.source is None else await self._query(*_counting(cls))
         started = await self._query(
-            f"select {self._schema}.start_pool(%s, %s)", (cls.pool, rows[0][0])
+            f"select {self._schema}.start_workset(%s, %s)", (cls.workset, rows[0][0])
         )
         return int(started[0][0])
 
-    async def _ensure_unique(self, cls: type[PoolItem]) -> None:
+    async def _ensure_unique(self, cls: type[WorksetItem]) -> None:
         """Make sure that the key of an application's table names one row; a view cannot be checked.
 
         Raises:
@@ -165,53 +167,56 @@ class Pools:
         for (is_unsure,) in await self._query(_UNSURE, (key, table)):
             if is_unsure:
                 raise Refused(
-                    f"{key} of {table} has no unique index: parts of the pool are cut by it",
+                    f"{key} of {table} has no unique index: parts of the workset are cut by it",
                     "name the primary key, or a column with a unique index that is not partial",
                 )
 
-    async def status(self, cls: type[PoolItem]) -> PoolStatus:
-        """Return how far a pool is.
+    async def status(self, cls: type[WorksetItem]) -> WorksetStatus:
+        """Return how far a workset is.
 
         Raises:
             JobNotFound: When it was never filled or started.
         """
         rows = await self._dicts(
-            f"select done, failed, remaining, jobs from {self._schema}.pool_status where name = %s",
-            (cls.pool,),
+            f"select done, failed, remaining, jobs"
+            f" from {self._schema}.workset_status where name = %s",
+            (cls.workset,),
         )
         if not rows:
-            raise JobNotFound(f"there is no pool {cls.pool}", "fill it or start it")
-        return PoolStatus(total=sum(rows[0][k] for k in ("done", "failed", "remaining")), **rows[0])
+            raise JobNotFound(f"there is no workset {cls.workset}", "fill it or start it")
+        return WorksetStatus(
+            total=sum(rows[0][k] for k in ("done", "failed", "remaining")), **rows[0]
+        )
 
-    async def retry(self, cls: type[PoolItem]) -> int:
-        """Have the failed items of a pool tried again; returns how many."""
-        rows = await self._query(f"select {self._schema}.retry_pool(%s)", (cls.pool,))
+    async def retry(self, cls: type[WorksetItem]) -> int:
+        """Have the failed items of a workset tried again; returns how many."""
+        rows = await self._query(f"select {self._schema}.retry_workset(%s)", (cls.workset,))
         return int(rows[0][0])
 
 
 class Parts:
-    """What a job of a pool asks for, fenced by its token.
+    """What a job of a workset asks for, fenced by its token.
 
     Args:
-        pool: The connections.
+        connections: The pool of them.
         schema: The name of the schema.
     """
 
-    def __init__(self, pool: Pool, schema: str) -> None:
-        self.pool = pool
+    def __init__(self, connections: ConnectionPool, schema: str) -> None:
+        self.connections = connections
         self.schema = schema
 
     async def next(
-        self, cls: type[PoolItem], token: Token, job_id: int, performed: Performed | None
+        self, cls: type[WorksetItem], token: Token, job_id: int, performed: Performed | None
     ) -> NextPart:
         """Count what was performed, and take what comes next, in one transaction."""
         marks = ", ".join(["%s"] * 6)
-        rows = await self.pool.query(
+        rows = await self.connections.query(
             "select held, part, first, last, keys, items, attempt, taken, content, due_in"
             f" from {self.schema}.next_part({marks})",
             (
                 *_fence(token, job_id),
-                cls.pool,
+                cls.workset,
                 *((performed.part, json.dumps(performed.failures)) if performed else (None, None)),
             ),
         )
@@ -223,26 +228,28 @@ class Parts:
         self, token: Token, job_id: int, part: Part, keys: Sequence[str], size: int
     ) -> bool:
         """Cut a part into smaller ones; False if the job does not hold it any more."""
-        rows = await self.pool.query(
-            f"select {self.schema}.split_pool_part(%s, %s, %s, %s, %s::text[], %s)",
+        rows = await self.connections.query(
+            f"select {self.schema}.split_workset_part(%s, %s, %s, %s, %s::text[], %s)",
             (*_fence(token, job_id), part.id, list(keys), size),
         )
         return bool(rows[0][0])
 
-    async def end(self, cls: type[PoolItem], token: Token, job_id: int) -> bool:
-        """End the job if nothing is left to take; False otherwise, or while the pool is filled."""
-        return await _end(self.pool.query, self.schema, (*_fence(token, job_id), cls.pool, False))
+    async def end(self, cls: type[WorksetItem], token: Token, job_id: int) -> bool:
+        """End the job if nothing is left to take; False otherwise, or while it is filled."""
+        return await _end(
+            self.connections.query, self.schema, (*_fence(token, job_id), cls.workset, False)
+        )
 
     async def pass_on(
-        self, cls: type[PoolItem], token: Token, job_id: int, performed: Performed | None
+        self, cls: type[WorksetItem], token: Token, job_id: int, performed: Performed | None
     ) -> None:
         """Count what was performed, and end the job for another to take its place."""
-        async with self.pool.transaction() as connection:
+        async with self.connections.transaction() as connection:
             if performed is not None:
                 await connection.query(*count_call(self.schema, token, job_id, performed))
-            await _end(connection.query, self.schema, (*_fence(token, job_id), cls.pool, True))
+            await _end(connection.query, self.schema, (*_fence(token, job_id), cls.workset, True))
 
-    async def rows(self, cls: type[PoolItem], part: Part) -> tuple[str, list[str]]:
+    async def rows(self, cls: type[WorksetItem], part: Part) -> tuple[str, list[str]]:
         """Read a part of an application's table: the items in JSON, and their keys."""
         assert cls.source is not None
         key, where = _quoted(cls.source.key), cls.source.where.replace("%", "%%")
@@ -253,7 +260,7 @@ class Parts:
         # A number of JSON would be read as a float.
         each = (f"{text}::text as {text}" if name in exact else text for name, text in names)
         columns = ", ".join(each) or "null as _nothing"
-        found = await self.pool.query(
+        found = await self.connections.query(
             "select json_agg(_item order by _place)::text, array_agg(_key order by _place)"
             f" from (select {key}::text as _key, row_number() over (order by {key}) as _place,"
             f" (select row_to_json(_row) from (select {columns}) as _row) as _item"
@@ -263,15 +270,15 @@ class Parts:
         content, keys = found[0]
         return content or "[]", keys or []
 
-    async def cut(self, cls: type[PoolItem]) -> bool | None:
+    async def cut(self, cls: type[WorksetItem]) -> bool | None:
         """Cut the next parts of an application's table.
 
         Returns:
             Whether there were any left to cut; None while another session is about it.
         """
-        async with self.pool.transaction() as connection:
+        async with self.connections.transaction() as connection:
             rows = await connection.query(
-                f"select is_cut, cut_to from {self.schema}.cut_from(%s)", (cls.pool,)
+                f"select is_cut, cut_to from {self.schema}.cut_from(%s)", (cls.workset,)
             )
             is_cut, cut_to = rows[0]
             if is_cut is None or is_cut:
@@ -279,13 +286,15 @@ class Parts:
             await self._cut(connection, cls, cut_to)
         return True
 
-    async def _cut(self, connection: Connection, cls: type[PoolItem], cut_to: str | None) -> None:
+    async def _cut(
+        self, connection: Connection, cls: type[WorksetItem], cut_to: str | None
+    ) -> None:
         parts = await connection.query(*_cutting(cls, cut_to))
         firsts, lasts, counts = ([row[place] for row in parts] for place in range(3))
         is_all = sum(counts) < AHEAD * cls.batch
         await connection.query(
             f"select {self.schema}.add_parts(%s, %s::text[], %s::text[], %s::integer[], %s)",
-            (cls.pool, firsts, lasts, counts, is_all),
+            (cls.workset, firsts, lasts, counts, is_all),
         )
 
 
@@ -309,12 +318,12 @@ def _fence(token: Token, job_id: int) -> tuple[int, int, int]:
     return token.incarnation, token.assignment, job_id
 
 
-def _counting(cls: type[PoolItem]) -> tuple[str, Sequence[object]]:
+def _counting(cls: type[WorksetItem]) -> tuple[str, Sequence[object]]:
     assert cls.source is not None
     return f"select count(*) from {cls.source.name} where ({cls.source.where})", ()
 
 
-def _cutting(cls: type[PoolItem], cut_to: str | None) -> tuple[str, Sequence[object]]:
+def _cutting(cls: type[WorksetItem], cut_to: str | None) -> tuple[str, Sequence[object]]:
     assert cls.source is not None
     key, where = _quoted(cls.source.key), cls.source.where.replace("%", "%%")
     beyond, parameters = ("", ()) if cut_to is None else (f" and {key} > %s", (cut_to,))

@@ -1,4 +1,4 @@
-"""``txqueue pools`` and ``txqueue tenants``: how far the pools are, and who has how many jobs."""
+"""``txqueue worksets`` and ``txqueue tenants``: how far worksets are; which tenants have jobs."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from txqueue.model.humanize import age, amount
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["pools", "tenants"]
+__all__ = ["tenants", "worksets"]
 
 
-@click.command(cls=Command, short_help="Show how far the pools are, and what failed.")
+@click.command(cls=Command, short_help="Show how far the worksets are, and what failed.")
 @click.argument("name", required=False)
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many items."
 )
 @click.pass_obj
-def pools(options: Options, name: str | None, limit: int) -> None:
-    """Show how far the pools are, or which items of one have failed."""
-    from txqueue.store.queries import about_pool_failures, about_pools
+def worksets(options: Options, name: str | None, limit: int) -> None:
+    """Show how far the worksets are, or which items of one have failed."""
+    from txqueue.store.queries import about_workset_failures, about_worksets
 
     if name is None:
-        rows = looked_up(options, about_pools)
-        show(options, {"pools": rows}, lambda: _pools(rows))
+        rows = looked_up(options, about_worksets)
+        show(options, {"worksets": rows}, lambda: _worksets(rows))
     else:
-        failed = looked_up(options, lambda schema: about_pool_failures(schema, name, limit))
-        show(options, {"pool": name, "failed": failed}, lambda: _failures(failed))
+        failed = looked_up(options, lambda schema: about_workset_failures(schema, name, limit))
+        show(options, {"workset": name, "failed": failed}, lambda: _failures(failed))
 
 
 @click.command(cls=Command, short_help="Show which tenants have jobs.")
@@ -49,15 +49,15 @@ def tenants(options: Options, limit: int) -> None:
     show(options, {"tenants": rows}, lambda: _tenants(rows))
 
 
-def _pools(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+def _worksets(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     if not rows:
-        yield styled("No pool was filled or started.")
+        yield styled("No workset was filled or started.")
         return
-    columns = ["pool", "done", "", ">of", ">failed", ">jobs"]
-    yield table("Pools", columns, (_pool_row(row) for row in rows))
+    columns = ["workset", "done", "", ">of", ">failed", ">jobs"]
+    yield table("Worksets", columns, (_workset_row(row) for row in rows))
 
 
-def _pool_row(row: Mapping[str, Any]) -> list[object]:
+def _workset_row(row: Mapping[str, Any]) -> list[object]:
     ended = row["done"] + row["failed"]
     return [
         row["name"],

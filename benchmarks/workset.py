@@ -1,6 +1,6 @@
-"""A pool of 8 over 1,000,000 items, killed in the middle: what it does a second, and what is lost.
+"""A workset of 8 over 1,000,000 items, killed in the middle: items a second, and what is lost.
 
-    python -m benchmarks.pool [items [workers]]
+    python -m benchmarks.workset [items [workers]]
 
 Runs a fresh embedded server and one node. Its master and workers are killed with SIGKILL once a
 third is done; another node goes on. Prints the items a second of the second node, of two sessions
@@ -20,18 +20,18 @@ from typing import Any
 from attrs import define
 from rich.console import Console
 
-from txqueue import PoolItem
+from txqueue import WorksetItem
 from txqueue.bench.environment import Ground, embedded_ground
 from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Advance
 from txqueue.cli.options import Options
 from txqueue.cli.progress import bars
-from txqueue.store.pools import spec_of
 from txqueue.store.reader import Session
+from txqueue.store.worksets import spec_of
 
-APP = "benchmarks.pool"
+APP = "benchmarks.workset"
 AT_ONCE = 50_000
-STATUS = "select done, remaining, jobs from txqueue.pool_status"
+STATUS = "select done, remaining, jobs from txqueue.workset_status"
 JOBS = "select count(*) from txqueue.job where state in ('waiting', 'ready', 'assigned')"
 PLAIN = """
     with gone as (delete from plain where part = %s returning number)
@@ -40,7 +40,7 @@ PLAIN = """
 
 
 @define
-class Entry(PoolItem):
+class Entry(WorksetItem):
     """Does nothing."""
 
     number: int
@@ -55,11 +55,12 @@ class Entry(PoolItem):
 
 
 def fill(session: Session, items: int) -> None:
-    """Fill the pool, and a plain table with the same."""
-    session.value("select txqueue.ensure_pool(%s)", (spec_of(Entry),))
+    """Fill the workset, and a plain table with the same."""
+    session.value("select txqueue.ensure_workset(%s)", (spec_of(Entry),))
     for first in range(0, items, AT_ONCE):
         session.value(
-            "select txqueue.fill_pool('entry', (select jsonb_agg(jsonb_build_object('number', n))"
+            "select txqueue.fill_workset('entry',"
+            " (select jsonb_agg(jsonb_build_object('number', n))"
             " from generate_series(%s::int, %s) as n))",
             (first, min(first + AT_ONCE, items) - 1),
         )
@@ -112,7 +113,7 @@ def main(items: int = 1_000_000, workers: int = 2) -> None:
     with bars(Options()) as stages, embedded_ground(stages) as ground, ground.session() as session:
         stages.begin("filling")
         fill(session, items)
-        session.value("select txqueue.start_pool('entry')")
+        session.value("select txqueue.start_workset('entry')")
         with RunningNode(ground, APP, workers, "first") as node:
             _, most = work(session, node, items // 3, stages.begin("until it is killed", items))
             os.killpg(node.pid, signal.SIGKILL)

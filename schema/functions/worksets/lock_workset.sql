@@ -1,6 +1,6 @@
--- Locks a name of a pool to the end of the transaction, which may be an application's: its keys are no group's.
+-- Locks a name of a workset to the end of the transaction, which may be an application's: its keys are no group's.
 -- Returns whether it did; if another session has it, either waits or does not.
-create or replace function txqueue.lock_pool(its_name text, may_wait boolean) returns boolean
+create or replace function txqueue.lock_workset(its_name text, may_wait boolean) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$

@@ -10,8 +10,8 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    this    pool_part;
-    its     pool;
+    this    workset_part;
+    its     workset;
     again   text[] := '{}';
     lost    text[] := '{}';
 begin
@@ -21,21 +21,21 @@ begin
     if not found then
         return false;
     end if;
-    delete from pool_part where part_id = its_part and job_id = its_job_id returning * into this;
+    delete from workset_part where part_id = its_part and job_id = its_job_id returning * into this;
     if not found then
         return false;
     end if;
-    select * into its from pool where pool_id = this.pool_id;
+    select * into its from workset where workset_id = this.workset_id;
     if jsonb_array_length(failures) > 0 then
         with given as (
             select * from jsonb_to_recordset(failures) as each (key text, error text, delay double precision)
         ), kept as (
-            insert into pool_failed (pool_id, origin, key, attempt, error)
-            select this.pool_id, this.origin, key, this.attempt + 1, error from given where delay is null
-            on conflict (pool_id, origin, key) do update set attempt = excluded.attempt, error = excluded.error, at = excluded.at
+            insert into workset_failed (workset_id, origin, key, attempt, error)
+            select this.workset_id, this.origin, key, this.attempt + 1, error from given where delay is null
+            on conflict (workset_id, origin, key) do update set attempt = excluded.attempt, error = excluded.error, at = excluded.at
         ), put as (
-            insert into pool_part (pool_id, origin, keys, items, attempt, not_before)
-            select this.pool_id, this.origin, array_agg(key), count(*), this.attempt + 1,
+            insert into workset_part (workset_id, origin, keys, items, attempt, not_before)
+            select this.workset_id, this.origin, array_agg(key), count(*), this.attempt + 1,
                    clock_timestamp() + make_interval(secs => max(delay))
               from given where delay is not null having count(*) > 0
         )
@@ -45,11 +45,11 @@ begin
     end if;
     if its.source is null then
         execute format('delete from %I where _part = $1 and ($2 is null or _number = any ($2)) and _number <> all ($3)',
-                       'pool_' || its.name)
+                       'workset_' || its.name)
           using this.origin, this.keys::integer[], (again || lost)::integer[];
     end if;
-    update pool_slot set done = pool_slot.done + this.items - cardinality(again || lost),
-                         failed = pool_slot.failed + cardinality(lost)
-     where pool_slot.job_id = its_job_id;
+    update workset_slot set done = workset_slot.done + this.items - cardinality(again || lost),
+                         failed = workset_slot.failed + cardinality(lost)
+     where workset_slot.job_id = its_job_id;
     return true;
 end $$;

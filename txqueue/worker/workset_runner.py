@@ -1,4 +1,4 @@
-"""Works through a pool: a job of it takes part after part, until its turn is over."""
+"""Works through a workset: a job of it takes part after part, until its turn is over."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from twisted.internet.threads import deferToThreadPool
 from txqueue.errors import InvalidWork, TokenLost
 from txqueue.model.directives import Snooze
 from txqueue.model.payload import decode, decoder
-from txqueue.model.pool_item import PoolItem
 from txqueue.model.work_item import Runtime
+from txqueue.model.workset_item import WorksetItem
 from txqueue.policy.outcome import judge
-from txqueue.store.pools import Part, Parts, Performed, count_call
 from txqueue.store.transaction import Transaction
+from txqueue.store.worksets import Part, Parts, Performed, count_call
 from txqueue.worker.running_job import RunningJob
 from txqueue.worker.runtimes import in_asyncio
 
-__all__ = ["PoolBatch", "PoolWork", "is_deadly", "split_size"]
+__all__ = ["WorksetBatch", "WorksetWork", "is_deadly", "split_size"]
 
 # A job passes its place on after so many seconds, so that other jobs get their turn.
 TURN = 5.0
@@ -48,8 +48,8 @@ def is_deadly(part: Part) -> bool:
 
 
 @define(eq=False)
-class PoolBatch:
-    """Some items of a pool while they are performed.
+class WorksetBatch:
+    """Some items of a workset while they are performed.
 
     Attributes:
         job: The `RunningJob` that performs them.
@@ -58,7 +58,7 @@ class PoolBatch:
     """
 
     job: RunningJob
-    items: list[PoolItem]
+    items: list[WorksetItem]
     _keys: list[str]
     _refused: list[dict[str, Any]]
     _part: Part
@@ -75,7 +75,7 @@ class PoolBatch:
         """Say that the handler is alive: one that declares a ``heartbeat`` must, so often."""
         self.job.beat()
 
-    def fail(self, item: PoolItem, error: BaseException) -> None:
+    def fail(self, item: WorksetItem, error: BaseException) -> None:
         """Note that an item failed: it is tried again by its class's policy, the others are done.
 
         Args:
@@ -94,7 +94,7 @@ class PoolBatch:
         """Note that each of the items failed."""
         self._failed = dict.fromkeys(range(len(self.items)), error)
 
-    def heard(self, item: PoolItem, value: object) -> None:
+    def heard(self, item: WorksetItem, value: object) -> None:
         """Note what the handler of one item returned or raised."""
         if isinstance(value, Exception):
             self.fail(item, value)
@@ -106,7 +106,7 @@ class PoolBatch:
         Raises:
             TokenLost: At its end, when the job has been assigned elsewhere since.
         """
-        async with self._parts.pool.transaction() as connection:
+        async with self._parts.connections.transaction() as connection:
             yield Transaction(connection, self._parts.schema)
             call = count_call(self._parts.schema, self.job.token, self.job.id, self.performed())
             if not (await connection.query(*call))[0][0]:
@@ -127,8 +127,8 @@ class PoolBatch:
         return told if verdict.delay is None else {**told, "delay": verdict.delay}
 
 
-class PoolWork:
-    """The pools as one worker process works through them.
+class WorksetWork:
+    """The worksets as one worker process works through them.
 
     Args:
         reactor: Its clock and threads.
@@ -141,7 +141,7 @@ class PoolWork:
         self._threads = threads
         self._parts = parts
 
-    async def work_through(self, cls: type[PoolItem], job: RunningJob) -> Snooze | None:
+    async def work_through(self, cls: type[WorksetItem], job: RunningJob) -> Snooze | None:
         """Take parts and perform them, until nothing is left or the turn is over."""
         until = self._reactor.seconds() + TURN
         performed: Performed | None = None
@@ -164,14 +164,16 @@ class PoolWork:
         job.is_completed = True
         return None
 
-    async def _cut(self, cls: type[PoolItem]) -> bool:
+    async def _cut(self, cls: type[WorksetItem]) -> bool:
         """Cut more of an application's table; False if all of it is cut."""
         cut = await self._parts.cut(cls)
         if cut is None:
             await deferLater(self._reactor, PAUSE)
         return cut is not False
 
-    async def _perform(self, cls: type[PoolItem], job: RunningJob, part: Part) -> Performed | None:
+    async def _perform(
+        self, cls: type[WorksetItem], job: RunningJob, part: Part
+    ) -> Performed | None:
         """Perform a part; None if there is nothing left to count."""
         content, keys = await self._read(cls, part)
         if is_deadly(part):
@@ -180,7 +182,7 @@ class PoolWork:
         if part.taken > 1 and part.items > 1:
             await self._split(job, part, keys)
             return None
-        batch = PoolBatch(job, *_decoded(cls, content, keys), part, self._parts)
+        batch = WorksetBatch(job, *_decoded(cls, content, keys), part, self._parts)
         try:
             await self._run(cls, batch)
         except (CancelledError, TokenLost):
@@ -192,7 +194,7 @@ class PoolWork:
             batch.fail_all(error)
         return None if batch.is_counted else batch.performed()
 
-    async def _read(self, cls: type[PoolItem], part: Part) -> tuple[str, Sequence[str]]:
+    async def _read(self, cls: type[WorksetItem], part: Part) -> tuple[str, Sequence[str]]:
         if cls.source is not None:
             return await self._parts.rows(cls, part)
         content = part.content or "[]"
@@ -202,7 +204,7 @@ class PoolWork:
         if not await self._parts.split(job.token, job.id, part, keys, split_size(part)):
             raise _lost(job)
 
-    async def _run(self, cls: type[PoolItem], batch: PoolBatch) -> None:
+    async def _run(self, cls: type[WorksetItem], batch: WorksetBatch) -> None:
         if cls.runtime is Runtime.THREAD:
             running = deferToThreadPool(self._reactor, self._threads, _in_thread, cls, batch)
         else:
@@ -212,7 +214,7 @@ class PoolWork:
         await running
 
 
-async def _in_turn(cls: type[PoolItem], batch: PoolBatch) -> None:
+async def _in_turn(cls: type[WorksetItem], batch: WorksetBatch) -> None:
     if cls.is_batched():
         await _value_of(cls, cls.perform_batch(batch.items, batch))
         return
@@ -226,14 +228,14 @@ async def _in_turn(cls: type[PoolItem], batch: PoolBatch) -> None:
         batch.heard(item, value)
 
 
-async def _value_of(cls: type[PoolItem], value: Any) -> Any:
+async def _value_of(cls: type[WorksetItem], value: Any) -> Any:
     """Wait for a coroutine of Twisted's or asyncio's, or a Deferred; anything else is a value."""
     if cls.runtime is Runtime.ASYNCIO:
         return await in_asyncio(value)
     return await value if inspect.iscoroutine(value) or isinstance(value, Deferred) else value
 
 
-def _in_thread(cls: type[PoolItem], batch: PoolBatch) -> None:
+def _in_thread(cls: type[WorksetItem], batch: WorksetBatch) -> None:
     if cls.is_batched():
         cls.perform_batch(batch.items, batch)
         return
@@ -246,8 +248,8 @@ def _in_thread(cls: type[PoolItem], batch: PoolBatch) -> None:
 
 
 def _decoded(
-    cls: type[PoolItem], content: str, keys: Sequence[str]
-) -> tuple[list[PoolItem], list[str], list[dict[str, Any]]]:
+    cls: type[WorksetItem], content: str, keys: Sequence[str]
+) -> tuple[list[WorksetItem], list[str], list[dict[str, Any]]]:
     """Return the items that fit their class, their keys, and the failures that the others are."""
     structure = decoder(cls)
     plain = json.loads(content)
@@ -258,14 +260,14 @@ def _decoded(
 
 
 def _decoded_singly(
-    cls: type[PoolItem], plain: Sequence[Any], keys: Sequence[str]
-) -> tuple[list[PoolItem], list[str], list[dict[str, Any]]]:
-    items: list[PoolItem] = []
+    cls: type[WorksetItem], plain: Sequence[Any], keys: Sequence[str]
+) -> tuple[list[WorksetItem], list[str], list[dict[str, Any]]]:
+    items: list[WorksetItem] = []
     fit: list[str] = []
     refused = []
     for each, key in zip(plain, keys, strict=True):
         try:
-            items.append(cast(PoolItem, decode(cls, each)))
+            items.append(cast(WorksetItem, decode(cls, each)))
             fit.append(key)
         except InvalidWork as error:
             refused.append({"key": key, "error": str(error)})
