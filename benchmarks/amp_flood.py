@@ -19,7 +19,7 @@ from rich.console import Console
 from benchmarks.flooding import HOST, Figures, Flooded, flooded
 from txqueue.bench.environment import Ground, embedded_ground
 from txqueue.bench.node import RunningNode
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 
 REGISTER = (
@@ -48,7 +48,7 @@ def measured(ground: Ground, frames: int, connections: int) -> Figures:
 
 def main(frames: int = 1_000_000, connections: int = 1_000) -> None:
     """Measure and print."""
-    with bars(Options()) as stages, embedded_ground(stages) as ground:
+    with bars(GlobalOptions()) as stages, embedded_ground(stages) as ground:
         stages.begin("flooding")
         figures = measured(ground, frames, connections)
     Console().print_json(data={**asdict(figures), "grown_mib": figures.grown})

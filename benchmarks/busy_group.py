@@ -23,7 +23,7 @@ from txqueue.bench.environment import Ground, embedded_ground
 from txqueue.bench.node import RunningNode
 from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Counted
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 from txqueue.store.reader import Session
 
@@ -141,7 +141,7 @@ def _percentile(values: Sequence[float], part: int) -> float:
 
 def main(jobs: int = 100_000, run: int = 5_000) -> None:
     """Measure and print."""
-    with bars(Options()) as stages, embedded_ground(stages) as ground:
+    with bars(GlobalOptions()) as stages, embedded_ground(stages) as ground:
         stages.begin("claims beside a busy group")
         document = claims(ground, jobs)
         stages.begin("one at a time")

@@ -24,7 +24,7 @@ from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Pace
 from txqueue.bench.traffic import fill, publish, wait_until_done
 from txqueue.bench.work import Counted
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 from txqueue.store.reader import Session
 
@@ -93,7 +93,7 @@ def medians(name: str, rounds: Sequence[Used]) -> dict[str, float]:
 
 def main(jobs: int = 200_000, rounds: int = 3) -> None:
     """Measure and print."""
-    with bars(Options()) as stages, embedded_ground(stages) as ground:
+    with bars(GlobalOptions()) as stages, embedded_ground(stages) as ground:
         with ground.session() as session:
             publish(session, Counted)
             advance = stages.begin("enqueuing and draining", rounds)

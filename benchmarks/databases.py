@@ -21,7 +21,7 @@ from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Pace
 from txqueue.bench.traffic import fill, publish, wait_until_done
 from txqueue.bench.work import Counted
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 
 APP = "txqueue.bench.work"
@@ -53,7 +53,11 @@ def drained(grounds: Sequence[Ground], jobs: int) -> float:
 
 def main(jobs: int = 100_000, rounds: int = 3) -> None:
     """Measure and print."""
-    with bars(Options()) as stages, embedded_ground(stages) as one, embedded_ground(stages) as two:
+    with (
+        bars(GlobalOptions()) as stages,
+        embedded_ground(stages) as one,
+        embedded_ground(stages) as two,
+    ):
         for ground in (one, two):
             with ground.session() as session:
                 publish(session, Counted)

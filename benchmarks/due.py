@@ -21,7 +21,7 @@ from txqueue.bench.node import RunningNode
 from txqueue.bench.tally import noted
 from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Timed
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 from txqueue.store.reader import Session
 
@@ -48,7 +48,11 @@ def enqueue_due(session: Session, jobs: int, seconds: float) -> None:
 
 def main(jobs: int = 10_000, seconds: float = 10.0) -> None:
     """Measure and print."""
-    with bars(Options()) as stages, embedded_ground(stages) as ground, ground.session() as session:
+    with (
+        bars(GlobalOptions()) as stages,
+        embedded_ground(stages) as ground,
+        ground.session() as session,
+    ):
         publish(session, Timed)
         with RunningNode(ground, APP, 2) as node:
             enqueue_due(session, jobs, seconds)

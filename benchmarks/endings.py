@@ -28,7 +28,7 @@ from txqueue.bench.environment import Ground, embedded_ground
 from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Pace
 from txqueue.bench.traffic import fill, publish, wait_until_done
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 from txqueue.store.reader import Session
 
@@ -213,7 +213,7 @@ def measured(
 def main(jobs: int = 60_000, rounds: int = 3, *kinds: str) -> None:
     """Measure and print."""
     chosen = list(kinds or KINDS)
-    with bars(Options()) as stages, embedded_ground(stages, warm=True) as ground:
+    with bars(GlobalOptions()) as stages, embedded_ground(stages, warm=True) as ground:
         stages.begin("draining by turns")
         drains, floors = measured(ground, chosen, jobs, rounds)
         facts = ground.facts()

@@ -23,7 +23,7 @@ from benchmarks.work import Waits
 from txqueue.bench.environment import Ground, embedded_ground
 from txqueue.bench.node import RunningNode
 from txqueue.bench.traffic import publish
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 from txqueue.store.reader import Session
 
@@ -69,7 +69,7 @@ def took(ground: Ground, workers: int, large: int, small: int, seconds: float) -
 def main(large: int = 200_000, small: int = 100, milliseconds: int = 100) -> None:
     """Measure and print."""
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
-    with bars(Options()) as stages, embedded_ground(stages) as ground:
+    with bars(GlobalOptions()) as stages, embedded_ground(stages) as ground:
         with ground.session() as session:
             publish(session, Waits)
         stages.begin("the small tenant alone")

@@ -273,7 +273,7 @@ def nonsense(chance: random.Random) -> bytes:
             box(_ask=b"1", _command=b"Hello", name=some)[:-1],
             box(_ask=b"1", _command=b"Hello", name=b"x", incarnation=b"7", version=b""),
             box(_ask=b"1", _command=b"Steal", weight=b"1000000"),
-            box(_command=b"Report", load=b"[" * 1_000),
+            box(_command=b"ReportLoad", load=b"[" * 1_000),
             box(_ask=b"x" * 60_000),
             box(**deep),
             b"\0\1a\xff\xff" + some,

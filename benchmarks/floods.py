@@ -23,7 +23,7 @@ from rich.console import Console
 from txqueue.bench.drain import drain
 from txqueue.bench.environment import embedded_ground
 from txqueue.bench.progress import Stages
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 
 LOGIN: Final = "flooding"
@@ -77,7 +77,7 @@ def main(words: Sequence[str]) -> None:
     """Measure in turn, and print the medians and what they are of the first."""
     jobs, rounds = [*map(int, words), *(100_000, 3)[len(words) :]]
     speeds: dict[str, list[int]] = {name: [] for name in FLOODS}
-    with bars(Options()) as stages:
+    with bars(GlobalOptions()) as stages:
         for _ in range(rounds):
             for name, sql in FLOODS.items():
                 speeds[name].append(measure(stages, jobs, sql))

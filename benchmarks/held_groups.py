@@ -20,7 +20,7 @@ from txqueue.bench.environment import embedded_ground
 from txqueue.bench.node import RunningNode
 from txqueue.bench.traffic import publish
 from txqueue.bench.work import Counted
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 from txqueue.store.reader import Session
 
@@ -55,7 +55,7 @@ def main(words: Sequence[str]) -> None:
     jobs = int(words[0]) if words else 8000
     seconds = []
     with (
-        bars(Options()) as stages,
+        bars(GlobalOptions()) as stages,
         embedded_ground(stages, warm=True) as ground,
         ground.session() as session,
         ground.session() as holder,

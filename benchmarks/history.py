@@ -31,7 +31,7 @@ from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Pace, Stages
 from txqueue.bench.traffic import fill, publish, wait_until_done
 from txqueue.bench.work import Counted
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 from txqueue.store.migrations import migrate
 from txqueue.store.queries import about_job
@@ -256,7 +256,7 @@ def _median(drains: Sequence[Drain], name: str) -> float:
 
 def main(jobs: int = 10_000_000, days: int = 20, drain: int = 100_000, rounds: int = 3) -> None:
     """Measure and print."""
-    with bars(Options()) as stages, embedded_ground(stages) as ground:
+    with bars(GlobalOptions()) as stages, embedded_ground(stages) as ground:
         document = measured(ground, stages, (jobs, days, drain, rounds))
     Console().print_json(data=document)
 

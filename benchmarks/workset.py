@@ -24,7 +24,7 @@ from txqueue import WorksetItem
 from txqueue.bench.environment import Ground, embedded_ground
 from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Advance
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 from txqueue.store.reader import Session
 from txqueue.store.worksets import spec_of
@@ -110,7 +110,11 @@ def work(session: Session, node: RunningNode, until: int, advance: Advance) -> t
 
 def main(items: int = 1_000_000, workers: int = 2) -> None:
     """Measure and print."""
-    with bars(Options()) as stages, embedded_ground(stages) as ground, ground.session() as session:
+    with (
+        bars(GlobalOptions()) as stages,
+        embedded_ground(stages) as ground,
+        ground.session() as session,
+    ):
         stages.begin("filling")
         fill(session, items)
         session.value("select txqueue.start_workset('entry')")

@@ -16,7 +16,7 @@ from tests.cluster.peers import certificates, free_port, hand
 from tests.waiting import eventually, running_reactor
 from txqueue import WorkQueue
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.peer_commands import Hello, NotAPeer, Report, Steal, Take, Wake
+from txqueue.wire.peer_commands import Hello, NotAPeer, ReportLoad, Steal, Take, WakePeer
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.tls import Credentials
 
@@ -56,7 +56,7 @@ class Liar:
         self._target = target
         self._name = name
         self._incarnation = incarnation
-        self.pipe = Pipe({Report: lambda load: {}}, lost=lambda: None)  # noqa: ARG005
+        self.pipe = Pipe({ReportLoad: lambda load: {}}, lost=lambda: None)  # noqa: ARG005
 
     async def meets(self) -> None:
         """Say hello until the node has heard of it."""
@@ -74,7 +74,7 @@ class Liar:
 
     async def says_take(self, *assignments: int) -> None:
         """Say that jobs were handed over, and hear that this was read."""
-        self.pipe.say(Report, load="{}")
+        self.pipe.say(ReportLoad, load="{}")
         await self.pipe.say(Take, assignments=",".join(map(str, assignments)))
 
     def hang_up(self) -> None:
@@ -129,7 +129,7 @@ async def test_a_liar_with_a_certificate_makes_nothing_run(
     async with lying_to(venus, db, port, folder) as liar:
         for _ in range(3):
             await liar.says_take(*numbers, max(numbers) + 1, 2**63 - 1)
-        liar.pipe.say(Wake)
+        liar.pipe.say(WakePeer)
         answer = await liar.pipe.say(Steal, weight=1000)
         assert answer == {"assignments": "", "weight": 0}
         # What is true is still believed: after all of the above has been looked at, this one runs.

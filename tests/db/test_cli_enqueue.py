@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.store.reader import Session
 
@@ -37,20 +37,20 @@ def test_migrate_twice(
 ) -> None:
     """The second time there is nothing to do."""
     monkeypatch.setenv("TXQUEUE_DSN", database)
-    assert run(["migrate", "--json"], Options()) == 0
+    assert run(["migrate", "--json"], GlobalOptions()) == 0
     first = json.loads(capsys.readouterr().out)
     assert (first["from"], first["applied"][0]) == (0, "0001_tables")
-    assert run(["migrate", "--json"], Options()) == 0
+    assert run(["migrate", "--json"], GlobalOptions()) == 0
     again = json.loads(capsys.readouterr().out)
     assert again == {"from": first["to"], "to": first["to"], "applied": []}
-    assert run(["migrate"], Options()) == 0
+    assert run(["migrate"], GlobalOptions()) == 0
     assert "up to date" in capsys.readouterr().out
 
 
 def test_a_database_without_the_schema(database18: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Every command says how to make it."""
     for words in (["status"], ["nodes"], ["jobs"], ["job", "1"], ["enqueue", "t", "{}"]):
-        assert run([*words, "--dsn", database18], Options()) == 1
+        assert run([*words, "--dsn", database18], GlobalOptions()) == 1
         assert "run: txqueue migrate" in capsys.readouterr().err
 
 
@@ -69,7 +69,7 @@ def test_every_option_is_stored(dsn: str, capsys: pytest.CaptureFixture[str]) ->
     }
     words = [word for pair in options.items() for word in pair]
     payload = '{"price": 1.10, "big": 12345678901234567890, "text": "é \\"%"}'
-    assert run(["enqueue", "mail.send", payload, *words, "--json"], Options()) == 0
+    assert run(["enqueue", "mail.send", payload, *words, "--json"], GlobalOptions()) == 0
     (job,) = stored(dsn)
     assert json.loads(capsys.readouterr().out) == {"job_ids": [job["job_id"]]}
     assert (job["queue"], job["priority"], job["weight"]) == ("mail", 7, 3)
@@ -84,9 +84,9 @@ def test_every_option_is_stored(dsn: str, capsys: pytest.CaptureFixture[str]) ->
 
 def test_many_of_the_same(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     """More than go in one round trip."""
-    assert run(["enqueue", "t", '{"n": 1}', "--count", "2500", "--json"], Options()) == 0
+    assert run(["enqueue", "t", '{"n": 1}', "--count", "2500", "--json"], GlobalOptions()) == 0
     assert json.loads(capsys.readouterr().out)["job_ids"] == [job["job_id"] for job in stored(dsn)]
-    assert run(["enqueue", "t", "{}", "--count", "2"], Options()) == 0
+    assert run(["enqueue", "t", "{}", "--count", "2"], GlobalOptions()) == 0
     said = capsys.readouterr()
     assert said.out == "Enqueued 2 jobs: 2501, 2502.\n"
     assert "No node has published t yet" in said.err
@@ -95,7 +95,7 @@ def test_many_of_the_same(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_payload_from_standard_input(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A payload may be too long or too secret for the command line."""
     monkeypatch.setattr("sys.stdin", io.StringIO('{"secret": 1}\n'))
-    assert run(["enqueue", "t", "-"], Options()) == 0
+    assert run(["enqueue", "t", "-"], GlobalOptions()) == 0
     assert stored(dsn)[0]["payload"] == {"secret": 1}
 
 
@@ -116,7 +116,7 @@ def test_what_the_database_refuses(
     dsn: str, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
 ) -> None:
     """One line with the remedy, exit status 1, and nothing written."""
-    assert run(["enqueue", *words], Options()) == 1
+    assert run(["enqueue", *words], GlobalOptions()) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
     assert stored(dsn) == []

@@ -9,7 +9,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.past import LEAF, LEAVES, fill, leaves
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 
 Call = Callable[..., Any]
@@ -31,7 +31,7 @@ def txqueue(dsn: str, capsys: pytest.CaptureFixture[str]) -> Call:
     """Call the command with --json; returns the document."""
 
     def call(*words: str) -> Any:
-        assert run(["--dsn", dsn, "--json", *words], Options()) == 0
+        assert run(["--dsn", dsn, "--json", *words], GlobalOptions()) == 0
         return json.loads(capsys.readouterr().out)
 
     return call
@@ -42,7 +42,7 @@ def shown(dsn: str, capsys: pytest.CaptureFixture[str]) -> Call:
     """Call the command for people; returns what it shows."""
 
     def call(*words: str) -> str:
-        run(["--dsn", dsn, *words], Options())
+        run(["--dsn", dsn, *words], GlobalOptions())
         return "".join(capsys.readouterr())
 
     return call

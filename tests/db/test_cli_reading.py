@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.store.queries import (
     about_actions,
@@ -44,7 +44,7 @@ def txqueue(migrated_database: str, capsys: pytest.CaptureFixture[str]) -> Txque
     """Call the command with --json; returns the document."""
 
     def call(*words: str) -> Any:
-        assert run(["--dsn", migrated_database, "--json", *words], Options()) == 0
+        assert run(["--dsn", migrated_database, "--json", *words], GlobalOptions()) == 0
         return json.loads(capsys.readouterr().out)
 
     return call
@@ -55,7 +55,7 @@ def shown(migrated_database: str, capsys: pytest.CaptureFixture[str]) -> Callabl
     """Call the command for people; returns what it shows."""
 
     def call(*words: str) -> str:
-        assert run(["--dsn", migrated_database, *words], Options()) == 0
+        assert run(["--dsn", migrated_database, *words], GlobalOptions()) == 0
         return capsys.readouterr().out
 
     return call
@@ -162,7 +162,7 @@ def test_what_runs_for_long_is_listed_the_longest_first(
     one = txqueue("jobs", "--running-for", "0s", "--limit", "1")
     assert ([job["job_id"] for job in one["jobs"]], one["next"]) == ([ids[1]], None)
     assert "runs for 1 h 30 min" in " ".join(shown("jobs").split())
-    assert run(["jobs", "--running-for", "1s", "--after", "3"], Options()) == 2
+    assert run(["jobs", "--running-for", "1s", "--after", "3"], GlobalOptions()) == 2
     assert "raise --limit" in capsys.readouterr().err
 
 

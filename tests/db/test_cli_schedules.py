@@ -8,7 +8,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.recurring import DAY, due, passes, tick
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 
 
@@ -25,7 +25,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Any:
     """Runs a command; returns its JSON document."""
 
     def call(*words: str) -> Any:
-        assert run([*words, "--json"], Options()) == 0, capsys.readouterr().err
+        assert run([*words, "--json"], GlobalOptions()) == 0, capsys.readouterr().err
         return json.loads(capsys.readouterr().out)
 
     return call
@@ -33,7 +33,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Any:
 
 def wrong(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """What a command says that is refused."""
-    assert run(["schedule", *words], Options()) in (1, 2)
+    assert run(["schedule", *words], GlobalOptions()) in (1, 2)
     return capsys.readouterr().err
 
 
@@ -91,8 +91,8 @@ def test_people_see_tables(node: Master, capsys: pytest.CaptureFixture[str], sai
     said(*ADD, "--cron", "0 3 * * *", "--tz", "Europe/Berlin", "--jitter", "5min")
     job_id = said("schedule", "run-now", "sync 7")["job_id"]
     tick(node, due(node))
-    assert run(["schedules"], Options()) == 0
-    assert run(["schedule", "runs", "sync 7"], Options()) == 0
+    assert run(["schedules"], GlobalOptions()) == 0
+    assert run(["schedule", "runs", "sync 7"], GlobalOptions()) == 0
     shown = capsys.readouterr().out
     assert "0 3 * * * Europe/Berlin" in shown
     assert " in " in shown
@@ -107,12 +107,12 @@ def test_a_schedule_that_ends_is_shown_to_its_end(
     said(*ADD, "--every", "1d", "--catch-up", "one", *ends)
     tick(node, due(node))
     passes(node, DAY)
-    assert run(["schedules"], Options()) == 0
+    assert run(["schedules"], GlobalOptions()) == 0
     assert "0 of 1 times, until 2199-01-31" in " ".join(capsys.readouterr().out.split())
     tick(node, due(node))
     (row,) = said("schedules")["schedules"]
     assert (row["times"], row["enqueued"], row["has_ended"]) == (1, 1, True)
-    assert run(["schedules"], Options()) == 0
+    assert run(["schedules"], GlobalOptions()) == 0
     assert "never again" in capsys.readouterr().out
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.db.stored import Stored, stored
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 
 
@@ -22,7 +22,7 @@ def node(migrated_database18: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     """Run a command; returns what it said as JSON."""
     capsys.readouterr()
-    assert run([*words, "--json"], Options()) == 0
+    assert run([*words, "--json"], GlobalOptions()) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -43,7 +43,7 @@ def test_a_batch_is_shown(node: Stored, capsys: pytest.CaptureFixture[str]) -> N
     (chunk,) = node.claim(1)
     node.settle(chunk, "failed")
     assert said(capsys, "batch", str(callback)) == {**told, **ends, "failed": 1, "left": 3}
-    assert run(["batch", str(callback)], Options()) == 0
+    assert run(["batch", str(callback)], GlobalOptions()) == 0
     shown = capsys.readouterr().out
     assert "25 %" in shown
     assert "1 of 4" in shown
@@ -57,7 +57,7 @@ def test_what_is_no_batch(node: Stored, capsys: pytest.CaptureFixture[str]) -> N
     """A job that waits for nobody, and one that never was."""
     (first,) = node.enqueue({})
     for job_id in (first, first + 1):
-        assert run(["batch", str(job_id)], Options()) == 1
+        assert run(["batch", str(job_id)], GlobalOptions()) == 1
         assert f"no batch calls job {job_id} back" in capsys.readouterr().err
 
 
@@ -69,10 +69,10 @@ def test_jobs_are_repeated(node: Stored, capsys: pytest.CaptureFixture[str]) -> 
     told = said(capsys, "repeat", *map(str, ids))["repeated"]
     assert [each["job_id"] for each in told] == ids
     assert [node.job(each["new_id"])["payload"] for each in told] == [{"n": 1}, {"n": 2}]
-    assert run(["repeat", str(ids[0]), str(told[0]["new_id"])], Options()) == 1
+    assert run(["repeat", str(ids[0]), str(told[0]["new_id"])], GlobalOptions()) == 1
     assert "has not ended" in capsys.readouterr().err
     assert node.states() == {"done": 2, "ready": 2}
-    assert run(["repeat", str(ids[0])], Options()) == 0
+    assert run(["repeat", str(ids[0])], GlobalOptions()) == 0
     assert f"Job {ids[0]} is enqueued once more" in capsys.readouterr().out
 
 
@@ -81,7 +81,7 @@ def test_options_about_others(node: Stored, capsys: pytest.CaptureFixture[str]) 
     first = enqueued(capsys, "--unique", "k")
     assert enqueued(capsys, "--unique", "k", "--unique-mode", "again") == first
     assert run(
-        ["enqueue", "test.kind", "{}", "--unique", "k", "--unique-mode", "reject"], Options()
+        ["enqueue", "test.kind", "{}", "--unique", "k", "--unique-mode", "reject"], GlobalOptions()
     )
     assert "has the same unique key" in capsys.readouterr().err
     child = enqueued(capsys, "--after", str(first))

@@ -9,8 +9,8 @@ from txqueue.admin.schedules import RecurringWork
 from txqueue.errors import AdminRefused
 from txqueue.policy.blockers import Explanation
 from txqueue.wire.admin_commands import (
-    Cancel,
-    Drain,
+    CancelJobs,
+    DrainNode,
     Explain,
     GetJob,
     GetStatus,
@@ -21,18 +21,18 @@ from txqueue.wire.admin_commands import (
     ListQueues,
     Pause,
     Resume,
-    Retry,
+    RetryJobs,
     SetLimit,
     SetPriority,
-    Undrain,
+    UndrainNode,
 )
 
 __all__ = [
     "Admin",
     "AdminRefused",
-    "Cancel",
+    "CancelJobs",
     "Cancelled",
-    "Drain",
+    "DrainNode",
     "Explain",
     "Explanation",
     "GetJob",
@@ -47,8 +47,8 @@ __all__ = [
     "Pause",
     "RecurringWork",
     "Resume",
-    "Retry",
+    "RetryJobs",
     "SetLimit",
     "SetPriority",
-    "Undrain",
+    "UndrainNode",
 ]

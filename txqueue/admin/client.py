@@ -17,8 +17,8 @@ from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.policy.blockers import Explanation
 from txqueue.policy.pagination import MOST_NUMBERS, joined, numbers, read_document
 from txqueue.wire.admin_commands import (
-    Cancel,
-    Drain,
+    CancelJobs,
+    DrainNode,
     Explain,
     GetJob,
     GetStatus,
@@ -29,10 +29,10 @@ from txqueue.wire.admin_commands import (
     ListQueues,
     Pause,
     Resume,
-    Retry,
+    RetryJobs,
     SetLimit,
     SetPriority,
-    Undrain,
+    UndrainNode,
 )
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 from txqueue.wire.pipe import Pipe, PipeFactory
@@ -243,12 +243,12 @@ class Admin(KindsOfFailure, RecurringWork):
 
     async def cancel(self, ids: Sequence[int]) -> Cancelled:
         """Cancel jobs."""
-        said = await self._each(Cancel, ids)
+        said = await self._each(CancelJobs, ids)
         return Cancelled(said["cancelled"], said["requested"], said["refused"])
 
     async def retry(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
         """Run failed and cancelled jobs again; returns those that do, and those that do not."""
-        said = await self._each(Retry, ids)
+        said = await self._each(RetryJobs, ids)
         return said["retried"], said["refused"]
 
     async def set_priority(self, ids: Sequence[int], priority: int) -> tuple[list[int], list[int]]:
@@ -258,11 +258,11 @@ class Admin(KindsOfFailure, RecurringWork):
 
     async def drain(self, name: str) -> bool:
         """Have a node take nothing more; tells whether that is new."""
-        return bool((await self._say(Drain, name=name))["changed"])
+        return bool((await self._say(DrainNode, name=name))["changed"])
 
     async def undrain(self, name: str) -> bool:
         """Have a draining node take jobs again; tells whether that is new."""
-        return bool((await self._say(Undrain, name=name))["changed"])
+        return bool((await self._say(UndrainNode, name=name))["changed"])
 
     async def _open(self) -> None:
         try:

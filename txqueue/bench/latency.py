@@ -21,7 +21,7 @@ from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Timed
 from txqueue.store.reader import Session
 
-__all__ = ["Plan", "latency", "percentile", "steady"]
+__all__ = ["TrafficPlan", "latency", "percentile", "steady"]
 
 APP = "txqueue.bench.work"
 WARM_UP = 20
@@ -31,7 +31,7 @@ PATIENCE = 120.0
 
 
 @frozen
-class Plan:
+class TrafficPlan:
     """What is enqueued, and how, and who performs it.
 
     Attributes:
@@ -76,12 +76,12 @@ def latency(
         stages: Told how far it is.
         jobs: How many.
         workers: How many worker processes.
-        road: ``direct`` or ``claim``; see `Plan`.
+        road: ``direct`` or ``claim``; see `TrafficPlan`.
 
     Returns:
         The document that ``--json`` prints.
     """
-    plan = Plan(jobs, EVERY, workers, road)
+    plan = TrafficPlan(jobs, EVERY, workers, road)
     return {"workload": "latency", **_result(ground, plan, _measured(ground, stages, plan))}
 
 
@@ -96,12 +96,12 @@ def steady(
         rate: Jobs a second.
         seconds: For how long.
         workers: How many worker processes.
-        road: ``direct`` or ``claim``; see `Plan`.
+        road: ``direct`` or ``claim``; see `TrafficPlan`.
 
     Returns:
         The document that ``--json`` prints.
     """
-    plan = Plan(rate * seconds, 1 / rate, workers, road)
+    plan = TrafficPlan(rate * seconds, 1 / rate, workers, road)
     run = _measured(ground, stages, plan)
     result = {"workload": "steady", "rate": rate, **_result(ground, plan, run)}
     if run.cpu is not None:
@@ -109,7 +109,7 @@ def steady(
     return result
 
 
-def _result(ground: Ground, plan: Plan, run: _Run) -> dict[str, Any]:
+def _result(ground: Ground, plan: TrafficPlan, run: _Run) -> dict[str, Any]:
     took = sorted(noted(ground.folder))
     return {
         "jobs": plan.jobs,
@@ -124,7 +124,7 @@ def _result(ground: Ground, plan: Plan, run: _Run) -> dict[str, Any]:
     }
 
 
-def _measured(ground: Ground, stages: Stages, plan: Plan) -> _Run:
+def _measured(ground: Ground, stages: Stages, plan: TrafficPlan) -> _Run:
     with ground.session() as session:
         publish(session, Timed)
         with RunningNode(ground, APP, plan.workers) as node:
@@ -140,7 +140,9 @@ def _measured(ground: Ground, stages: Stages, plan: Plan) -> _Run:
     return _Run(seconds, delivered, cpu)
 
 
-def _sent(session: Session, node: RunningNode, stages: Stages, plan: Plan) -> tuple[float, int]:
+def _sent(
+    session: Session, node: RunningNode, stages: Stages, plan: TrafficPlan
+) -> tuple[float, int]:
     what = f"one every {plan.every * 1000:g} ms"
     if plan.road == "direct":
         stages.begin(what)
@@ -150,7 +152,7 @@ def _sent(session: Session, node: RunningNode, stages: Stages, plan: Plan) -> tu
     return time.monotonic() - began, 0
 
 
-def _by_a_client(node: RunningNode, plan: Plan) -> tuple[float, int]:
+def _by_a_client(node: RunningNode, plan: TrafficPlan) -> tuple[float, int]:
     told = {
         "node": node.endpoint,
         "warm_up": WARM_UP,

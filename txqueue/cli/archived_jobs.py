@@ -11,7 +11,7 @@ from txqueue.cli.source import looked_up
 from txqueue.errors import ConfigurationError, JobNotFound
 
 if TYPE_CHECKING:
-    from txqueue.cli.options import Options
+    from txqueue.cli.options import GlobalOptions
 
 __all__ = ["archived_row", "or_archived", "with_pyarrow"]
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def or_archived(
-    options: Options, job_id: int, find: Callable[[], T], tell: Callable[[dict[str, Any]], T]
+    options: GlobalOptions, job_id: int, find: Callable[[], T], tell: Callable[[dict[str, Any]], T]
 ) -> T:
     """Return what is found of a job, or what there is to tell of it in the archive.
 
@@ -43,7 +43,7 @@ def or_archived(
     return tell(row)
 
 
-def archived_row(options: Options, job_id: int) -> dict[str, Any] | None:
+def archived_row(options: GlobalOptions, job_id: int) -> dict[str, Any] | None:
     """Return all columns of an archived job; None if none of that number is."""
     from txqueue.store.history import about_archived
 

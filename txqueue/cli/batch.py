@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txqueue.cli.jobs import COLOURS, NUMBER
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import bar, facts, show, styled
 from txqueue.cli.source import looked_up
 from txqueue.model.humanize import amount
@@ -22,7 +22,7 @@ __all__ = ["batch"]
 @click.command(cls=Command, short_help="Show how far a batch is.")
 @click.argument("job_id", metavar="ID", type=NUMBER)
 @click.pass_obj
-def batch(options: Options, job_id: int) -> None:
+def batch(options: GlobalOptions, job_id: int) -> None:
     """Show how far the batch is that calls the job ID back."""
     from txqueue.store.batches import about_batch
 

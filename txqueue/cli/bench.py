@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Group, Options
+from txqueue.cli.options import GlobalOptions, Group
 from txqueue.cli.output import facts, show, styled
 from txqueue.cli.progress import bars
 from txqueue.model.humanize import amount, duration
@@ -75,7 +75,7 @@ def bench() -> None:
 @_jobs(200_000, "How many jobs in bulk.")
 @_embedded
 @click.pass_obj
-def bench_enqueue(options: Options, jobs: int, embedded: bool) -> int:
+def bench_enqueue(options: GlobalOptions, jobs: int, embedded: bool) -> int:
     """How fast an application enqueues, one at a time and in bulk."""
     from txqueue.bench.enqueue import enqueuing
 
@@ -87,7 +87,7 @@ def bench_enqueue(options: Options, jobs: int, embedded: bool) -> int:
 @_workers
 @_embedded
 @click.pass_obj
-def bench_drain(options: Options, jobs: int, workers: int, embedded: bool) -> int:
+def bench_drain(options: GlobalOptions, jobs: int, workers: int, embedded: bool) -> int:
     """How fast a full queue is worked off, and whether every job ran just once."""
     from txqueue.bench.drain import drain
 
@@ -100,7 +100,9 @@ def bench_drain(options: Options, jobs: int, workers: int, embedded: bool) -> in
 @_road
 @_embedded
 @click.pass_obj
-def bench_latency(options: Options, jobs: int, workers: int, road: str, embedded: bool) -> int:
+def bench_latency(
+    options: GlobalOptions, jobs: int, workers: int, road: str, embedded: bool
+) -> int:
     """How soon a job starts on an idle node."""
     from txqueue.bench.latency import latency
 
@@ -122,7 +124,7 @@ def bench_latency(options: Options, jobs: int, workers: int, road: str, embedded
 @_embedded
 @click.pass_obj
 def bench_steady(
-    options: Options, *, rate: int, seconds: int, workers: int, road: str, embedded: bool
+    options: GlobalOptions, *, rate: int, seconds: int, workers: int, road: str, embedded: bool
 ) -> int:
     """How soon a job starts at a steady rate, and what it costs."""
     from txqueue.bench.latency import steady
@@ -148,7 +150,7 @@ def bench_steady(
 @_embedded
 @click.pass_obj
 def bench_decay(
-    options: Options,
+    options: GlobalOptions,
     *,
     jobs: int,
     waves: int,
@@ -176,7 +178,7 @@ def bench_decay(
 @_workers
 @_embedded
 @click.pass_obj
-def bench_rescue(options: Options, lease: float, workers: int, embedded: bool) -> int:
+def bench_rescue(options: GlobalOptions, lease: float, workers: int, embedded: bool) -> int:
     """How soon the jobs of a killed worker, and of a killed master, run again."""
     from txqueue.bench.rescue import rescue
 
@@ -184,7 +186,7 @@ def bench_rescue(options: Options, lease: float, workers: int, embedded: bool) -
 
 
 def _run(
-    options: Options,
+    options: GlobalOptions,
     embedded: bool,
     measure: Measure,
     rounds: int = 1,
@@ -201,7 +203,9 @@ def _run(
     return 1 if _is_faulty(result) else 0
 
 
-def _ground(options: Options, embedded: bool, stages: Stages) -> AbstractContextManager[Ground]:
+def _ground(
+    options: GlobalOptions, embedded: bool, stages: Stages
+) -> AbstractContextManager[Ground]:
     from txqueue.bench.environment import embedded_ground, own_schema
 
     return (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, Group, Options
+from txqueue.cli.options import Command, GlobalOptions, Group
 from txqueue.cli.output import show, styled
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def certs() -> None:
 @_folder
 @click.option("--days", type=_days, default=3650, show_default=True, help="How long it is valid.")
 @click.pass_obj
-def init(options: Options, folder: Path, days: int) -> None:
+def init(options: GlobalOptions, folder: Path, days: int) -> None:
     """Make an authority: ca.pem, which every host gets, and ca.key, which stays here."""
     from txqueue.wire.certificate_authority import make_authority
 
@@ -55,7 +55,7 @@ def init(options: Options, folder: Path, days: int) -> None:
 @click.option("--operator", is_flag=True, help="For a person who acts on nodes, not for a node.")
 @click.option("--days", type=_days, default=825, show_default=True, help="How long it is valid.")
 @click.pass_obj
-def issue(options: Options, name: str, folder: Path, operator: bool, days: int) -> None:
+def issue(options: GlobalOptions, name: str, folder: Path, operator: bool, days: int) -> None:
     """Issue the certificate of a node, by its --name: NODE.pem and NODE.key."""
     from txqueue.wire.certificate_authority import issue as issued
     from txqueue.wire.tls import NODE, OPERATOR
@@ -63,7 +63,7 @@ def issue(options: Options, name: str, folder: Path, operator: bool, days: int) 
     _tell(options, issued(folder, OPERATOR if operator else NODE, name, days))
 
 
-def _tell(options: Options, made: Made) -> None:
+def _tell(options: GlobalOptions, made: Made) -> None:
     document = {
         "certificate": str(made.certificate),
         "key": str(made.key),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import facts, show, styled
 from txqueue.cli.progress import bars
 from txqueue.errors import ConfigurationError
@@ -29,7 +29,7 @@ APP = "txqueue.demo"
 @click.option("--jobs", type=click.IntRange(1), default=100_000, show_default=True)
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
 @click.pass_obj
-def demo(options: Options, jobs: int, workers: int) -> int:
+def demo(options: GlobalOptions, jobs: int, workers: int) -> int:
     """Run a server and a node here, perform some jobs, and clean up."""
     if options.dsn:
         raise ConfigurationError(

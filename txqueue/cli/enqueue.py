@@ -12,7 +12,7 @@ import click
 
 from txqueue.cli.durations import Length
 from txqueue.cli.moments import zoned
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import note, show, styled
 from txqueue.model.humanize import amount
 from txqueue.model.work_item import UniqueMode
@@ -64,7 +64,9 @@ LISTED = 10
 )
 @click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="How many.")
 @click.pass_obj
-def enqueue(options: Options, /, work_type: str, payload: str, count: int, **columns: Any) -> None:
+def enqueue(
+    options: GlobalOptions, /, work_type: str, payload: str, count: int, **columns: Any
+) -> None:
     """Enqueue a job of TYPE with the JSON object as its payload; - reads it from standard input."""
     from txqueue.store.reader import Session
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txqueue.cli.durations import Length
-from txqueue.cli.options import Group, Options
+from txqueue.cli.options import GlobalOptions, Group
 from txqueue.cli.output import show, styled, table
 from txqueue.cli.source import acted, found
 from txqueue.model.humanize import amount
@@ -28,7 +28,7 @@ def failures(context: click.Context) -> None:
         return
     from txqueue.store.history import about_failures
 
-    options: Options = context.obj
+    options: GlobalOptions = context.obj
     kinds = found(options, about_failures, lambda admin: admin.failures())
     show(options, {"failures": kinds}, lambda: _list(kinds))
 
@@ -36,7 +36,7 @@ def failures(context: click.Context) -> None:
 @failures.command(short_help="Run all of a kind again.")
 @click.argument("fingerprint")
 @click.pass_obj
-def retry(options: Options, fingerprint: str) -> None:
+def retry(options: GlobalOptions, fingerprint: str) -> None:
     """Run all jobs again that failed in this way: failed ones anew, others now."""
     total = acted(options, lambda admin: admin.retry_failures(fingerprint))
     document = {"fingerprint": fingerprint, "retried": total}
@@ -46,7 +46,7 @@ def retry(options: Options, fingerprint: str) -> None:
 @failures.command(short_help="Give all of a kind up.")
 @click.argument("fingerprint")
 @click.pass_obj
-def discard(options: Options, fingerprint: str) -> None:
+def discard(options: GlobalOptions, fingerprint: str) -> None:
     """Have all jobs that failed in this way for good count as cancelled.
 
     They are listed and warned of no more. Those that wait for another attempt still get it.
@@ -60,7 +60,7 @@ def discard(options: Options, fingerprint: str) -> None:
 @click.argument("fingerprint")
 @click.option("--for", "delay", type=Length(), required=True, help="As in 90s, 5min, 1h, 2d.")
 @click.pass_obj
-def postpone(options: Options, fingerprint: str, delay: timedelta) -> None:
+def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None:
     """Have all jobs that failed in this way run again, but not before so long."""
     seconds = delay.total_seconds()
     total, until = acted(options, lambda admin: admin.postpone_failures(fingerprint, seconds))

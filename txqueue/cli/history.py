@@ -12,7 +12,7 @@ from attrs import asdict
 from txqueue.cli.archived_jobs import with_pyarrow
 from txqueue.cli.jobs import COLOURS
 from txqueue.cli.moments import moment_of
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import note, show, styled, table
 from txqueue.cli.source import looked_up
 from txqueue.model.humanize import amount, duration
@@ -73,7 +73,7 @@ def _spanning(function: Any) -> Any:
 )
 @click.pass_obj
 def history(
-    options: Options,
+    options: GlobalOptions,
     /,
     since: datetime | None,
     until: datetime | None,
@@ -102,7 +102,7 @@ def history(
 @click.command(cls=Command, short_help="Count what has ended, per hour and work type.")
 @_spanning
 @click.pass_obj
-def stats(options: Options, since: datetime | None, until: datetime | None) -> None:
+def stats(options: GlobalOptions, since: datetime | None, until: datetime | None) -> None:
     """Count what has ended, per hour and work type: how long it took, how long it had waited.
 
     Archived days count too.
@@ -127,7 +127,7 @@ def stats(options: Options, since: datetime | None, until: datetime | None) -> N
     help="All days before it, not only old ones.",
 )
 @click.pass_obj
-def archive(options: Options, location: str | None, before: datetime | None) -> None:
+def archive(options: GlobalOptions, location: str | None, before: datetime | None) -> None:
     """Archive days of history that are kept no longer as Parquet files, and then drop them.
 
     A day is read back and compared before it is dropped. Keys of S3 come from the environment or a
@@ -152,7 +152,7 @@ def _span(since: datetime | None, until: datetime | None) -> tuple[datetime, dat
     return begin, end
 
 
-def _tell(options: Options, one: Any) -> None:
+def _tell(options: GlobalOptions, one: Any) -> None:
     note(options, f"{one.state} {one.day}: {amount(one.jobs)} jobs, {one.outcome}")
 
 

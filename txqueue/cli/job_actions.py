@@ -9,7 +9,7 @@ import click
 from attrs import frozen
 
 from txqueue.cli.jobs import NUMBER
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import show, styled
 from txqueue.cli.source import acted
 from txqueue.model.humanize import amount
@@ -78,7 +78,7 @@ def _choosing(states: Sequence[str]) -> Callable[[Any], Any]:
 @click.command(cls=Command, short_help="End jobs, running ones too; give failed ones up.")
 @_choosing(CANCELLABLE)
 @click.pass_obj
-def cancel(options: Options, /, ids: Sequence[int], **given: Any) -> int:
+def cancel(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
     """End jobs: waiting ones at once, running ones as soon as their node learns of it.
 
     A coroutine is interrupted; a function in a thread is told, and ends by itself. Failed jobs that
@@ -97,7 +97,7 @@ def cancel(options: Options, /, ids: Sequence[int], **given: Any) -> int:
 @click.command(cls=Command, short_help="Run failed or cancelled jobs again.")
 @_choosing(RETRIABLE)
 @click.pass_obj
-def retry(options: Options, /, ids: Sequence[int], **given: Any) -> int:
+def retry(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
     """Run failed or cancelled jobs again; those that wait for a moment or an attempt run now."""
     if given["is_all"] and given["state"] is None:
         given["state"] = "failed"
@@ -113,7 +113,7 @@ def retry(options: Options, /, ids: Sequence[int], **given: Any) -> int:
 @click.argument("to", metavar="PRIORITY", type=click.IntRange(0, 9))
 @_choosing(UNTAKEN)
 @click.pass_obj
-def priority(options: Options, /, to: int, ids: Sequence[int], **given: Any) -> int:
+def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **given: Any) -> int:
     """Give jobs that no node has taken yet another PRIORITY, 0 to 9; larger goes first."""
 
     async def act(admin: Admin, some: Sequence[int]) -> Mapping[str, list[int]]:
@@ -156,7 +156,7 @@ def _chosen(
     return Chosen(ids, filters, fits)
 
 
-def _act(options: Options, chosen: Chosen, act: Act) -> dict[str, list[int]]:
+def _act(options: GlobalOptions, chosen: Chosen, act: Act) -> dict[str, list[int]]:
     async def run(admin: Admin) -> dict[str, list[int]]:
         sums: dict[str, list[int]] = {}
         async for batch in chosen.batches(admin):
@@ -168,7 +168,11 @@ def _act(options: Options, chosen: Chosen, act: Act) -> dict[str, list[int]]:
 
 
 def _tell(
-    options: Options, sums: Mapping[str, list[int]], words: Mapping[str, str], *, is_exact: bool
+    options: GlobalOptions,
+    sums: Mapping[str, list[int]],
+    words: Mapping[str, str],
+    *,
+    is_exact: bool,
 ) -> int:
     """Say what became of the jobs; the exit status is 1 if one that was named was refused."""
     document = {name: sums.get(name, []) for name in words}

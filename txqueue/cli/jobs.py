@@ -12,7 +12,7 @@ from attrs import asdict
 
 from txqueue.cli.archived_jobs import or_archived
 from txqueue.cli.durations import Length
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import bar, facts, note, show, styled, table
 from txqueue.cli.source import found, looked_up
 from txqueue.model.humanize import age, duration, moment, plain
@@ -52,7 +52,9 @@ PARENTS_NAMED = 5
     help="Only what has run for 10min, 2h or longer, the longest first.",
 )
 @click.pass_obj
-def jobs(options: Options, /, limit: int, running_for: timedelta | None, **filters: Any) -> None:
+def jobs(
+    options: GlobalOptions, /, limit: int, running_for: timedelta | None, **filters: Any
+) -> None:
     """List jobs, the newest first."""
     if running_for is not None:
         if filters["after"] is not None:
@@ -76,7 +78,7 @@ def jobs(options: Options, /, limit: int, running_for: timedelta | None, **filte
 @click.command(cls=Command)
 @click.argument("job_id", metavar="ID", type=NUMBER)
 @click.pass_obj
-def job(options: Options, job_id: int) -> None:
+def job(options: GlobalOptions, job_id: int) -> None:
     """Show all there is of a job."""
     from txqueue.store.queries import about_archived_job, about_job
 
@@ -94,7 +96,7 @@ def job(options: Options, job_id: int) -> None:
 @click.command(cls=Command)
 @click.argument("job_id", metavar="ID", type=NUMBER)
 @click.pass_obj
-def explain(options: Options, job_id: int) -> None:
+def explain(options: GlobalOptions, job_id: int) -> None:
     """Say why a job does not run, and what would make it."""
     from txqueue.policy.blockers import explain_archived
     from txqueue.store.queries import about_obstacles

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import show, styled, table
 from txqueue.cli.source import found
 
@@ -21,7 +21,7 @@ __all__ = ["actions", "limits"]
 
 @click.command(cls=Command)
 @click.pass_obj
-def limits(options: Options) -> None:
+def limits(options: GlobalOptions) -> None:
     """Show what is paused or limited."""
     from txqueue.store.queries import about_controls
 
@@ -35,7 +35,7 @@ def limits(options: Options) -> None:
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
 @click.pass_obj
-def actions(options: Options, subject: str | None, limit: int) -> None:
+def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
     """Show who did what when, the latest first."""
     from txqueue.store.queries import about_actions
 

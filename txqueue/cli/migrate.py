@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import note, show, styled
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["migrate"]
 @click.command(cls=Command, short_help="Create the schema or bring it up to date.")
 @click.option("--sql", is_flag=True, help="Print what an empty database would run; run nothing.")
 @click.pass_obj
-def migrate(options: Options, sql: bool) -> None:
+def migrate(options: GlobalOptions, sql: bool) -> None:
     """Create the schema or bring it up to date; safe when many do it at once."""
     from txqueue.store import migrations
 
@@ -38,7 +38,7 @@ def migrate(options: Options, sql: bool) -> None:
         )
 
 
-def _print_sql(options: Options, text: str) -> None:
+def _print_sql(options: GlobalOptions, text: str) -> None:
     """Print a script as it is: wrapped or coloured it would be another one."""
     if options.json:
         show(options, {"sql": text}, lambda: ())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import show, styled, table
 from txqueue.cli.source import found
 from txqueue.model.humanize import age, amount, duration
@@ -22,7 +22,7 @@ COLOURS = {"alive": "green", "draining": "yellow", "dead": "bold red"}
 
 @click.command(cls=Command)
 @click.pass_obj
-def nodes(options: Options) -> None:
+def nodes(options: GlobalOptions) -> None:
     """Show the nodes: who runs, where, and how busy."""
     from txqueue.store.queries import about_nodes
 

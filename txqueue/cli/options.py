@@ -12,11 +12,11 @@ from attrs import define
 if TYPE_CHECKING:
     from txqueue.system.settings import Settings
 
-__all__ = ["Command", "Group", "Options"]
+__all__ = ["Command", "GlobalOptions", "Group"]
 
 
 @define
-class Options:
+class GlobalOptions:
     """What was given of the options that every command takes.
 
     Attributes:
@@ -56,7 +56,7 @@ class Options:
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     """Keep an option that was given; one that was not leaves what stood before the command."""
-    options = context.ensure_object(Options)
+    options = context.ensure_object(GlobalOptions)
     if value and parameter.name is not None:
         setattr(options, parameter.name, value)
 

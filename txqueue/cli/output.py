@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from txqueue.cli.options import Options
+    from txqueue.cli.options import GlobalOptions
 
 __all__ = ["bar", "console", "facts", "note", "notes", "show", "styled", "table"]
 
@@ -25,7 +25,7 @@ NO_WINDOW = 250
 BAR = 24
 
 
-def console(options: Options, *, stderr: bool = False) -> Console:
+def console(options: GlobalOptions, *, stderr: bool = False) -> Console:
     """Return a console that takes every text for what it is: no markup, no emoji codes."""
     from rich.console import Console
 
@@ -37,13 +37,15 @@ def console(options: Options, *, stderr: bool = False) -> Console:
     return made
 
 
-def notes(options: Options) -> Console:
+def notes(options: GlobalOptions) -> Console:
     """Return the console of what is not a result."""
     return console(options, stderr=True)
 
 
 def show(
-    options: Options, document: Mapping[str, Any], render: Callable[[], Iterable[RenderableType]]
+    options: GlobalOptions,
+    document: Mapping[str, Any],
+    render: Callable[[], Iterable[RenderableType]],
 ) -> None:
     """Print a result: as JSON if asked to, else as tables.
 
@@ -69,7 +71,7 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
 
 
-def note(options: Options, text: str) -> None:
+def note(options: GlobalOptions, text: str) -> None:
     """Tell people something that is no result; programs that read JSON need it not."""
     if not options.json:
         notes(options).print(styled(text, "dim"), soft_wrap=True)

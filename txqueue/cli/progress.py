@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from txqueue.bench.progress import Advance
-    from txqueue.cli.options import Options
+    from txqueue.cli.options import GlobalOptions
 
 __all__ = ["Bars", "bars"]
 
@@ -47,7 +47,7 @@ class Bars:
 
 
 @contextmanager
-def bars(options: Options) -> Iterator[Bars]:
+def bars(options: GlobalOptions) -> Iterator[Bars]:
     """Show the stages of something long, if standard error is a terminal."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 

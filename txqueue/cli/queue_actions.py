@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import show, styled
 from txqueue.cli.source import acted
 from txqueue.policy.status import LIMITS
@@ -43,7 +43,7 @@ def _held(function: Any) -> Any:
 @click.command(cls=Command, short_help="Start no job of a queue until it is resumed.")
 @_held
 @click.pass_obj
-def pause(options: Options, /, **named: str | None) -> None:
+def pause(options: GlobalOptions, /, **named: str | None) -> None:
     """Start no job of a QUEUE, or of a group or tenant, until it is resumed; what runs goes on."""
     kind, key = _which(named)
     changed = acted(options, lambda admin: admin.pause(key, kind))
@@ -54,7 +54,7 @@ def pause(options: Options, /, **named: str | None) -> None:
 @click.command(cls=Command, short_help="Start jobs of a paused queue again.")
 @_held
 @click.pass_obj
-def resume(options: Options, /, **named: str | None) -> None:
+def resume(options: GlobalOptions, /, **named: str | None) -> None:
     """Start jobs of a paused QUEUE, or of a group or tenant, again."""
     kind, key = _which(named)
     changed = acted(options, lambda admin: admin.resume(key, kind))
@@ -78,7 +78,7 @@ def resume(options: Options, /, **named: str | None) -> None:
 )
 @click.pass_obj
 def limit(
-    options: Options, /, kind: str, key: str, cleared: tuple[str, ...], **limits: float | None
+    options: GlobalOptions, /, kind: str, key: str, cleared: tuple[str, ...], **limits: float | None
 ) -> None:
     """Limit a queue, a group or a tenant while all run; what is not named stays as it is."""
     lifted = LIMITS if "all" in cleared else cleared
@@ -92,7 +92,7 @@ def limit(
 @click.command(cls=Command, short_help="Have a node take nothing more.")
 @click.argument("name", metavar="NODE")
 @click.pass_obj
-def drain(options: Options, name: str) -> None:
+def drain(options: GlobalOptions, name: str) -> None:
     """Have a NODE take nothing more and pass on what it has not started; what runs goes on."""
     changed = acted(options, lambda admin: admin.drain(name))
     document = {"node": name, "state": "draining", "changed": changed}
@@ -107,7 +107,7 @@ def drain(options: Options, name: str) -> None:
 @click.command(cls=Command, short_help="Have a draining node take jobs again.")
 @click.argument("name", metavar="NODE")
 @click.pass_obj
-def undrain(options: Options, name: str) -> None:
+def undrain(options: GlobalOptions, name: str) -> None:
     """Have a draining NODE take jobs again."""
     changed = acted(options, lambda admin: admin.undrain(name))
     document = {"node": name, "state": "alive", "changed": changed}
@@ -120,7 +120,7 @@ def _which(named: Mapping[str, str | None]) -> tuple[str, str]:
     return kind, key
 
 
-def _tell(options: Options, document: Mapping[str, Any], said: str) -> None:
+def _tell(options: GlobalOptions, document: Mapping[str, Any], said: str) -> None:
     def lines() -> Iterator[RenderableType]:
         yield styled(f"{document['kind'].capitalize()} {document['key']} {said}.")
 

@@ -10,7 +10,7 @@ import click
 
 from txqueue.cli.archived_jobs import archived_row
 from txqueue.cli.jobs import NUMBER
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import show, styled
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ REPEATED = ("work_type", "queue", "priority", "weight", "group", "tenant")
 @click.command(cls=Command, short_help="Enqueue jobs that have ended once more.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER)
 @click.pass_obj
-def repeat(options: Options, ids: Sequence[int]) -> None:
+def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
     """Enqueue jobs that have ended once more, each as a new one with the same payload.
 
     All or none: a job that has not ended is refused.
@@ -42,7 +42,7 @@ def repeat(options: Options, ids: Sequence[int]) -> None:
     show(options, {"repeated": repeated}, lambda: _lines(ids, numbers))
 
 
-def _call(options: Options, session: Session, job_id: int) -> tuple[str, tuple[object, ...]]:
+def _call(options: GlobalOptions, session: Session, job_id: int) -> tuple[str, tuple[object, ...]]:
     """Return the call for a job: another one if it is archived only."""
     schema = session.schema
     if not session.rows(f"select from {schema}.find_job(%s)", (job_id,)):

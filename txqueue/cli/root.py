@@ -22,10 +22,10 @@ from txqueue.cli.jobs import explain, job, jobs
 from txqueue.cli.limits import actions, limits
 from txqueue.cli.migrate import migrate
 from txqueue.cli.nodes import nodes
-from txqueue.cli.options import Group, Options
+from txqueue.cli.options import GlobalOptions, Group
 from txqueue.cli.queue_actions import drain, limit, pause, resume, undrain
 from txqueue.cli.repeat import repeat
-from txqueue.cli.schedule import schedule
+from txqueue.cli.schedule_actions import schedule
 from txqueue.cli.schedules import schedules
 from txqueue.cli.status import status
 from txqueue.cli.torture import torture
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     # Whoever ends us by a signal gets the same clean-up as Ctrl-C.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    options = Options()
+    options = GlobalOptions()
     try:
         status = run(arguments, options)
         sys.stdout.flush()
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(status)
 
 
-def run(arguments: Sequence[str] | None, options: Options) -> int:
+def run(arguments: Sequence[str] | None, options: GlobalOptions) -> int:
     """Run the command and return its exit status.
 
     Args:
@@ -113,7 +113,7 @@ def described(error: Exception) -> tuple[str, int]:
     return f"txqueue has a fault: {said}; --debug shows where, please report it", FAULT
 
 
-def _complain(line: str, options: Options) -> None:
+def _complain(line: str, options: GlobalOptions) -> None:
     if options.debug:
         import traceback
 

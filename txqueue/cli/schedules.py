@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import note, show, styled, table
 from txqueue.model.humanize import age, amount, duration
 
@@ -32,7 +32,7 @@ LATE = 60.0
 )
 @click.option("--after", metavar="NAME", help="Go on after this one.")
 @click.pass_obj
-def schedules(options: Options, /, limit: int, **filters: str | None) -> None:
+def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> None:
     """Show recurring work: when each is due, and how its last runs were."""
     from txqueue.store.reader import Reader, Session
     from txqueue.store.schedule_queries import about_schedules
@@ -48,7 +48,7 @@ def schedules(options: Options, /, limit: int, **filters: str | None) -> None:
         note(options, f"More: --after {following}")
 
 
-def show_runs(options: Options, rows: Sequence[Mapping[str, Any]]) -> None:
+def show_runs(options: GlobalOptions, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print runs of schedules."""
     show(options, {"runs": rows}, lambda: _runs(rows))
 

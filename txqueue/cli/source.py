@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.errors import NodeUnavailable
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ T = TypeVar("T")
 
 
 def found(
-    options: Options, inquire: Callable[[str], Inquiry[T]], ask: Callable[[Admin], Awaitable[T]]
+    options: GlobalOptions,
+    inquire: Callable[[str], Inquiry[T]],
+    ask: Callable[[Admin], Awaitable[T]],
 ) -> T:
     """Return what the node says that was named, or the database if none was or it does not answer.
 
@@ -39,7 +41,7 @@ def found(
     return looked_up(options, inquire)
 
 
-def acted(options: Options, act: Callable[[Admin], Awaitable[T]]) -> T:
+def acted(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
     """Have a node act: the one that was named, or the one of this host.
 
     Args:
@@ -52,13 +54,13 @@ def acted(options: Options, act: Callable[[Admin], Awaitable[T]]) -> T:
     return _through(options, _named(options) or _of_this_host(options), act)
 
 
-def _named(options: Options) -> str:
+def _named(options: GlobalOptions) -> str:
     """As for clients, ``auto`` is the node of this host."""
     named = str(options.settings.get("node", ""))
     return _of_this_host(options) if named == "auto" else named
 
 
-def _of_this_host(options: Options) -> str:
+def _of_this_host(options: GlobalOptions) -> str:
     path = Path(options.settings.node_socket(socket.gethostname()).removeprefix("unix:"))
     others = sorted(path.parent.glob("*.sock"))
     if not path.exists() and len(others) == 1:
@@ -72,7 +74,7 @@ def _of_this_host(options: Options) -> str:
     return f"unix:{path}"
 
 
-def _through(options: Options, endpoint: str, ask: Callable[[Admin], Awaitable[T]]) -> T:
+def _through(options: GlobalOptions, endpoint: str, ask: Callable[[Admin], Awaitable[T]]) -> T:
     from txqueue.admin import Admin
     from txqueue.client.blocking import run_in_reactor
 
@@ -93,7 +95,7 @@ def _account() -> str:
     return getpass.getuser()
 
 
-def looked_up(options: Options, inquire: Callable[[str], Inquiry[T]]) -> T:
+def looked_up(options: GlobalOptions, inquire: Callable[[str], Inquiry[T]]) -> T:
     """Return what the database says.
 
     Args:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txqueue.cli.nodes import node_table
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import show, styled, table
 from txqueue.cli.source import found
 from txqueue.model.humanize import age, amount, rate
@@ -24,7 +24,7 @@ BAR = 12
 
 @click.command(cls=Command)
 @click.pass_obj
-def status(options: Options) -> None:
+def status(options: GlobalOptions) -> None:
     """Show the queues, the nodes, and what is wrong."""
     from txqueue.store.queries import about_all
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import facts, note, show, styled, table
 from txqueue.cli.progress import bars
 from txqueue.model.humanize import amount, duration
@@ -58,7 +58,7 @@ COLUMNS = (
 )
 @click.pass_obj
 def torture(
-    options: Options,
+    options: GlobalOptions,
     names: tuple[str, ...],
     *,
     is_all: bool,
@@ -107,7 +107,7 @@ def _chosen(known: Mapping[str, Scenario], names: Sequence[str], is_all: bool) -
 
 
 def _carry_out(
-    options: Options,
+    options: GlobalOptions,
     chosen: Sequence[Scenario],
     folder: Path,
     *,
@@ -131,7 +131,7 @@ def _carry_out(
         return carry_out(chosen, places, folder, at_once=jobs, scale=scale, told=told)
 
 
-def _places(options: Options, stack: ExitStack, embedded: bool) -> Places:
+def _places(options: GlobalOptions, stack: ExitStack, embedded: bool) -> Places:
     from txqueue.embedded import EmbeddedServer
     from txqueue.torture.campaign import SETTINGS, EmbeddedPlaces, OwnSchemas
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, Options
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import bar, show, styled, table
 from txqueue.cli.source import looked_up
 from txqueue.model.humanize import age, amount
@@ -24,7 +24,7 @@ __all__ = ["tenants", "worksets"]
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many items."
 )
 @click.pass_obj
-def worksets(options: Options, name: str | None, limit: int) -> None:
+def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
     """Show how far the worksets are, or which items of one have failed."""
     from txqueue.store.queries import about_workset_failures, about_worksets
 
@@ -41,7 +41,7 @@ def worksets(options: Options, name: str | None, limit: int) -> None:
     "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many."
 )
 @click.pass_obj
-def tenants(options: Options, limit: int) -> None:
+def tenants(options: GlobalOptions, limit: int) -> None:
     """Show which tenants have jobs, those with the most ready ones first."""
     from txqueue.store.queries import about_tenants
 

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from txqueue.errors import ConfigurationError
 from txqueue.store.direct_dispatch import Put, Stock
 from txqueue.system.clock import Timer
-from txqueue.wire.client_commands import Credit, Deliver, Join, Wake, Withdraw
+from txqueue.wire.client_commands import Credit, Deliver, Join, WakeNode, Withdraw
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.pipe import Pipe, PipeFactory
 
@@ -91,7 +91,7 @@ class Membership:
     def wake(self) -> None:
         """Have the node look for jobs that are assigned to no node."""
         if self._pipe is not None:
-            self._pipe.say_now(Wake)
+            self._pipe.say_now(WakeNode)
 
     def _again(self) -> None:
         Deferred.fromCoroutine(self._try())

@@ -71,15 +71,15 @@ class AdminHandlers:
             wire.Pause: self._pause,
             wire.Resume: self._resume,
             wire.SetLimit: self._set_limit,
-            wire.Cancel: self._cancel,
-            wire.Retry: self._retry,
+            wire.CancelJobs: self._cancel,
+            wire.RetryJobs: self._retry,
             wire.RetryFailures: self._retry_failures,
             wire.DiscardFailures: self._discard_failures,
             wire.PostponeFailures: self._postpone_failures,
             wire.ActOnSchedule: self._act_on_schedule,
             wire.SetPriority: self._set_priority,
-            wire.Drain: self._drain,
-            wire.Undrain: self._undrain,
+            wire.DrainNode: self._drain,
+            wire.UndrainNode: self._undrain,
         }
         return {
             command: partial(self._answer, pipe, function)

@@ -15,7 +15,7 @@ from txqueue.errors import TxqueueError
 from txqueue.policy.dispatch import NodeLoad, Room, credit_limit, new_credit
 from txqueue.store.functions import Chunk
 from txqueue.system.clock import Clock
-from txqueue.wire.client_commands import CannotJoin, Credit, Deliver, Join, Wake, Withdraw
+from txqueue.wire.client_commands import CannotJoin, Credit, Deliver, Join, WakeNode, Withdraw
 from txqueue.wire.pipe import Pipe, Responders
 
 __all__ = ["Credits"]
@@ -111,7 +111,7 @@ class Credits:
         def join(identity: str) -> Deferred[dict[str, Any]]:
             return Deferred.fromCoroutine(self._join(guest, identity))
 
-        return {Join: join, Deliver: deliver, Wake: self._woken}, lambda: self._left(guest)
+        return {Join: join, Deliver: deliver, WakeNode: self._woken}, lambda: self._left(guest)
 
     @property
     def are_out(self) -> bool:

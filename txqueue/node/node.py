@@ -68,7 +68,7 @@ class Node(MultiService):
         self.has_failed = False
         self._draining: Deferred[None] | None = None
         # Cap the reconnect backoff below the lease, or other nodes rescue this node's jobs first.
-        self._rest = Backoff(longest=settings.lease / 5)
+        self._backoff = Backoff(longest=settings.lease / 5)
         patience = max(settings.lease, PATIENCE)
         self._pool = ConnectionPool(
             reactor,
@@ -76,7 +76,7 @@ class Node(MultiService):
             CONNECTIONS,
             f"txqueue {settings.name}",
             patience=patience,
-            rest=self._rest,
+            backoff=self._backoff,
             any_moment=True,
             session=of_a_master(patience),
         )
@@ -102,7 +102,7 @@ class Node(MultiService):
         self._credits = self._made_credits()
         self._notifications = Notifications(
             reactor,
-            Listener(reactor, settings.dsn, settings.schema, lambda _: self._wake(), self._rest),
+            Listener(reactor, settings.dsn, settings.schema, lambda _: self._wake(), self._backoff),
             self._wake,
         )
         self._admin = self._made_admin()

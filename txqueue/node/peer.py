@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from txqueue.policy.balancing import NodeReport
 from txqueue.system.clock import Timer
-from txqueue.wire.peer_commands import Kept, Lives, Report, Steal, Take, Wake
+from txqueue.wire.peer_commands import Kept, Lives, ReportLoad, Steal, Take, WakePeer
 from txqueue.wire.peer_connection import PeerPipe
 
 __all__ = ["PATIENCE", "Peer", "joined", "numbers_in"]
@@ -115,12 +115,12 @@ class Peer:
     def tell(self, report: str) -> None:
         """Say how loaded this node is."""
         if self.pipe is not None:
-            self.pipe.say(Report, load=report)
+            self.pipe.say(ReportLoad, load=report)
 
     def wake(self) -> None:
         """Say that there may be work, if it has room."""
         if self.pipe is not None and self.report is not None and self.report.free > 0:
-            self.pipe.say(Wake)
+            self.pipe.say(WakePeer)
 
     def forward(self, clock: Any, assignments: Sequence[int]) -> None:
         """Say that jobs are assigned to it: once a turn of the reactor, all together."""

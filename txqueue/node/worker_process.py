@@ -21,7 +21,7 @@ from txqueue.store.functions import Chunk, Finished
 from txqueue.system.inflight import InFlight
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.worker_commands import (
-    Cancel,
+    CancelRunning,
     Configure,
     Finish,
     GiveBack,
@@ -202,7 +202,7 @@ class WorkerProcess:
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
         """Have it end a cancelled job."""
-        self._pipe.say(Cancel, assignment=assignment, job_id=job_id, who=who)
+        self._pipe.say(CancelRunning, assignment=assignment, job_id=job_id, who=who)
 
     async def take_back(self, most: int | None = None) -> Unstarted:
         """Have it start nothing of what it holds, or not the last of it up to a weight.

@@ -12,7 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from txqueue.errors import DatabaseUnavailable, Refused, TransactionMisused
 from txqueue.store.backoff import Backoff
-from txqueue.store.conninfo import Attempt, attempts
+from txqueue.store.conninfo import ConnectAttempt, attempts
 from txqueue.store.dns import resolved
 from txqueue.store.driver import Driver
 from txqueue.store.errors import demoted, translated, translation
@@ -61,7 +61,7 @@ class Connection:
         self._application_name = application_name
         self._driver = Driver(reactor)
         self._is_broken = False
-        self._attempt: Attempt | None = None
+        self._attempt: ConnectAttempt | None = None
         self._opened_at = 0.0
         self._asked_at: float | None = None
         self._timer: Any = None
@@ -85,19 +85,19 @@ class Connection:
         """The seconds since it was opened."""
         return float(self._reactor.seconds() - self._opened_at)
 
-    async def open(self, dsn: str, rest: Backoff | None = None) -> Connection:
+    async def open(self, dsn: str, backoff: Backoff | None = None) -> Connection:
         """Connect, to the first of the DSN's hosts that is as the DSN wants it.
 
         Args:
             dsn: A libpq URI or keyword string.
-            rest: Told of the attempt; may forbid it for a moment.
+            backoff: Told of the attempt; may forbid it for a moment.
 
         Raises:
             DatabaseUnavailable: When no server is, or none answers in time.
         """
-        if rest is None:
+        if backoff is None:
             return await self._open_any(dsn)
-        with rest.attempt():
+        with backoff.attempt():
             return await self._open_any(dsn)
 
     async def _open_any(self, dsn: str) -> Connection:
@@ -108,7 +108,7 @@ class Connection:
                 return await self._open(attempt)
         return await self._open(last)
 
-    async def _open(self, attempt: Attempt) -> Connection:
+    async def _open(self, attempt: ConnectAttempt) -> Connection:
         self._attempt = attempt
         attempt = await resolved(self._reactor, attempt)
         self._driver = Driver(self._reactor)
@@ -140,7 +140,7 @@ class Connection:
         self._opened_at = self._reactor.seconds()
         return self
 
-    def _connecting(self, attempt: Attempt) -> Deferred[Any]:
+    def _connecting(self, attempt: ConnectAttempt) -> Deferred[Any]:
         """Connect; the driver itself can cancel no attempt that is under way."""
         parameters = {**attempt.parameters, "application_name": self._application_name}
 

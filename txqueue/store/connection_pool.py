@@ -31,7 +31,7 @@ class ConnectionPool:
         size: How many connections there may be at a time.
         application_name: Shown in ``pg_stat_activity``.
         patience: Seconds after which a statement without an answer counts as lost; None: never.
-        rest: The backoff after a failed attempt to connect, shared by pools that retry by
+        backoff: The backoff after a failed attempt to connect, shared by pools that retry by
             themselves.
         any_moment: Whether moments beyond Python's range are read as the nearest within it: for
             tools, which show what is there.
@@ -46,13 +46,13 @@ class ConnectionPool:
         application_name: str,
         *,
         patience: float | None = None,
-        rest: Backoff | None = None,
+        backoff: Backoff | None = None,
         any_moment: bool = False,
         session: Mapping[str, str] | None = None,
     ) -> None:
         self._session = session
         self._any_moment = any_moment
-        self._rest = rest
+        self._backoff = backoff
         self._reactor = reactor
         self._patience = patience
         self._dsn = dsn
@@ -125,7 +125,7 @@ class ConnectionPool:
     async def _take(self) -> Connection:
         await self._turn.acquire()
         try:
-            return self._working() or await self._new().open(self._dsn, self._rest)
+            return self._working() or await self._new().open(self._dsn, self._backoff)
         except BaseException:
             self._turn.release()
             raise

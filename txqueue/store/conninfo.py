@@ -10,7 +10,7 @@ from typing import Any
 from attrs import field, frozen
 from psycopg2.extensions import make_dsn, parse_dsn
 
-__all__ = ["Attempt", "attempts", "redirected", "socket_of"]
+__all__ = ["ConnectAttempt", "attempts", "redirected", "socket_of"]
 
 # Seconds that a host has to answer; with several, one that is gone must not keep us from the next.
 PATIENCE, PATIENCE_OF_SEVERAL = 10.0, 3.0
@@ -26,14 +26,14 @@ _CHOOSES_AMONG_ALL = frozenset({"prefer-standby"})
 
 
 @frozen
-class Attempt:
+class ConnectAttempt:
     """One attempt to connect: what the driver is told, and how long it may take."""
 
     parameters: dict[str, Any] = field(repr=False)
     patience: float
 
 
-def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[Attempt]:
+def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectAttempt]:
     """Return the attempts to make, in order, until one succeeds.
 
     libpq goes on to the next host only if the one before answers, or refuses: its own patience,
@@ -52,7 +52,7 @@ def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[Attempt]
     told = given.get("connect_timeout") or environ.get("PGCONNECT_TIMEOUT")
     if told is not None and _is_number(told):
         patience = float(told)
-    return [Attempt({**NOTICING, **given, **host}, patience) for host in hosts]
+    return [ConnectAttempt({**NOTICING, **given, **host}, patience) for host in hosts]
 
 
 def socket_of(dsn: str) -> Path | None:

@@ -28,7 +28,7 @@ class Listener:
         dsn: A libpq URI or keyword string.
         channel: What to listen on; a checked identifier.
         receive: Called with the text of each notification.
-        rest: May forbid attempts to connect for a moment.
+        backoff: May forbid attempts to connect for a moment.
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class Listener:
         dsn: str,
         channel: str,
         receive: Callable[[str], None],
-        rest: Backoff | None = None,
+        backoff: Backoff | None = None,
     ) -> None:
-        self._rest = rest
+        self._backoff = backoff
         self._reactor = reactor
         self._dsn = dsn
         self._channel = channel
@@ -58,7 +58,7 @@ class Listener:
             return False
         self.close()
         connection = Connection(self._reactor, "txqueue listener", PATIENCE, session=kept_alive())
-        self._connection = await connection.open(self._dsn, self._rest)
+        self._connection = await connection.open(self._dsn, self._backoff)
         await connection.query(f'listen "{self._channel}"')
         connection.on_notify(self._heard)
         if await connection.is_pooled() and not await self._hears():

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from txqueue.errors import ConfigurationError, Refused, SchemaMismatch
 from txqueue.store.errors import answered, translated
 from txqueue.store.schema_files import Migration, checked_name, functions, migrations
-from txqueue.store.schema_version import FIND, SchemaVersion, check, latest_version
+from txqueue.store.schema_version import FIND, SchemaVersion, check_version, latest_version
 
 __all__ = ["MigrationReport", "check_database", "migrate", "schema_sql"]
 
@@ -133,7 +133,7 @@ def check_database(dsn: str, schema: str = "txqueue") -> None:
         version = _version(cursor, checked_name(schema))
         cursor.execute("show default_transaction_isolation")
         level = cursor.fetchone()[0]
-    check(version, schema)
+    check_version(version, schema)
     if level != "read committed":
         raise ConfigurationError(
             f"transactions are {level} by default: a node would not see what others have done",

@@ -11,7 +11,7 @@ import psycopg2
 from txqueue.store.errors import answered
 from txqueue.store.queries import Inquiry
 from txqueue.store.schema_files import checked_name
-from txqueue.store.schema_version import FIND, SchemaVersion, check
+from txqueue.store.schema_version import FIND, SchemaVersion, check_version
 from txqueue.store.timestamps import read_any_moment
 
 __all__ = ["Reader", "Session"]
@@ -68,7 +68,7 @@ class Session:
         version = None
         if self.value("select to_regclass(%s) is not null", (table,)):
             version = SchemaVersion(*self.rows(FIND.format(schema=self.schema))[0])
-        check(version, self.schema)
+        check_version(version, self.schema)
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows, none if it has none.

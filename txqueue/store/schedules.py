@@ -20,7 +20,7 @@ from txqueue.store.schema_files import checked_name
 __all__ = [
     "CONDITION_PATIENCE",
     "Due",
-    "Run",
+    "ScheduleRun",
     "Schedules",
     "act_call",
     "by_condition",
@@ -55,7 +55,7 @@ class Due:
 
 
 @frozen
-class Run:
+class ScheduleRun:
     """One run of a schedule, as its job's own row tells it.
 
     Attributes:
@@ -174,11 +174,11 @@ class Schedules:
     async def _act(self, act: str, name: str, who: str) -> Any:
         return (await self._pool.query(*act_call(self._schema, act, name, who)))[0][0]
 
-    async def runs(self, name: str) -> list[Run]:
+    async def runs(self, name: str) -> list[ScheduleRun]:
         """Return its last runs, at most twenty, the latest first."""
-        columns = ", ".join(field.name for field in fields(Run))
+        columns = ", ".join(field.name for field in fields(ScheduleRun))
         sql = f"select {columns} from {self._schema}.schedule_runs(array[%s])"
-        return [Run(*row) for row in await self._pool.query(sql, (name,))]
+        return [ScheduleRun(*row) for row in await self._pool.query(sql, (name,))]
 
 
 def put_call(

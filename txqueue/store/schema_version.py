@@ -10,7 +10,7 @@ from txqueue.errors import SchemaMismatch
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.schema_files import migrations
 
-__all__ = ["FIND", "SchemaVersion", "check", "ensure_version", "latest_version"]
+__all__ = ["FIND", "SchemaVersion", "check_version", "ensure_version", "latest_version"]
 
 FIND: Final = """
     select coalesce(max(number), 0),
@@ -37,7 +37,7 @@ def latest_version() -> int:
     return migrations("txqueue")[-1].number
 
 
-def check(version: SchemaVersion | None, schema: str) -> None:
+def check_version(version: SchemaVersion | None, schema: str) -> None:
     """Hold a schema's version, None if it is missing, against the one this code is made for.
 
     A newer one will do if it says that it serves this code still.
@@ -75,4 +75,4 @@ async def ensure_version(pool: ConnectionPool, schema: str) -> None:
     version = None
     if found[0][0]:
         version = SchemaVersion(*(await pool.query(FIND.format(schema=schema)))[0])
-    check(version, schema)
+    check_version(version, schema)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from attrs import frozen
 
 from txqueue.torture.figures import duplicates
-from txqueue.torture.history import Fault, FinalJob, History, Run
+from txqueue.torture.history import Fault, FinalJob, History, JobRun
 
 __all__ = ["INVARIANTS", "Violation", "check", "woke_up_starting"]
 
@@ -72,7 +72,7 @@ def nothing_lost(history: History) -> Iterator[str]:
             yield f"job {job.job_id} ({job.intent}) is {job.state} and does not say why"
 
 
-def _has_ended(job: FinalJob, runs: Sequence[Run], history: History) -> bool:
+def _has_ended(job: FinalJob, runs: Sequence[JobRun], history: History) -> bool:
     """Whether a run was done: it noted so, or its process died after its commit and before that."""
     return any(run.how in COMPLETING for run in runs) or bool(
         runs and history.effects.get(job.job_id)
@@ -119,14 +119,14 @@ def nothing_expired(history: History) -> Iterator[str]:
 
 def groups_apart(history: History) -> Iterator[str]:
     """I5: no two of a group run at a time, unless one was frozen past its lease."""
-    by_group: dict[str, list[tuple[float, float, Run]]] = defaultdict(list)
+    by_group: dict[str, list[tuple[float, float, JobRun]]] = defaultdict(list)
     last_words = _last_words(history)
     for run in history.runs:
         if run.group is not None:
             over = run.ended if run.ended is not None else _death(run, history, last_words)
             by_group[run.group].append((run.began, over, run))
     for group, spans in by_group.items():
-        longest: tuple[float, float, Run] | None = None
+        longest: tuple[float, float, JobRun] | None = None
         for span in sorted(spans, key=lambda span: span[0]):
             overlap = longest[1] - span[0] if longest is not None else 0.0
             if longest is not None and overlap > 0 and not _was_frozen(longest[2], history):
@@ -145,7 +145,7 @@ def _last_words(history: History) -> dict[int, float]:
     return said
 
 
-def _death(run: Run, history: History, last_words: dict[int, float]) -> float:
+def _death(run: JobRun, history: History, last_words: dict[int, float]) -> float:
     """Return until when a run that noted no end went on for certain."""
     kills = [
         fault.began
@@ -155,7 +155,7 @@ def _death(run: Run, history: History, last_words: dict[int, float]) -> float:
     return min(kills, default=last_words[run.pid])
 
 
-def _was_frozen(run: Run, history: History) -> bool:
+def _was_frozen(run: JobRun, history: History) -> bool:
     """Whether its process was stopped past its lease before the run was over."""
     return any(
         fault.frozen
@@ -185,7 +185,7 @@ def no_stale_commit(history: History) -> Iterator[str]:
                     yield f"job {job_id} committed under {run.assignment}, {newest} had it"
 
 
-def _by_its_own_run(job: FinalJob, runs: Sequence[Run], history: History) -> bool:
+def _by_its_own_run(job: FinalJob, runs: Sequence[JobRun], history: History) -> bool:
     """Whether the run of its token, or none that could have, completed a job that is done."""
     ends = {run.assignment: run for run in runs if run.how in COMPLETING}
     if not ends or history.effects.get(job.job_id):
@@ -199,7 +199,7 @@ def _by_its_own_run(job: FinalJob, runs: Sequence[Run], history: History) -> boo
     return own.ended_at <= job.finished_at
 
 
-def _is_after_completion(job: FinalJob, runs: Sequence[Run]) -> bool:
+def _is_after_completion(job: FinalJob, runs: Sequence[JobRun]) -> bool:
     """Whether all newer runs began after the job was completed: that is another promise broken."""
     newer = [run for run in runs if run.assignment > (job.assignment or 0)]
     return all(_follows(run, job, runs) for run in newer)
@@ -214,7 +214,7 @@ def nothing_after_completion(history: History) -> Iterator[str]:
                 yield f"job {job_id} ({run.intent}) started on {run.node} after it was completed"
 
 
-def _follows(run: Run, job: FinalJob, runs: Sequence[Run]) -> bool:
+def _follows(run: JobRun, job: FinalJob, runs: Sequence[JobRun]) -> bool:
     """Whether a run began after its job was completed, by the row or by a commit noted before."""
     finished = job.finished_at if job.state == "done" else None
     if finished is not None and run.began_at is not None and run.began_at > finished:
@@ -234,7 +234,7 @@ def duplicates_have_cause(history: History) -> Iterator[str]:
             )
 
 
-def _explains(fault: Fault, before: Run, again: Run) -> bool:
+def _explains(fault: Fault, before: JobRun, again: JobRun) -> bool:
     """Whether a fault may have cost a run its acknowledgement."""
     if fault.began > again.began or not fault.hurts(before.node):
         return False
@@ -246,8 +246,8 @@ def _explains(fault: Fault, before: Run, again: Run) -> bool:
 def one_owner(history: History) -> Iterator[str]:
     """I8: a job starts once under each token, and its tokens grow."""
     for job_id, runs in history.runs_by_job().items():
-        owners: dict[int, Run] = {}
-        newest: Run | None = None
+        owners: dict[int, JobRun] = {}
+        newest: JobRun | None = None
         for run in runs:
             if (first := owners.setdefault(run.assignment, run)) is not run:
                 yield (
@@ -260,7 +260,7 @@ def one_owner(history: History) -> Iterator[str]:
             newest = run if newest is None or not stale else newest
 
 
-def woke_up_starting(run: Run, history: History) -> bool:
+def woke_up_starting(run: JobRun, history: History) -> bool:
     """Whether this is the one start that a stopped process may have been in the middle of."""
     for fault in history.faults:
         if fault.frozen and run.pid in fault.pids:

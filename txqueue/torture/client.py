@@ -35,7 +35,7 @@ class RolledBack(Exception):
 
 
 @frozen
-class Plan:
+class ClientPlan:
     """What a client does: what standard input said.
 
     Attributes:
@@ -68,7 +68,7 @@ class Client:
     """
 
     reactor: Any
-    plan: Plan
+    plan: ClientPlan
     diary: Recorder
     queue: WorkQueue
     offset: float
@@ -147,7 +147,9 @@ def _asked(intent: str, order: Order) -> dict[str, Any]:
     return {"intent": intent, "group": group, "expires": bool(expires), **stamps}
 
 
-async def _connected(reactor: Any, plan: Plan, is_over: Callable[[], bool]) -> WorkQueue | None:
+async def _connected(
+    reactor: Any, plan: ClientPlan, is_over: Callable[[], bool]
+) -> WorkQueue | None:
     """Connect, however long the database is away."""
     while not is_over():
         try:
@@ -163,7 +165,7 @@ async def _clock_offset(reactor: Any, diary: Recorder, is_over: Callable[[], boo
     return (at or time.time()) - time.monotonic()
 
 
-async def run(reactor: Any, plan: Plan) -> None:
+async def run(reactor: Any, plan: ClientPlan) -> None:
     """Do what a plan says until SIGTERM.
 
     Args:
@@ -197,7 +199,7 @@ async def run(reactor: Any, plan: Plan) -> None:
 
 def main() -> None:
     """Do what standard input says."""
-    plan = Plan(**json.load(sys.stdin))
+    plan = ClientPlan(**json.load(sys.stdin))
     sys.path.insert(0, "")
     for module in plan.app:
         importlib.import_module(module)

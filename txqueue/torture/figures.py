@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from txqueue.torture.history import History, Run
+from txqueue.torture.history import History, JobRun
 
 __all__ = ["DECLARED", "duplicates", "figures_of", "restarts"]
 
@@ -25,7 +25,7 @@ def figures_of(history: History) -> dict[str, Any]:
     }
 
 
-def duplicates(history: History) -> list[tuple[Run, Run]]:
+def duplicates(history: History) -> list[tuple[JobRun, JobRun]]:
     """Return each run that is no first and no declared retry, after the one before it."""
     return [
         (before, again)
@@ -35,7 +35,7 @@ def duplicates(history: History) -> list[tuple[Run, Run]]:
     ]
 
 
-def _declared(before: Run, again: Run) -> bool:
+def _declared(before: JobRun, again: JobRun) -> bool:
     """Whether a run had said, before the next began, that there may be another."""
     return before.how in DECLARED and before.ended is not None and before.ended <= again.began
 
@@ -50,10 +50,10 @@ def restarts(history: History) -> Iterator[float]:
                     yield from _next_start(by_job[run.job_id], fault.began)
 
 
-def _next_start(runs: list[Run], since: float) -> list[float]:
+def _next_start(runs: list[JobRun], since: float) -> list[float]:
     return sorted(run.began - since for run in runs if run.began > since)[:1]
 
 
-def _in_token_order(runs: list[Run]) -> Iterator[tuple[Run, Run]]:
+def _in_token_order(runs: list[JobRun]) -> Iterator[tuple[JobRun, JobRun]]:
     ordered = sorted(runs, key=lambda run: (run.assignment, run.began))
     return pairwise(ordered)

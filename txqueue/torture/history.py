@@ -10,7 +10,16 @@ from typing import Any, TypeVar
 
 from attrs import field, fields, frozen
 
-__all__ = ["Drain", "Enqueue", "Fault", "FinalJob", "History", "Run", "lines_of", "read_history"]
+__all__ = [
+    "EndOfRun",
+    "Enqueue",
+    "Fault",
+    "FinalJob",
+    "History",
+    "JobRun",
+    "lines_of",
+    "read_history",
+]
 
 T = TypeVar("T")
 
@@ -45,7 +54,7 @@ class Enqueue:
 
 
 @frozen(kw_only=True)
-class Run:
+class JobRun:
     """One run of a job, from the start that its handler noted to the end, if it came to one.
 
     Attributes:
@@ -121,7 +130,7 @@ class FinalJob:
 
 
 @frozen(kw_only=True)
-class Drain:
+class EndOfRun:
     """How the run came to its end.
 
     Attributes:
@@ -150,16 +159,16 @@ class History:
     """
 
     enqueues: Mapping[str, Enqueue] = field(factory=dict)
-    runs: tuple[Run, ...] = ()
+    runs: tuple[JobRun, ...] = ()
     faults: tuple[Fault, ...] = ()
     jobs: Mapping[int, FinalJob] = field(factory=dict)
     effects: Mapping[int, int] = field(factory=dict)
-    drain: Drain | None = None
+    drain: EndOfRun | None = None
     lease: float = 10.0
 
-    def runs_by_job(self) -> dict[int, list[Run]]:
+    def runs_by_job(self) -> dict[int, list[JobRun]]:
         """The runs of each job, in the order in which they began."""
-        found: dict[int, list[Run]] = defaultdict(list)
+        found: dict[int, list[JobRun]] = defaultdict(list)
         for run in self.runs:
             found[run.job_id].append(run)
         return found
@@ -192,7 +201,7 @@ def read_history(
     by_kind: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for line in lines:
         by_kind[line["what"]].append(line)
-    drains = [_made(Drain, line) for line in by_kind["drain"]]
+    drains = [_made(EndOfRun, line) for line in by_kind["drain"]]
     return History(
         enqueues=_enqueues(by_kind["enqueue"]),
         runs=tuple(sorted(_runs(by_kind["start"], by_kind["end"]), key=lambda run: run.began)),
@@ -217,7 +226,9 @@ def _enqueues(lines: Iterable[Mapping[str, Any]]) -> dict[str, Enqueue]:
     return {intent: _made(Enqueue, known) for intent, known in found.items()}
 
 
-def _runs(starts: Iterable[Mapping[str, Any]], ends: Iterable[Mapping[str, Any]]) -> Iterator[Run]:
+def _runs(
+    starts: Iterable[Mapping[str, Any]], ends: Iterable[Mapping[str, Any]]
+) -> Iterator[JobRun]:
     ended: dict[tuple[int, int, int], list[Mapping[str, Any]]] = defaultdict(list)
     for end in sorted(ends, key=lambda line: float(line["mono"])):
         ended[_key(end)].append(end)
@@ -226,7 +237,7 @@ def _runs(starts: Iterable[Mapping[str, Any]], ends: Iterable[Mapping[str, Any]]
         over = its.pop(0) if its else {}
         told = {"began": start["mono"], "began_at": start.get("at")}
         told |= {"ended": over.get("mono"), "ended_at": over.get("at"), "how": over.get("how")}
-        yield _made(Run, {**start, **told})
+        yield _made(JobRun, {**start, **told})
 
 
 def _key(line: Mapping[str, Any]) -> tuple[int, int, int]:

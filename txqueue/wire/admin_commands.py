@@ -15,9 +15,9 @@ from txqueue.wire.long_text import LongText
 
 __all__ = [
     "ActOnSchedule",
-    "Cancel",
+    "CancelJobs",
     "DiscardFailures",
-    "Drain",
+    "DrainNode",
     "Explain",
     "GetJob",
     "GetStatus",
@@ -30,11 +30,11 @@ __all__ = [
     "Pause",
     "PostponeFailures",
     "Resume",
-    "Retry",
     "RetryFailures",
+    "RetryJobs",
     "SetLimit",
     "SetPriority",
-    "Undrain",
+    "UndrainNode",
 ]
 
 _REFUSED: dict[type[Exception], bytes] = {AdminRefused: b"REFUSED"}
@@ -154,7 +154,7 @@ class SetLimit(amp.Command):
     errors = _REFUSED
 
 
-class Cancel(amp.Command):
+class CancelJobs(amp.Command):
     """End jobs: at once what no node has taken, soon what one has; failed ones are discarded.
 
     The others have ended.
@@ -169,7 +169,7 @@ class Cancel(amp.Command):
     errors = _REFUSED
 
 
-class Retry(amp.Command):
+class RetryJobs(amp.Command):
     """Run failed and cancelled jobs anew, and those that wait for an attempt now."""
 
     arguments = [(b"ids", amp.Unicode())]
@@ -238,7 +238,7 @@ class SetPriority(amp.Command):
     errors = _REFUSED
 
 
-class Drain(amp.Command):
+class DrainNode(amp.Command):
     """Have a node take nothing more, and pass on what it has not started."""
 
     arguments = [(b"name", amp.Unicode())]
@@ -246,7 +246,7 @@ class Drain(amp.Command):
     errors = _REFUSED
 
 
-class Undrain(amp.Command):
+class UndrainNode(amp.Command):
     """Have a draining node take jobs again."""
 
     arguments = [(b"name", amp.Unicode())]

@@ -6,7 +6,7 @@ from twisted.protocols import amp
 
 from txqueue.wire.long_text import LongText
 
-__all__ = ["CannotJoin", "Credit", "Deliver", "Join", "Wake", "Withdraw"]
+__all__ = ["CannotJoin", "Credit", "Deliver", "Join", "WakeNode", "Withdraw"]
 
 
 class CannotJoin(Exception):
@@ -60,7 +60,7 @@ class Deliver(amp.Command):
     requiresAnswer = False
 
 
-class Wake(amp.Command):
+class WakeNode(amp.Command):
     """Client to node: a transaction has committed jobs that are not assigned: look for them."""
 
     arguments = []

@@ -6,7 +6,7 @@ from twisted.protocols import amp
 
 from txqueue.wire.long_text import LongText
 
-__all__ = ["Hello", "Kept", "Lives", "NotAPeer", "Report", "Steal", "Take", "Wake"]
+__all__ = ["Hello", "Kept", "Lives", "NotAPeer", "ReportLoad", "Steal", "Take", "WakePeer"]
 
 
 class NotAPeer(Exception):
@@ -32,7 +32,7 @@ class Hello(amp.Command):
     errors = {NotAPeer: b"NOT_A_PEER"}
 
 
-class Report(amp.Command):
+class ReportLoad(amp.Command):
     """How loaded the sender is: a JSON object of numbers."""
 
     arguments = [(b"load", LongText())]
@@ -69,7 +69,7 @@ class Kept(amp.Command):
     requiresAnswer = False
 
 
-class Wake(amp.Command):
+class WakePeer(amp.Command):
     """There may be work in the database."""
 
     arguments = []

@@ -16,7 +16,7 @@ from txqueue.system.clock import Clock
 from txqueue.wire.connection_limits import Admission
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.limits import INTRODUCTION, GuardedPipe
-from txqueue.wire.peer_commands import Hello, Kept, Lives, Report, Steal, Take, Wake
+from txqueue.wire.peer_commands import Hello, Kept, Lives, ReportLoad, Steal, Take, WakePeer
 from txqueue.wire.pipe import PipeFactory, closed
 from txqueue.wire.tls import NODE, peer_name
 
@@ -84,10 +84,10 @@ class PeerPipe(GuardedPipe):
             clock,
             {
                 Hello: partial(host.greeted, self),
-                Report: partial(host.reported, self),
+                ReportLoad: partial(host.reported, self),
                 Take: partial(host.handed, self),
                 Steal: partial(host.asked, self),
-                Wake: partial(host.woken, self),
+                WakePeer: partial(host.woken, self),
                 Lives: partial(host.sounded, self),
                 Kept: partial(host.kept_for, self),
             },

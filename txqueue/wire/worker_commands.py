@@ -7,7 +7,7 @@ from twisted.protocols import amp
 from txqueue.wire.long_text import LongText
 
 __all__ = [
-    "Cancel",
+    "CancelRunning",
     "CannotImport",
     "Configure",
     "Finish",
@@ -108,7 +108,7 @@ class Log(amp.Command):
     requiresAnswer = False
 
 
-class Cancel(amp.Command):
+class CancelRunning(amp.Command):
     """Master to worker: end a cancelled job, if this worker holds it."""
 
     arguments = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from txqueue.worker.running_job import Run
+from txqueue.worker.running_job import Execution
 
 __all__ = ["BEAT", "Told", "Watch", "is_hung"]
 
@@ -33,7 +33,7 @@ class Watch:
     def __init__(
         self,
         clock: Callable[[], float],
-        running: Callable[[], Iterable[Run]],
+        running: Callable[[], Iterable[Execution]],
         report: Callable[[list[Told]], None],
     ) -> None:
         self._clock = clock
@@ -57,11 +57,11 @@ class Watch:
                 run.is_hung = True
                 run.interrupt()
 
-    def _told(self, run: Run, now: float) -> Told:
+    def _told(self, run: Execution, now: float) -> Told:
         run.is_reported = True
         job = run.job
         return job.token.assignment, job.id, now - run.began, job.take_progress()
 
 
-def _is_news(run: Run, now: float) -> bool:
+def _is_news(run: Execution, now: float) -> bool:
     return (not run.is_reported and now - run.began >= BEAT) or run.job.has_progress

@@ -29,7 +29,7 @@ from txqueue.worker.failure_log import FailureLog
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
 from txqueue.worker.long_runs import BEAT, Told, Watch
 from txqueue.worker.next_stages import carry_on, moved_on
-from txqueue.worker.running_job import Batch, OpenTransaction, Run, RunningJob
+from txqueue.worker.running_job import Batch, Execution, OpenTransaction, RunningJob
 from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
 from txqueue.worker.unstarted import Backlog
 
@@ -92,7 +92,7 @@ class Performer:
         self._open_transaction = open_transaction
         self._work_through = work_through
         self._waiting = Backlog()
-        self._running: dict[RunningJob, Run] = {}
+        self._running: dict[RunningJob, Execution] = {}
         self._running_weight = 0
         self._kinds: dict[str, Kind] = {}
         self._touched: dict[int, Batch] = {}
@@ -190,7 +190,7 @@ class Performer:
             running.interrupt()
         return bool(self._grouped(before))
 
-    def _grouped(self, before: int | None) -> list[Run]:
+    def _grouped(self, before: int | None) -> list[Execution]:
         return [
             running
             for running in self._running.values()
@@ -277,7 +277,7 @@ class Performer:
         if value is None and not job.stages:
             self._done(job)
         elif isinstance(value, Deferred):
-            self._wait_for(Run(job, kind, options or {}, self._reactor.seconds(), value))
+            self._wait_for(Execution(job, kind, options or {}, self._reactor.seconds(), value))
         else:
             self._returned(job, kind, value)
 
@@ -288,7 +288,7 @@ class Performer:
         )
         return kind
 
-    def _wait_for(self, running: Run) -> None:
+    def _wait_for(self, running: Execution) -> None:
         self._running[running.job] = running
         self._in_flight.keep(running.job.id)
         self._running_weight += running.job.weight
@@ -300,11 +300,11 @@ class Performer:
             self._waited, self._broke, callbackArgs=(running,), errbackArgs=(running,)
         )
 
-    def _waited(self, value: Any, running: Run) -> None:
+    def _waited(self, value: Any, running: Execution) -> None:
         self._ended(running)
         self._returned(running.job, running.kind, value)
 
-    def _broke(self, failure: Failure, running: Run) -> None:
+    def _broke(self, failure: Failure, running: Execution) -> None:
         self._ended(running)
         error = failure.value or RuntimeError("the handler failed without saying why")
         # What it raised by itself says more than that it was silent.
@@ -312,7 +312,7 @@ class Performer:
             error = Hung(f"hung: silent for longer than {running.kind.cls.heartbeat:g} s")
         self._failed(running.job, running.kind, running.options, error)
 
-    def _ended(self, running: Run) -> None:
+    def _ended(self, running: Execution) -> None:
         del self._running[running.job]
         self._in_flight.drop(running.job.id)
         self._running_weight -= running.job.weight
@@ -326,7 +326,9 @@ class Performer:
         elif job.stages:
             completing = Deferred.fromCoroutine(carry_on(job, kind, value, self._reactor))
             now = self._reactor.seconds()
-            self._wait_for(Run(job, kind, job.options or {}, now, completing, is_completing=True))
+            self._wait_for(
+                Execution(job, kind, job.options or {}, now, completing, is_completing=True)
+            )
         else:
             self._keep_result(job, kind, value)
 

@@ -22,7 +22,7 @@ from txqueue.worker.runtimes import Kind
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
 
-__all__ = ["Batch", "OpenTransaction", "Parents", "Run", "RunningJob"]
+__all__ = ["Batch", "Execution", "OpenTransaction", "Parents", "RunningJob"]
 
 LONGEST_NOTE = 200
 OpenTransaction = Callable[["RunningJob"], "AbstractAsyncContextManager[Transaction]"]
@@ -250,7 +250,7 @@ class RunningJob:
 
 
 @define(eq=False)
-class Run:
+class Execution:
     """A job whose handler waits for something.
 
     Attributes:

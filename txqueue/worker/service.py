@@ -27,7 +27,7 @@ from txqueue.system.gc_tuning import exempt_what_is_there
 from txqueue.system.inflight import InFlight
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.worker_commands import (
-    Cancel,
+    CancelRunning,
     CannotImport,
     Configure,
     Finish,
@@ -72,7 +72,7 @@ class WorkerService:
                 Perform: self._perform,
                 GiveBack: self._give_back,
                 Hold: self._hold,
-                Cancel: self._cancel,
+                CancelRunning: self._cancel,
             },
             lost=self._end,
         )

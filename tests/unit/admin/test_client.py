@@ -84,7 +84,7 @@ def test_many_jobs_are_acted_on_some_at_a_time() -> None:
         calls.append(len(numbers))
         return {"cancelled": ids, "requested": "", "refused": numbers[0]}
 
-    admin, pump = speaking_with({wire.Cancel: cancel})
+    admin, pump = speaking_with({wire.CancelJobs: cancel})
     done = result_of(pump, admin.cancel(range(1, 2502)))
     assert calls == [1000, 1000, 501]
     assert (done.cancelled, done.requested) == (list(range(1, 2502)), [])

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.output import console, table
 from txqueue.cli.root import described, root, run
 from txqueue.errors import ConfigurationError, Refused
@@ -26,7 +26,7 @@ def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     """Call it; returns the exit status and the only line said."""
-    status = run(words, Options())
+    status = run(words, GlobalOptions())
     said = capsys.readouterr()
     assert not said.out
     # Click ends the line on which a terminal shows ^C.
@@ -38,7 +38,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str
 @pytest.mark.parametrize("words", [(), ("--help",), ("bench", "drain", "--help"), ("--version",)])
 def test_help_is_no_error(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
     """Nor is a call without a command."""
-    assert run(words, Options()) == 0
+    assert run(words, GlobalOptions()) == 0
     assert "txqueue" in capsys.readouterr().out
 
 
@@ -62,7 +62,7 @@ def test_no_line_of_help_is_cut_off() -> None:
 def test_a_table_in_a_narrow_window_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """What people copy stays whole, the rest is folded."""
     monkeypatch.setenv("COLUMNS", "40")
-    out = console(Options())
+    out = console(GlobalOptions())
     with out.capture() as captured:
         out.print(table("Kinds", ["kind", "type"], [["61b1c79f0eab", "x" * 80]]))
     said = captured.get()
@@ -158,14 +158,14 @@ def test_nobody_acts_without_a_node(
 
 def test_the_later_option_wins() -> None:
     """And one that is not repeated stays."""
-    options = Options()
+    options = GlobalOptions()
     run(["--dsn", "host=a", "--json", "migrate", "--sql", "--dsn", "host=b"], options)
     assert (options.dsn, options.json) == ("host=b", True)
 
 
 def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     """Above the line, which stays the last."""
-    assert run(["status", "--debug", "--dsn", NOWHERE], Options()) == 1
+    assert run(["status", "--debug", "--dsn", NOWHERE], GlobalOptions()) == 1
     said = capsys.readouterr().err
     assert "Traceback" in said
     assert said.splitlines()[-1].startswith("error: ")
@@ -173,11 +173,11 @@ def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_migrate_prints_its_sql(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a database; with the schema's name in it, and as JSON if asked to."""
-    assert run(["migrate", "--sql", "--schema", "mine"], Options()) == 0
+    assert run(["migrate", "--sql", "--schema", "mine"], GlobalOptions()) == 0
     text = capsys.readouterr().out
     assert "create schema if not exists mine" in text
     assert "txqueue." not in text
-    assert run(["migrate", "--sql", "--json", "--schema", "mine"], Options()) == 0
+    assert run(["migrate", "--sql", "--json", "--schema", "mine"], GlobalOptions()) == 0
     assert json.loads(capsys.readouterr().out)["sql"] == text
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from txqueue.cli.options import Options
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.wire.tls import OPERATOR, Credentials
 
 
 def called(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     """Call it with `--json`; returns the document."""
-    assert run(("certs", *words, "--json"), Options()) == 0
+    assert run(("certs", *words, "--json"), GlobalOptions()) == 0
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     return document
 
@@ -49,7 +49,7 @@ def test_a_wrong_call(
 ) -> None:
     """One line, with a remedy, and nothing written."""
     given = ("certs", *words, *(("--dir", str(tmp_path)) if words else ()))
-    assert run(given, Options()) == status
+    assert run(given, GlobalOptions()) == status
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
     assert not list(tmp_path.iterdir())
@@ -57,7 +57,7 @@ def test_a_wrong_call(
 
 def test_nothing_is_said_of_a_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Only where it is."""
-    assert run(("certs", "init", "--dir", str(tmp_path)), Options()) == 0
+    assert run(("certs", "init", "--dir", str(tmp_path)), GlobalOptions()) == 0
     said = capsys.readouterr()
     assert "ca.key" in said.out
     assert "PRIVATE" not in said.out + said.err

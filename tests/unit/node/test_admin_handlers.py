@@ -111,12 +111,12 @@ ACTS: list[tuple[type[amp.Command], dict[str, Any]]] = [
     (wire.Pause, {"kind": "queue", "key": "mail"}),
     (wire.Resume, {"kind": "queue", "key": "mail"}),
     (wire.SetLimit, {"kind": "queue", "key": "mail", "rate": 2.5}),
-    (wire.Cancel, {"ids": "1,2"}),
-    (wire.Retry, {"ids": "1"}),
+    (wire.CancelJobs, {"ids": "1,2"}),
+    (wire.RetryJobs, {"ids": "1"}),
     (wire.SetPriority, {"ids": "1", "priority": 9}),
     (wire.ActOnSchedule, {"name": "nightly", "act": "run"}),
-    (wire.Drain, {"name": "venus"}),
-    (wire.Undrain, {"name": "venus"}),
+    (wire.DrainNode, {"name": "venus"}),
+    (wire.UndrainNode, {"name": "venus"}),
 ]
 LOOKS: list[tuple[type[amp.Command], dict[str, Any]]] = [
     (wire.ListQueues, {}),
@@ -170,7 +170,7 @@ def test_what_is_no_number_is_refused() -> None:
     line = Line(AssertionError())
     for ids in ("x", "1,,y"):
         with pytest.raises(AdminRefused, match="are not numbers of jobs"):
-            line.ask(wire.Cancel, ids=ids)
+            line.ask(wire.CancelJobs, ids=ids)
     assert line.pool.statements == []
 
 
@@ -185,7 +185,7 @@ def test_who_acts_is_never_said_by_the_client() -> None:
 def test_a_cancelled_job_s_holder_is_told() -> None:
     """With its token; the operator gets the numbers."""
     line = Line([([1], [[5, 9, 2]], [3])])
-    answer = line.ask(wire.Cancel, ids="1,2,3")
+    answer = line.ask(wire.CancelJobs, ids="1,2,3")
     assert answer == {"cancelled": "1", "requested": "2", "refused": "3"}
     ((*held, who),) = line.cancelled
     assert (held, who) == ([5, 9, 2], ME)

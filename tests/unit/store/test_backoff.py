@@ -13,14 +13,14 @@ from txqueue.store.backoff import FIRST, LONGEST, Backoff
 class Door:
     """A database that is away or not, and how often somebody has knocked."""
 
-    rest: Backoff
+    backoff: Backoff
     is_open: bool = False
     knocks: int = 0
 
     def knock(self) -> bool:
         """Try; whether it was opened."""
         try:
-            with self.rest.attempt():
+            with self.backoff.attempt():
                 self.knocks += 1
                 if not self.is_open:
                     raise DatabaseUnavailable("nobody is there", "come again")
@@ -76,7 +76,7 @@ def test_the_bound_is_told(time: Time) -> None:
 
 
 def test_once_it_opens_nobody_waits(door: Door, time: Time) -> None:
-    """A success ends the rest, and the next failure begins with a short one."""
+    """A success ends the backoff, and the next failure begins with a short one."""
     for second in range(20):
         time.now = float(second)
         door.knock()
@@ -91,14 +91,14 @@ def test_once_it_opens_nobody_waits(door: Door, time: Time) -> None:
 
 def test_attempts_that_fail_together_count_once(time: Time) -> None:
     """Connections that break at the same moment do not make a pause each."""
-    rest = Backoff(time)
+    backoff = Backoff(time)
     with suppress(DatabaseUnavailable), ExitStack() as attempts:
         for _ in range(8):
-            attempts.enter_context(rest.attempt())
+            attempts.enter_context(backoff.attempt())
         raise DatabaseUnavailable("gone", "")
     time.now = FIRST
-    with pytest.raises(DatabaseUnavailable, match="again"), rest.attempt():
+    with pytest.raises(DatabaseUnavailable, match="again"), backoff.attempt():
         raise DatabaseUnavailable("gone again", "")
     time.now += 2 * FIRST
-    with rest.attempt():
+    with backoff.attempt():
         pass

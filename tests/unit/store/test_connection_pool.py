@@ -50,7 +50,7 @@ class Server:
         """Stand for the class."""
         return self
 
-    async def open(self, dsn: str, rest: object = None) -> Wire:
+    async def open(self, dsn: str, backoff: object = None) -> Wire:
         """Open one more."""
         if self.is_down:
             raise DatabaseUnavailable("down")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.waiting import running_reactor
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.conninfo import Attempt
+from txqueue.store.conninfo import ConnectAttempt
 from txqueue.store.dns import name_in, resolved
 
 
@@ -37,7 +37,7 @@ async def test_each_address_is_tried_under_the_name(monkeypatch: pytest.MonkeyPa
     """TLS compares the name."""
     found = [(0, 0, 0, "", ("10.0.0.1", 0)), (0, 0, 0, "", ("fd00::1", 0, 0, 0))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    attempt = await resolved(running_reactor(), Attempt({"host": "db", "user": "me"}, 1.0))
+    attempt = await resolved(running_reactor(), ConnectAttempt({"host": "db", "user": "me"}, 1.0))
     assert attempt.parameters == {"host": "db,db", "hostaddr": "10.0.0.1,fd00::1", "user": "me"}
 
 
@@ -49,4 +49,4 @@ async def test_a_name_that_nobody_knows_is_an_error(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(DatabaseUnavailable, match="for the host nowhere"):
-        await resolved(running_reactor(), Attempt({"host": "nowhere"}, 1.0))
+        await resolved(running_reactor(), ConnectAttempt({"host": "nowhere"}, 1.0))

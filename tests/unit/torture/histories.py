@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import evolve, field, mutable
 
-from txqueue.torture.history import Drain, Enqueue, Fault, FinalJob, History, Run
+from txqueue.torture.history import EndOfRun, Enqueue, Fault, FinalJob, History, JobRun
 
 EPOCH: Final = 1_000_000.0
 """The database's clock at 0 of the monotonic one."""
@@ -28,12 +28,12 @@ def enqueue(number: int = 1, **told: Any) -> Enqueue:
     )
 
 
-def run(number: int = 1, began: float = 1.0, **told: Any) -> Run:
+def run(number: int = 1, began: float = 1.0, **told: Any) -> JobRun:
     """A run that takes a second and returns."""
     given = {"intent": f"c1-{number}", "job_id": number, "assignment": 10 * number, **told}
     lasting = {"began": began, "began_at": EPOCH + began, "ended": began + 1}
     where = {"attempt": 1, "incarnation": 1, "node": "n1", "pid": 100, "how": "returned"}
-    made = Run(**{**where, **lasting, **given})
+    made = JobRun(**{**where, **lasting, **given})
     return made if made.ended is None else evolve(made, ended_at=EPOCH + made.ended)
 
 
@@ -53,13 +53,13 @@ def fault(began: float = 1.5, ended: float = 1.6, **told: Any) -> Fault:
 
 def history(
     enqueues: list[Enqueue] | None = None,
-    runs: list[Run] | None = None,
+    runs: list[JobRun] | None = None,
     jobs: list[FinalJob] | None = None,
     faults: list[Fault] | None = None,
     **told: Any,
 ) -> History:
     """A history; without anything, that of one job that was done."""
-    told.setdefault("drain", Drain(healed=10.0, ended=11.0, left=0))
+    told.setdefault("drain", EndOfRun(healed=10.0, ended=11.0, left=0))
     return History(
         enqueues={each.intent: each for each in ([enqueue()] if enqueues is None else enqueues)},
         runs=tuple(sorted([run()] if runs is None else runs, key=lambda each: each.began)),
@@ -76,7 +76,7 @@ class Simulation:
 
     chance: Random
     enqueues: list[Enqueue] = field(factory=list)
-    runs: list[Run] = field(factory=list)
+    runs: list[JobRun] = field(factory=list)
     jobs: list[FinalJob] = field(factory=list)
     faults: list[Fault] = field(factory=list)
     effects: dict[int, int] = field(factory=dict)
@@ -88,7 +88,7 @@ class Simulation:
         """Let some jobs go their ways, one after the other."""
         for number in range(1, jobs + 1):
             self._job(number)
-        drain = Drain(healed=self.now, ended=self.now + 1, left=0)
+        drain = EndOfRun(healed=self.now, ended=self.now + 1, left=0)
         return history(
             self.enqueues,
             self.runs,
@@ -221,7 +221,7 @@ def _effects(number: int) -> Corruption:
 
 def _left(right: History, job_id: int) -> History:
     job = evolve(right.jobs[job_id], state="ready", finished_at=None)
-    drain = Drain(healed=1.0, ended=61.0, left=1)
+    drain = EndOfRun(healed=1.0, ended=61.0, left=1)
     return evolve(right, jobs={**right.jobs, job_id: job}, drain=drain)
 
 

@@ -20,7 +20,7 @@ from tests.unit.torture.histories import (
 )
 from txqueue.torture.checker import INVARIANTS, check
 from txqueue.torture.figures import duplicates, figures_of
-from txqueue.torture.history import Drain, History
+from txqueue.torture.history import EndOfRun, History
 
 DIED: dict[str, Any] = {"ended": None, "how": None}
 FROZEN: dict[str, Any] = {"kind": "freeze", "frozen": True, "began": 1.5, "ended": 9.5}
@@ -270,9 +270,11 @@ WRONG = {
     "an effect of nothing": ("I9", history(effects={7: 1})),
     "left over": (
         "I10",
-        history(runs=[], jobs=[done(state="ready")], drain=Drain(healed=10.0, ended=70.0, left=1)),
+        history(
+            runs=[], jobs=[done(state="ready")], drain=EndOfRun(healed=10.0, ended=70.0, left=1)
+        ),
     ),
-    "late": ("I10", history(drain=Drain(healed=10.0, ended=70.1, left=0))),
+    "late": ("I10", history(drain=EndOfRun(healed=10.0, ended=70.1, left=0))),
     "never drained": ("I10", history(drain=None)),
     "no evidence": ("fault", history(faults=[fault(evidence="")])),
 }

@@ -16,7 +16,7 @@ from tests.waiting import eventually, running_reactor
 from txqueue.node.peers import Peers
 from txqueue.policy.balancing import NodeReport
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.peer_commands import Hello, Report
+from txqueue.wire.peer_commands import Hello, ReportLoad
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.tls import Credentials
 
@@ -173,7 +173,7 @@ class Caller:
 
     def __init__(self) -> None:
         self.gone: Deferred[None] = Deferred()
-        self.pipe = Pipe({Report: lambda load: {}}, lost=lambda: self.gone.callback(None))  # noqa: ARG005
+        self.pipe = Pipe({ReportLoad: lambda load: {}}, lost=lambda: self.gone.callback(None))  # noqa: ARG005
 
     async def calls(self, member: Member, credentials: Credentials | None) -> None:
         """Connect to a member."""

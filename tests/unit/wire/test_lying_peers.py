@@ -16,17 +16,17 @@ from txqueue.node.peer import MOST_NUMBERS, numbers_in
 from txqueue.policy.balancing import NodeReport
 from txqueue.store.functions import Chunk
 from txqueue.wire import limits
-from txqueue.wire.peer_commands import Hello, Report, Steal, Take, Wake
+from txqueue.wire.peer_commands import Hello, ReportLoad, Steal, Take, WakePeer
 
 
 @pytest.mark.parametrize(
     ("command", "arguments"),
     [
         (Take, {"assignments": "one"}),
-        (Report, {"load": "[]"}),
-        (Report, {"load": "{"}),
-        (Report, {"load": '{"outstanding": -1}'}),
-        (Report, {"load": '{"lag": []}'}),
+        (ReportLoad, {"load": "[]"}),
+        (ReportLoad, {"load": "{"}),
+        (ReportLoad, {"load": '{"outstanding": -1}'}),
+        (ReportLoad, {"load": '{"lag": []}'}),
     ],
 )
 async def test_a_peer_s_nonsense_ends_its_connection(
@@ -52,7 +52,7 @@ async def test_a_flood_ends_the_connection(start: Start, monkeypatch: pytest.Mon
     a.hears(b)
     caller = await introduced(a)
     for _ in range(200):
-        caller.pipe.say(Wake)
+        caller.pipe.say(WakePeer)
     await within(LIMIT, caller.gone)
     assert 0 < a.woken <= 51
 
@@ -62,7 +62,7 @@ async def test_a_lie_about_the_load_is_bounded(start: Start) -> None:
     a, b = start("a", 1), Member("b", 2)
     a.hears(b)
     caller = await introduced(a)
-    caller.pipe.say(Report, load='{"limit": 1000000000, "workers": 1, "capacity": 1000000}')
+    caller.pipe.say(ReportLoad, load='{"limit": 1000000000, "workers": 1, "capacity": 1000000}')
     (load,) = await eventually(a.peers.loads, LIMIT)
     assert load.capacity == 20_010
     assert a.peers.reports[0].capacity == 10
@@ -89,7 +89,7 @@ async def test_a_greeting_again_ends_the_connection_before(start: Start) -> None
     first = await introduced(a)
     second = await introduced(a)
     await within(LIMIT, first.gone)
-    second.pipe.say(Wake)
+    second.pipe.say(WakePeer)
     await eventually(lambda: a.woken == 1, LIMIT)
     second.hang_up()
     await second.gone
@@ -213,7 +213,9 @@ ARGUMENTS = st.fixed_dictionaries(
         "weight": NUMBER,
     },
 )
-COMMANDS = st.sampled_from([Hello, Report, Take, Steal, Wake]).map(lambda each: each.commandName)
+COMMANDS = st.sampled_from([Hello, ReportLoad, Take, Steal, WakePeer]).map(
+    lambda each: each.commandName
+)
 
 
 @pytest.mark.parametrize("is_introduced", [False, True])

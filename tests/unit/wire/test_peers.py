@@ -14,7 +14,7 @@ from txqueue.wire import certificate_authority as certificates
 from txqueue.wire import connection_limits as admission
 from txqueue.wire import limits as guard
 from txqueue.wire.certificate_authority import issue, make_authority
-from txqueue.wire.peer_commands import Hello, NotAPeer, Report, Steal, Take, Wake
+from txqueue.wire.peer_commands import Hello, NotAPeer, ReportLoad, Steal, Take, WakePeer
 from txqueue.wire.tls import Credentials
 
 
@@ -162,8 +162,8 @@ async def test_no_command_of_a_stranger_is_handled(
     [
         (Take, {"assignments": "1"}),
         (Steal, {"weight": 1}),
-        (Wake, {}),
-        (Report, {"load": "{}"}),
+        (WakePeer, {}),
+        (ReportLoad, {"load": "{}"}),
     ],
 )
 async def test_who_has_not_said_hello_is_hung_up_on(

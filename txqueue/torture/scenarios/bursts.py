@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Final
 
 from txqueue.torture.environment import Ground
-from txqueue.torture.history import Run
+from txqueue.torture.history import JobRun
 from txqueue.torture.scenario import scenario
 
 __all__ = ["long_after_storm"]
@@ -51,14 +51,14 @@ def long_after_storm(ground: Ground) -> None:
     ground.expect(not late, f"nothing starts while the queue is paused, but {late[:3]}")
 
 
-def _long(ground: Ground) -> list[Run]:
+def _long(ground: Ground) -> list[JobRun]:
     intents = {
         each.intent for each in ground.history().enqueues.values() if each.kind.startswith("slow")
     }
     return [run for run in ground.history().runs if run.intent in intents]
 
 
-def _most_at_once(runs: list[Run]) -> int:
+def _most_at_once(runs: list[JobRun]) -> int:
     """Return how many ran at a time at most."""
     moments = [(run.began, 1) for run in runs]
     moments += [(run.ended, -1) for run in runs if run.ended is not None]

@@ -7,7 +7,7 @@ import time
 
 from txqueue.torture.demands import no_duplicates, nothing_spent
 from txqueue.torture.environment import Ground
-from txqueue.torture.history import Run
+from txqueue.torture.history import JobRun
 from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
@@ -138,7 +138,7 @@ def broken_application(ground: Ground) -> None:
     _expect_unspent(ground)
 
 
-def _rare(ground: Ground) -> list[Run]:
+def _rare(ground: Ground) -> list[JobRun]:
     history = ground.history()
     intents = {each.intent for each in history.enqueues.values() if each.kind == "rare"}
     return [run for run in history.runs if run.intent in intents]

@@ -12,7 +12,7 @@ import click
 from txqueue.cli.durations import Length
 from txqueue.cli.enqueue import checked_payload, job_text
 from txqueue.cli.moments import moment_of
-from txqueue.cli.options import Command, Group, Options
+from txqueue.cli.options import Command, GlobalOptions, Group
 from txqueue.cli.output import show, styled
 from txqueue.cli.schedules import show_runs
 from txqueue.cli.source import acted, looked_up
@@ -69,7 +69,7 @@ def schedule() -> None:
 @click.option("--tenant", help="Whose job it is.")
 @click.pass_obj
 def add(
-    options: Options,
+    options: GlobalOptions,
     /,
     name: str,
     work_type: str,
@@ -113,7 +113,7 @@ def _when(given: dict[str, Any]) -> Schedule:
 @schedule.command(cls=Command, short_help="Pause it until it is resumed.")
 @click.argument("name")
 @click.pass_obj
-def pause(options: Options, name: str) -> None:
+def pause(options: GlobalOptions, name: str) -> None:
     """Pause it until it is resumed; a job of it that was enqueued still runs."""
     changed = bool(_act(options, "pause", name))
     _tell(options, name, changed, "is paused" if changed else "was paused already")
@@ -122,7 +122,7 @@ def pause(options: Options, name: str) -> None:
 @schedule.command(cls=Command)
 @click.argument("name")
 @click.pass_obj
-def resume(options: Options, name: str) -> None:
+def resume(options: GlobalOptions, name: str) -> None:
     """Have it be due again, from its next moment on."""
     changed = bool(_act(options, "resume", name))
     _tell(options, name, changed, "goes on" if changed else "was not paused")
@@ -131,7 +131,7 @@ def resume(options: Options, name: str) -> None:
 @schedule.command(cls=Command)
 @click.argument("name")
 @click.pass_obj
-def remove(options: Options, name: str) -> None:
+def remove(options: GlobalOptions, name: str) -> None:
     """Remove it; its jobs stay."""
     _act(options, "remove", name)
     _tell(options, name, True, "is removed")
@@ -140,7 +140,7 @@ def remove(options: Options, name: str) -> None:
 @schedule.command("run-now", cls=Command, short_help="Enqueue its job now.")
 @click.argument("name")
 @click.pass_obj
-def run_now(options: Options, name: str) -> None:
+def run_now(options: GlobalOptions, name: str) -> None:
     """Enqueue its job now, even if it is paused; when it is due next stays as it is."""
     ran = _act(options, "run", name)
     document = {"name": name, "job_id": ran}
@@ -156,7 +156,7 @@ def run_now(options: Options, name: str) -> None:
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
 @click.pass_obj
-def runs(options: Options, /, names: Sequence[str], **chosen: Any) -> None:
+def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None:
     """Show the last runs, the latest first: due, late, took, outcome."""
     from txqueue.store.schedule_queries import about_scheduled_runs
 
@@ -165,7 +165,7 @@ def runs(options: Options, /, names: Sequence[str], **chosen: Any) -> None:
 
 
 @contextmanager
-def _opened(options: Options) -> Iterator[Session]:
+def _opened(options: GlobalOptions) -> Iterator[Session]:
     from txqueue.store.reader import Session
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
@@ -173,7 +173,7 @@ def _opened(options: Options) -> Iterator[Session]:
         yield session
 
 
-def _act(options: Options, act: str, name: str) -> Any:
+def _act(options: GlobalOptions, act: str, name: str) -> Any:
     """Do it through the node that was named, or in the database if none was."""
     if options.settings.get("node"):
         return acted(options, lambda admin: getattr(admin, f"{act}_schedule")(name))
@@ -189,6 +189,6 @@ def _who() -> str:
     return getpass.getuser()
 
 
-def _tell(options: Options, name: str, changed: bool, said: str) -> None:
+def _tell(options: GlobalOptions, name: str, changed: bool, said: str) -> None:
     document = {"name": name, "changed": changed}
     show(options, document, lambda: iter([styled(f"Schedule {name} {said}.")]))
