@@ -1,6 +1,7 @@
-"""txqueue: a distributed work queue on PostgreSQL for Twisted.
+"""txqueue: a distributed work queue for Twisted, on PostgreSQL.
 
-Enqueue work inside your own database transaction; run it on every host with ``twistd txqueue``.
+Enqueue work inside the application's own database transaction; run it on every host with ``twistd
+txqueue``.
 """
 
 from txqueue.client.queue import WorkQueue

@@ -1,4 +1,4 @@
-"""What ``txqueue demo`` runs, and the shortest application that a node can serve."""
+"""The work of ``txqueue demo``, and the shortest application that a node can serve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Nothing"]
 
 @define
 class Nothing(WorkItem):
-    """Does nothing, so that what a demo shows is the queue alone."""
+    """A job without work, so that the demo measures the queue alone."""
 
     number: int
 

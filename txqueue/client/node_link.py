@@ -1,4 +1,4 @@
-"""The client's end of direct dispatch: its link to a node, its credit, kept through restarts."""
+"""The client's end of direct dispatch: its connection to a node and the credit that it holds."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ FIRST_PAUSE, FACTOR, LONGEST_PAUSE = 0.1, 2.0, 10.0
 
 
 class Membership:
-    """Keeps this process joined to a node, and the credit that the node gives it.
+    """Keeps this process joined to a node, and holds the credit that the node grants.
 
-    While the node is away there is no credit, and all jobs take the ordinary road.
+    While the node is away, the client has no credit and its jobs are claimed like any others.
 
     Args:
-        reactor: Connects and times.
+        reactor: Connects and schedules retries.
         endpoint: The node's admin endpoint, a unix socket.
-        identity: What tells the queue from every other.
+        identity: Identifies the queue's database and schema.
 
     Attributes:
-        delivered: How many jobs a node was told of that need no claim.
+        delivered: How many committed jobs a node has been notified of; none of them needs a claim.
     """
 
     log = Logger()
@@ -52,11 +52,11 @@ class Membership:
 
     @property
     def credit(self) -> int:
-        """The weight of the jobs that may be enqueued assigned before a node is heard again."""
+        """The weight that may still be enqueued as assigned before the node grants more."""
         return sum(stock.weight for stock in self._stocks.values())
 
     async def open(self) -> None:
-        """Try to join, and go on trying until closed."""
+        """Connect to the node, and reconnect until closed."""
         self._is_open = True
         await self._try()
 
@@ -68,20 +68,21 @@ class Membership:
         if self._joining is not None:
             self._joining.cancel()
         if self._pipe is not None:
-            # Send what was delivered just now first; no node is told of later commits.
+            # Send the jobs that were delivered last before closing; no node learns of later
+            # commits.
             transport: Any = self._pipe.transport
             self._forget(self._pipe)
             transport.loseConnection()
 
     def stock(self, weight: int) -> Stock | None:
-        """Return credit that covers a weight, the joined node's own first."""
+        """Return credit that covers a weight, from the joined node first."""
         for stock in self._stocks.values():
             if stock.weight >= weight:
                 return stock
         return None
 
     def deliver(self, jobs: Sequence[Put]) -> None:
-        """Tell the node that jobs are committed; without a node, it will look for them."""
+        """Notify the node of committed jobs; without a message it finds them by polling."""
         if self._pipe is not None:
             heads = [[job.incarnation, job.lane, job.assignment, job.weight] for job in jobs]
             texts = "\n".join([job.text for job in jobs])
@@ -89,7 +90,7 @@ class Membership:
             self.delivered += len(jobs)
 
     def wake(self) -> None:
-        """Have the node look for jobs that are assigned to no node."""
+        """Have the node look for jobs that have no node."""
         if self._pipe is not None:
             self._pipe.say_now(WakeNode)
 
@@ -103,14 +104,14 @@ class Membership:
         try:
             await self._joining
         except Exception as failed:
-            # Whatever it is: jobs can always take the ordinary road.
+            # Any error is survivable: the jobs are claimed instead.
             error = failed
         self._joining = None
         if error is not None:
             self._not_joined(pipe, error)
 
     def _new_pipe(self) -> Pipe:
-        """Make one; what comes over one that was given up is not heard."""
+        """Return a new pipe; messages from a pipe that was given up are ignored."""
 
         def credit(**said: Any) -> dict[str, Any]:
             return self._credit(**said) if pipe is self._pipe else {}
@@ -135,14 +136,14 @@ class Membership:
             return
         if self._pause == FIRST_PAUSE:
             self.log.warn(
-                "not joined to the node at {place}: {error}; jobs take the ordinary road meanwhile",
+                "not joined to the node at {place}: {error}; until then jobs are claimed",
                 place=self._endpoint,
                 error=str(error).rstrip(".") or type(error).__name__,
             )
         self._try_later()
 
     def _lost(self, pipe: Pipe) -> None:
-        """The connection is gone; what was being tried fails by itself."""
+        """Reconnect after a lost connection; calls in flight fail by themselves."""
         self._forget(pipe)
         if self._joining is None and self._is_open:
             self._try_later()
@@ -172,10 +173,10 @@ class Membership:
 
 
 def joinable(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint that a client may join at.
+    """Return an endpoint at which a client may join a node.
 
     Raises:
-        ConfigurationError: When anyone of this host could listen there.
+        ConfigurationError: When any account of this host could listen there.
     """
     if endpoint.path is None:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Asks a node about itself, at its admin endpoint."""
+"""Queries a node about itself at its admin endpoint."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PATIENCE = 10
 
 
 async def inspect_node(reactor: Any, endpoint: Endpoint) -> dict[str, Any]:
-    """Return what a node says of itself.
+    """Return a node's description of itself.
 
     Args:
         reactor: Connects.
         endpoint: Where the node listens.
 
     Raises:
-        NodeUnavailable: When nothing answers there in time, or something that is no node.
+        NodeUnavailable: When nothing answers there in time, or the answer is not a node's.
     """
     pipe = Pipe({}, lost=lambda: None)
     try:
@@ -37,7 +37,7 @@ async def inspect_node(reactor: Any, endpoint: Endpoint) -> dict[str, Any]:
         said = str(error).rstrip(".") or type(error).__name__
         raise NodeUnavailable(
             f"no node answers at {endpoint}: {said}",
-            "see that it runs, and give the --admin or --state-dir that it was given",
+            "check that the node runs, and give the --admin or --state-dir it was started with",
         ) from None
     finally:
         _hang_up(pipe)

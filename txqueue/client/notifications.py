@@ -1,4 +1,4 @@
-"""Listens for jobs' ends while a caller waits: one connection for the whole process."""
+"""Listens for the ends of jobs while callers wait, on one connection for the whole process."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Hearing", "numbers_in"]
 
-# The ends are told for so many seconds after each request, which is made so often while needed.
+# Nodes announce ends for this many seconds after a request; the client renews its request in time.
 TOLD_FOR, EVERY = 10, 4.0
 
 
 class Hearing:
-    """Has the database tell which jobs end. A failure is no error: waiting callers also poll.
+    """Receives the ends of jobs while callers wait. Failures only cost time, as callers also poll.
 
     Args:
-        reactor: Its clock; it watches the socket.
-        dsn: The database; None to listen to nothing.
-        pool: Where to ask for being told.
+        reactor: Schedules the renewals and watches the connection's socket.
+        dsn: The database; None to not listen.
+        pool: Lends the connection on which announcements are requested.
         schema: The name of the schema.
 
     Attributes:
-        heard: Called with the numbers of jobs that ended; None if it may be any.
+        heard: Called with the numbers of jobs that ended, or with None if any job may have ended.
     """
 
     log = Logger()
@@ -53,7 +53,7 @@ class Hearing:
         self._is_deaf = dsn is None
 
     def needed(self) -> None:
-        """See to it that the ends are told for the next seconds; returns at once."""
+        """Request announcements for the next seconds, in the background."""
         is_due = self._clock.seconds() - self._asked_at >= EVERY
         if is_due and self._asking is None and not self._is_deaf:
             self._asked_at = self._clock.seconds()
@@ -77,15 +77,19 @@ class Hearing:
             await self._pool.query(f"select {self._schema}.await_ends(%s)", (TOLD_FOR,))
         except ConfigurationError as error:
             self._is_deaf = True
-            self.log.info("the ends of jobs are found by asking: {error}", error=error)
+            self.log.info(
+                "cannot listen for the ends of jobs, polling instead: {error}", error=error
+            )
         except TxqueueError as error:
-            self.log.debug("the ends of jobs are not told: {error}", error=error)
+            self.log.debug(
+                "cannot request announcements of jobs' ends, polling instead: {error}", error=error
+            )
         else:
             if is_new:
                 self.heard(None)
 
 
 def numbers_in(text: str) -> frozenset[int] | None:
-    """Return the numbers of the jobs that a notification names; None if it names none."""
+    """Return the job numbers in a notification; None if it has none."""
     parts = text.split(",")
     return frozenset(map(int, parts)) if all(part.isdecimal() for part in parts) else None

@@ -1,4 +1,4 @@
-"""The queue as application code sees it."""
+"""`WorkQueue`: the queue's interface for application code."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ FINAL = [state for state in State if state.is_final]
 
 
 class WorkQueue:
-    """Enqueues work and asks after jobs; made by `connect`.
+    """Enqueues work, reads jobs and waits for them; made by `connect`.
 
     Args:
-        pool: Its connections.
+        pool: The connections to the database.
         schema: The name of txqueue's schema.
-        reactor: Times the waits.
-        membership: The node that this process joins, if any.
-        dsn: Where to listen for jobs' ends; None to poll only.
+        reactor: Times the waits and polls.
+        membership: The node that this process joins; None for no node.
+        dsn: The database whose notifications announce the ends of jobs; None to poll only.
 
     Attributes:
-        membership: The node that this process joins; None if it was told of none.
-        schedules: The queue's recurring work, by names: to pause, resume, remove, run now, look at.
+        membership: The node that this process joins; None for no node.
+        schedules: The schedules of recurring work, by name: list, pause, resume, remove, run now.
     """
 
     def __init__(
@@ -89,14 +89,15 @@ class WorkQueue:
         """Connect to the database.
 
         Args:
-            dsn: A libpq URI or keyword string; by default ``TXQUEUE_DSN``, the configuration file,
-                or libpq's own ``PG*`` variables, in this order.
-            node: The admin endpoint of a node of this host to join, ``unix:PATH``, or ``auto`` for
-                where a node of this host listens by default: jobs then start sooner. By default
-                ``TXQUEUE_NODE`` or the configuration file, else none; an empty text means none.
-                That it is away, now or later, is no error.
+                dsn: A libpq URI or keyword string. The default is the first of ``TXQUEUE_DSN``, the
+                configuration file, and libpq's ``PG*`` variables.
+                node: The node of this host to join, so that jobs start sooner: its admin endpoint,
+                as ``unix:PATH``, or ``auto`` for the default endpoint of this host's node. The
+                default is ``TXQUEUE_NODE`` or the configuration file, else no node; an empty text
+                means no node. If the node is not running, the queue works without it and reconnects
+                later.
             schema: The name of txqueue's schema; ``txqueue`` unless configured.
-            connections: At most so many connections, opened when needed.
+            connections: The largest number of connections; each is opened when first needed.
             reactor: The running reactor by default.
 
         Returns:
@@ -126,14 +127,14 @@ class WorkQueue:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """Open one database transaction: committed at the end, rolled back on an error.
+        """Open a database transaction, committed at the end of the block, rolled back on an error.
 
         Returns:
-            An asynchronous context manager that gives a `Transaction`.
+            An asynchronous context manager whose value is a `Transaction`.
 
         Raises:
-            Refused: At its end, when a statement in it had failed and its error was swallowed:
-                the server has rolled it back.
+                Refused: At the end of the block, when a statement failed and the application
+                swallowed its error: the server has rolled the transaction back.
         """
         async with self._trip() as trip, self._pool.transaction() as connection:
             txn = Transaction(connection, self._schema, trip)
@@ -148,11 +149,11 @@ class WorkQueue:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Any:
-        """Run a function inside one transaction, in the manner of adbapi.
+        """Run a function inside one transaction, as adbapi's ``runInteraction`` does.
 
         Args:
-            function: Called with a `Transaction` and the arguments; plain, ``async`` or returning a
-                Deferred.
+                function: Called with a `Transaction` and the arguments; a plain function, a
+                coroutine function or one that returns a Deferred.
 
         Returns:
             What the function returns.
@@ -167,7 +168,8 @@ class WorkQueue:
             rows = await self._pool.query_often(*enqueue_call(self._schema, work, options))
             return int(rows[0][0])
         async with self._trip() as trip:
-            # What waits for a connection keeps no credit from what has one.
+            # A transaction that waits for a connection must not hold credit that a running one
+            # could use.
             assert trip is not None
             return await self._pool.lend(
                 lambda connection: trip.enqueue(connection.query_often, work, options)
@@ -176,10 +178,10 @@ class WorkQueue:
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
     ) -> list[int]:
-        """Enqueue many in one transaction, a round trip for each thousand.
+        """Enqueue many work items in one transaction, with one round trip for each thousand.
 
         Returns:
-            The jobs' numbers, in the order of the works.
+            The jobs' numbers, in the order of the work items.
         """
         async with self.transaction() as txn:
             return await txn.enqueue_many(works, **options)
@@ -190,25 +192,25 @@ class WorkQueue:
             return await txn.fill(cls, items)
 
     async def start_workset(self, cls: type[WorksetItem]) -> int:
-        """Have a workset worked through, now and whenever it is filled.
+        """Enqueue the jobs that work through a workset, now and whenever items are added.
 
-        Of an application's table that has been worked through, it begins anew.
+        For an existing table whose rows have all been processed, start from its first row again.
 
         Returns:
-            How many jobs were enqueued; 0 if there are enough.
+            How many jobs were enqueued; 0 if the workset has enough.
         """
         return await self._worksets.start(cls)
 
     async def workset(self, cls: type[WorksetItem]) -> WorksetStatus:
-        """Return how far a workset is.
+        """Return a workset's progress.
 
         Raises:
-            JobNotFound: When it was never filled or started.
+            JobNotFound: When the workset was never filled or started.
         """
         return await self._worksets.status(cls)
 
     async def retry_workset(self, cls: type[WorksetItem]) -> int:
-        """Have the failed items of a workset tried again; returns how many they are."""
+        """Retry the failed items of a workset, and return their number."""
         return await self._worksets.retry(cls)
 
     async def schedule(
@@ -220,19 +222,20 @@ class WorkQueue:
         only_if: Exists | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> bool:
-        """Have work enqueued again and again; one of that name is changed.
+        """Create a schedule that enqueues work repeatedly, or change the one of that name.
 
-        It needs the role ``txqueue_worker``, or the schema's owner.
+        The database user needs the role ``txqueue_worker``, or must own the schema.
 
         Args:
-            name: Names the schedule; 1 to 200 characters.
-            work: What is enqueued each time.
+            name: The schedule's name; 1 to 200 characters.
+            work: The work item to enqueue each time.
             when: An `Every`, a `Cron` or a `Cooldown`.
-            only_if: Moments at which this row is not there are left out.
+            only_if: A condition: when it is false at a due moment, nothing is enqueued for that
+                moment.
             options: As for `Transaction.enqueue`, without ``not_before`` and ``not_after``.
 
         Returns:
-            Whether anything changed.
+            Whether the schedule was created or changed.
 
         Raises:
             InvalidWork: When the work or an option is not valid.
@@ -244,49 +247,51 @@ class WorkQueue:
     async def batch(
         self, callback: WorkItem, **options: Unpack[EnqueueOptions]
     ) -> AsyncIterator[Batch]:
-        """Put a batch together in a transaction of its own; see `Transaction.batch`."""
+        """Collect a batch in a transaction of its own; see `Transaction.batch`."""
         async with self.transaction() as txn, txn.batch(callback, **options) as batch:
             yield batch
 
     async def repeat(self, job_id: int) -> int:
-        """Enqueue a job that has ended once more, as a new one with the same payload and policy.
+        """Enqueue a new job with the payload and policy of one that has ended.
 
         Returns:
-            The new job's number; that of another if it has the same unique key.
+            The new job's number, or the number of the job that holds its unique key.
 
         Raises:
-            Refused: When it has not ended, or there is none of that number.
+            Refused: When the job has not ended, or does not exist.
         """
         rows = await self._pool.query(f"select {self._schema}.repeat(%s, '')", (job_id,))
         return int(rows[0][0])
 
     async def job(self, job_id: int) -> Job:
-        """Return a job as it is now, with its failed attempts.
+        """Return a job's current state, with its failed attempts.
 
         Raises:
-            JobNotFound: When there is none of that number.
+            JobNotFound: When no job has that number.
         """
         for job in await read_jobs(self._pool, self._schema, [job_id]):
             return await self._with_attempts(job)
         raise JobNotFound(f"there is no job {job_id}", "check the number; old history is dropped")
 
     async def wait(self, job_id: int, timeout: float | None = None) -> Any:
-        """Wait until a job has ended: an end by a node is told at once, another is found by asking.
+        """Wait until a job has ended.
+
+        Nodes announce the ends of their jobs within milliseconds; other ends are found by polling.
 
         Args:
             job_id: The job's number.
             timeout: Seconds to wait at most; None for no limit.
 
         Returns:
-            What its handler returned.
+            The value that the job's handler returned.
 
         Raises:
-            JobFailed: When it failed or was cancelled.
-            JobNotFound: When there is no such job.
-            WaitTimeout: When it did not end in time; the job itself goes on.
-            CancelledError: When the wait was cancelled; so does the job.
-            DatabaseUnavailable: When the database is away, or the queue was closed meanwhile.
-            KeyUnavailable: When its result is encrypted, and no key here opens it.
+            JobFailed: When the job failed or was cancelled.
+            JobNotFound: When no job has that number.
+            WaitTimeout: When the job did not end in time; the job goes on.
+            CancelledError: When the caller cancelled the wait; the job goes on.
+            DatabaseUnavailable: When the database is away, or the queue was closed during the wait.
+            KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
         await self.job(job_id)
         ending = self._waiting.ended(job_id)
@@ -296,13 +301,14 @@ class WorkQueue:
             job = await ending
         except TimeoutError:
             raise WaitTimeout(
-                f"job {job_id} did not end within {timeout} s", "wait longer or look at it"
+                f"job {job_id} did not end within {timeout} s",
+                "wait longer, or see why: txqueue explain JOB",
             ) from None
         except CancelledError:
             if not self._is_closed:
                 raise
             raise DatabaseUnavailable(
-                f"job {job_id} had not ended as the queue was closed", "close it after the wait"
+                f"the queue was closed before job {job_id} ended", "close the queue after the wait"
             ) from None
         if job.state is not State.DONE:
             raise JobFailed(
@@ -311,7 +317,7 @@ class WorkQueue:
         return opened_result(job.work_type, job.result)
 
     async def close(self) -> None:
-        """Close the connections; callers that still wait get an error."""
+        """Close the connections; callers that still wait get `DatabaseUnavailable`."""
         self._is_closed = True
         self._waiting.stop()
         self._hearing.close()
@@ -321,7 +327,7 @@ class WorkQueue:
 
     @asynccontextmanager
     async def _trip(self) -> AsyncIterator[Trip | None]:
-        """What is enqueued meanwhile is delivered at the end, if that was reached by a commit."""
+        """Deliver the jobs enqueued in the block at its end, if the transaction committed."""
         if self.membership is None:
             yield None
             return

@@ -1,6 +1,6 @@
-"""Waits for jobs to end: one query for all waiting callers, sent as soon as an end is announced.
+"""Waits for jobs to end: one query serves all waiting callers of a process.
 
-Without being told, it is asked more seldom the longer it takes.
+The query is sent as soon as an end is announced, and otherwise at growing intervals.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ FIRST, FACTOR, LONGEST = 0.01, 1.5, 0.5
 
 
 class Waiting:
-    """All callers of one process that wait for a job.
+    """All callers of one process that wait for jobs.
 
     Args:
-        clock: Times the questions.
-        ask: Returns those of some jobs that have ended.
-        asking: Called whenever it asks, because a caller waits.
+        clock: Times the polls.
+        ask: Returns the jobs, among those given by number, that have ended.
+        asking: Called before each poll, as a sign that callers wait.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Waiting:
         self._delay = FIRST
 
     def ended(self, job_id: int) -> Deferred[Job]:
-        """Return a Deferred of the job as it ended."""
+        """Return a Deferred that fires with the job once the job has ended."""
         waiter: Deferred[Job] = Deferred(lambda _: self._forget(job_id, waiter))
         self._waiters.setdefault(job_id, []).append(waiter)
         self._delay = FIRST
@@ -52,7 +52,7 @@ class Waiting:
         return waiter
 
     def heard(self, ended: frozenset[int] | None) -> None:
-        """Ask at once if one that is waited for has ended; None if it may be any."""
+        """Poll at once if an awaited job has ended; None means that any job may have ended."""
         if not self._waiters or (ended is not None and ended.isdisjoint(self._waiters)):
             return
         self._has_heard = True
@@ -60,7 +60,7 @@ class Waiting:
             self._schedule(0)
 
     def stop(self) -> None:
-        """Cancel everybody."""
+        """Cancel all waits."""
         for waiters in list(self._waiters.values()):
             for waiter in list(waiters):
                 waiter.cancel()
@@ -107,6 +107,6 @@ class Waiting:
 
 
 def _tell(waiter: Deferred[Job], ending: Job | Failure) -> None:
-    # A caller that was told before may have cancelled it.
+    # An earlier caller's callback may have cancelled this wait.
     if not waiter.called:
         waiter.callback(ending)

@@ -1,4 +1,4 @@
-"""What a handler may say besides returning or raising; raise one of these or return it."""
+"""Directives: what a handler may raise or return to decide its job's outcome."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ class Snooze(Exception):
         delay: Seconds.
 
     Raises:
-        ValueError: When that is no finite number.
+        ValueError: When the delay is not a finite number.
     """
 
     def __init__(self, delay: float) -> None:
@@ -26,10 +26,10 @@ class Snooze(Exception):
 
 
 class Discard(Exception):
-    """End the job as cancelled: there is nothing left to do.
+    """End the job as cancelled, as its work is no longer needed.
 
     Args:
-        reason: Kept with the job.
+        reason: Stored with the job.
     """
 
     def __init__(self, reason: str = "") -> None:
@@ -38,10 +38,10 @@ class Discard(Exception):
 
 
 class Fail(Exception):
-    """End the job as failed, whatever attempts are left.
+    """End the job as failed, even if attempts are left.
 
     Args:
-        reason: Kept with the job.
+        reason: Stored with the job.
     """
 
     def __init__(self, reason: str = "") -> None:
@@ -50,15 +50,15 @@ class Fail(Exception):
 
 
 class Next(Exception):
-    """Have the job go on as other work, under the same number and with all its attempts.
+    """Continue the job as other work, under the same number and with a new set of attempts.
 
-    It ends with its last stage: until then no waiting caller is told, and its unique key is
-    held. Its queue, priority, group and so on are those of the new work. A job that its own
-    transaction has completed does not go on: use ``job.then`` there.
+    The job ends with its last stage: until then callers go on waiting for it, and it holds its
+    unique key. Queue, priority, group and other policy are those of the new work. A job that its
+    own transaction has completed cannot continue this way: use ``job.then`` there.
 
     Args:
         work: The next stage.
-        options: As for ``WorkQueue.enqueue``, but for those about other jobs.
+        options: As for ``WorkQueue.enqueue``, except those about other jobs.
 
     Raises:
         ValueError: When an option is about other jobs.

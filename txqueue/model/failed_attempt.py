@@ -1,4 +1,4 @@
-"""Attempts that failed, as a hook for error trackers sees them."""
+"""Failed attempts, as a hook for error trackers receives them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class FailedAttempt:
     Attributes:
         job_id: The job's number.
         work_type: Its type.
-        attempt: Which run it was, from 1.
-        attempts: How many runs the job gets in all; None for no limit that counts.
+        attempt: The number of the run, from 1.
+        attempts: How many runs the job gets in all; None for no effective limit.
         delay: Seconds until the next run; None if the job has failed for good.
-        error: What the handler raised, with its traceback.
-        redacted: Whether the type's data must not be shown, which an error's text may quote.
+        error: The exception that the handler raised, with its traceback.
+        redacted: Whether the work type's data must not be shown; the error's text may quote it.
     """
 
     job_id: int
@@ -44,16 +44,16 @@ _hooks: list[FailureHook] = []
 
 
 def on_failure(hook: FailureHook) -> FailureHook:
-    """Call a function, in the worker process, for each attempt that fails; usable as a decorator.
+    """Register a function that the worker calls for each failed attempt; usable as a decorator.
 
-    The worker's reactor waits for it, so it must not block; what it raises is logged and changes
-    nothing for the job. Register it in a module that ``--app`` imports.
+    The function must not block, as it runs in the worker's reactor. An exception of the function is
+    logged and does not affect the job. Register it in a module that ``--app`` imports.
 
     Args:
         hook: Called with a `FailedAttempt`. What it returns is ignored.
 
     Returns:
-        The function.
+        The function itself.
     """
     if hook not in _hooks:
         _hooks.append(hook)
@@ -61,5 +61,5 @@ def on_failure(hook: FailureHook) -> FailureHook:
 
 
 def failure_hooks() -> tuple[FailureHook, ...]:
-    """Return the functions that were registered, in their order."""
+    """Return the registered functions, in the order of registration."""
     return tuple(_hooks)

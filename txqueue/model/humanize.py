@@ -1,4 +1,4 @@
-"""How numbers, ages and foreign text are written for people."""
+"""How numbers, ages and untrusted text are written for people."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 __all__ = ["age", "amount", "duration", "moment", "plain", "rate"]
 
-# Control characters, which a name or a payload could use to drive the terminal.
-# Also what ends a line: a name is one.
+# Control characters, with which a name or a payload could control the terminal, and line breaks,
+# which a name must not have.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _STEPS = ((86400.0, "d", "h", 3600.0), (3600.0, "h", "min", 60.0), (60.0, "min", "s", 1.0))
 _DAY = 86400.0
@@ -30,7 +30,7 @@ def amount(number: int) -> str:
 
 
 def rate(number: float) -> str:
-    """Return a number of things a second, as exact as is of use."""
+    """Return a rate per second with as many digits as are useful."""
     return f"{number:,.0f}" if number >= 10 or number == 0 else f"{number:.1f}"
 
 
@@ -53,7 +53,7 @@ def age(seconds: float) -> str:
 
 
 def moment(when: datetime, now: datetime) -> str:
-    """Return a moment in local time, and how long ago or ahead it is."""
+    """Return a moment in local time, with its distance from now."""
     try:
         local = when.astimezone()
     except (OverflowError, ValueError):

@@ -1,4 +1,4 @@
-"""A job as clients see it."""
+"""A job as clients read it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ class State(StrEnum):
 
 @frozen
 class Token:
-    """What every write about an assignment names; a write with another token changes nothing."""
+    """The fencing token that every write about an assignment names; with another, it changes
+    nothing.
+    """
 
     incarnation: int
     assignment: int
@@ -39,14 +41,14 @@ class Token:
 
 @frozen
 class Attempt:
-    """A run of a job that failed.
+    """A failed run of a job.
 
     Attributes:
-        number: Which run it was, from 1.
-        began: When it was seen to run, or was assigned.
-        ended: When it failed.
+        number: The number of the run, from 1.
+        began: When the run was first reported, or else when the job was assigned.
+        ended: When the run failed.
         node_id: The node that ran it.
-        error: Its exception and traceback; shortened.
+        error: The exception and its traceback, shortened.
     """
 
     number: int
@@ -57,19 +59,19 @@ class Attempt:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took."""
+        """The length of the run."""
         return None if self.began is None else (self.ended - self.began).total_seconds()
 
 
 @frozen
 class Job:
-    """One row of ``JOB`` as it was when it was read. Moments are aware datetimes.
+    """One row of ``JOB`` as it was when it was read. Its moments have time zones.
 
-    A payload or result that PostgreSQL takes and Python's JSON does not is the JSON text.
-    Neither shows in its ``repr``: logs are no place for them.
+    A payload or result that Python's JSON parser refuses is left as JSON text. Neither appears in
+    the ``repr``, so that they stay out of logs.
 
-    Its ``progress`` is what its handler last said: ``[done, total, note]``. Its ``attempts`` are
-    the runs that failed, the first one first, at most the latest hundred; read with one job only.
+    ``progress`` is the handler's last report: ``[done, total, note]``. ``attempts`` are the latest
+    hundred failed runs, the oldest first; only a job that was read alone has them.
     """
 
     id: int
@@ -99,7 +101,7 @@ class Job:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:
-        """Make a job of a row of ``JOB`` with its column names, its JSON columns as text."""
+        """Make a job of a row of ``JOB``, by column name, with its JSON columns as text."""
         values = {"id" if name == "job_id" else name: row[name] for name in COLUMNS}
         read = {name: read_json(values[name]) for name in JSON_COLUMNS}
         return cls(**{**values, **read, "state": State(values["state"])})
@@ -114,7 +116,7 @@ JSON_COLUMNS = frozenset({"payload", "result", "progress"})
 
 
 def read_json(text: str | None) -> Any:
-    """Return what a JSON text means; the text itself where it is too long or deep for Python."""
+    """Parse JSON text; return the text itself where it is too long or too deep for Python."""
     if text is None:
         return None
     try:

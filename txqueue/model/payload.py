@@ -1,4 +1,4 @@
-"""Between work items and JSON: strict both ways, so that what is enqueued is what runs."""
+"""Conversion between work items and JSON, strict both ways: what is enqueued is what runs."""
 
 import json
 import re
@@ -81,7 +81,7 @@ def _made_codec(cls: type[WorkItem]) -> tuple[Callable[[Any], Any], Callable[[An
 
 
 def encode(work: WorkItem) -> dict[str, Any]:
-    """Turn a work item into its payload, checked against the types of its fields.
+    """Convert a work item into its payload, and check it against the types of its fields.
 
     Args:
         work: An instance of an attrs subclass of `WorkItem`.
@@ -90,7 +90,7 @@ def encode(work: WorkItem) -> dict[str, Any]:
         A dictionary that JSON can carry.
 
     Raises:
-        InvalidWork: When it is not a work item or a field does not fit its type.
+        InvalidWork: When it is not a work item, or a value does not fit its field's type.
     """
     cls = type(work)
     if not _is_work(work):
@@ -99,7 +99,7 @@ def encode(work: WorkItem) -> dict[str, Any]:
         )
     if cls.work_type.startswith("__main__."):
         raise InvalidWork(
-            f"{cls.__qualname__} is defined in the program that runs, which no node imports",
+            f"{cls.__qualname__} is defined in the main program, which no node imports",
             "define it in a module that nodes import with --app, or give it a work_type",
         )
     unstructure, structure = _codec(cls)
@@ -115,13 +115,13 @@ def encode(work: WorkItem) -> dict[str, Any]:
 
 
 def _reason(cls: type[WorkItem], work: Any, error: Exception) -> str:
-    """Say which field is wrong, without the value: a payload may be secret."""
+    """Return which field is wrong, without its value, which may be secret."""
     try:
         _explaining.structure(_plain(cls, work) if isinstance(work, cls) else work, cls)
     except BaseValidationError as group:
         if cls.redacted or cls.encrypted:
             said = transform_error(group, format_exception=_without_values)
-            # What stands in a path is a key of a mapping, which is data too.
+            # A path's parts may be keys of a mapping, which are data too.
             return "; ".join(_KEY.sub("[...]", each) for each in said)
         return "; ".join(transform_error(group))
     except InvalidWork as misfit:
@@ -132,7 +132,7 @@ def _reason(cls: type[WorkItem], work: Any, error: Exception) -> str:
 
 
 def _without_values(error: BaseException, kind: type | None) -> str:
-    """Say what is wrong without the error's own words, which may quote a value."""
+    """Return what is wrong without the error's own text, which may quote a value."""
     if isinstance(error, KeyError):
         return "required field missing"
     if isinstance(error, ForbiddenExtraKeysError):
@@ -142,7 +142,7 @@ def _without_values(error: BaseException, kind: type | None) -> str:
 
 
 def _plain(cls: type[WorkItem], work: WorkItem) -> dict[str, Any]:
-    """Make the payload field by field, so that an error says which."""
+    """Convert field by field, so that an error can name the field."""
     plain = {}
     kind: Any = cls
     for field in attrs.fields(attrs.resolve_types(kind)):
@@ -157,15 +157,15 @@ def _plain(cls: type[WorkItem], work: WorkItem) -> dict[str, Any]:
 
 
 def decoder(cls: type[WorkItem]) -> Callable[[Any, Any], Any]:
-    """Return the function(payload, cls) that makes a work item of a payload; it raises freely."""
+    """Return the function(payload, cls) that makes a work item; it may raise any error."""
     return _codec(cls)[1]
 
 
 def decode(cls: type[WorkItem], payload: Any) -> WorkItem:
-    """Make a work item of a payload.
+    """Make a work item from a payload.
 
     Raises:
-        InvalidWork: When the payload does not fit the class, saying which field.
+        InvalidWork: When the payload does not fit the class; the message names the field.
     """
     try:
         work: WorkItem = decoder(cls)(payload, cls)
@@ -180,7 +180,7 @@ def decode(cls: type[WorkItem], payload: Any) -> WorkItem:
 
 
 def encode_result(value: Any) -> str:
-    """Turn a handler's result into JSON text.
+    """Convert a handler's result into JSON text.
 
     Raises:
         InvalidWork: When JSON cannot carry it.
@@ -195,7 +195,7 @@ def encode_result(value: Any) -> str:
 
 
 def option_json(value: object) -> object:
-    """Turn an option of enqueue into what JSON carries: moments as ISO 8601 with an offset.
+    """Convert an option of `enqueue` for JSON: moments become ISO 8601 with an offset.
 
     Raises:
         InvalidWork: When a datetime is naive.
@@ -214,7 +214,7 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def _checked(text: str) -> str:
-    text.encode()  # Lone surrogates cannot be stored either; this raises.
+    text.encode()  # This raises for lone surrogates, which PostgreSQL cannot store either.
     if _NUL.search(text):
         raise ValueError("PostgreSQL cannot store a NUL character")
     return text

@@ -10,7 +10,7 @@ from attrs.validators import ge, gt, instance_of, le
 __all__ = ["MOST_ATTEMPTS", "Retry"]
 
 MOST_ATTEMPTS: Final = 32_767
-"""What the database's smallint can count."""
+"""The largest number of attempts that the database's smallint can count."""
 
 
 def _finite(_: object, attribute: "attrs.Attribute[float]", value: float) -> None:
@@ -34,10 +34,10 @@ class Retry:
     Attributes:
         attempts: How many runs a job gets in all, at most 32,767; 1 means no retry.
         first: Seconds before the second attempt.
-        factor: By what each further delay is longer than the one before.
-        longest: Seconds that no delay exceeds.
-        jitter: Fraction of a delay, 0 to 1, by which it is varied either way, so that jobs that
-            failed together do not come back together.
+        factor: The ratio of each delay to the one before.
+        longest: The longest delay in seconds.
+            jitter: The fraction, 0 to 1, by which each delay is randomly lengthened or shortened,
+            so that jobs that failed together are not retried together.
         fatal: Exception classes that end the job at once.
     """
 
@@ -49,16 +49,16 @@ class Retry:
     fatal: tuple[type[BaseException], ...] = field(default=(), validator=_exceptions)
 
     def delay(self, failures: int, chance: float) -> float:
-        """Say how long to wait after a failed attempt.
+        """Return how long to wait after a failed attempt.
 
         Args:
-            failures: Attempts that have failed so far, the last one included; from 1.
+            failures: The number of failed attempts so far, at least 1.
             chance: A random number in [0, 1) that decides the jitter.
 
         Returns:
             Seconds.
         """
-        # Past this power every float would overflow; longest caps it anyway.
+        # A larger power would overflow a float; longest caps the delay anyway.
         power = min(failures - 1, 500)
         try:
             base = min(self.first * self.factor**power, self.longest)
@@ -67,5 +67,5 @@ class Retry:
         return min(base * (1 + self.jitter * (2 * chance - 1)), self.longest)
 
     def is_spent(self, failures: int) -> bool:
-        """Tell whether no attempt is left after so many failed ones."""
+        """Tell whether a number of failed attempts leaves no further one."""
         return failures >= self.attempts

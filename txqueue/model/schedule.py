@@ -1,7 +1,7 @@
-"""When recurring work is due: moments as pure functions of a schedule and a name.
+"""When schedules are due: moments as pure functions of a schedule and its name.
 
-The moments of a schedule are a fixed sequence, jitter included: every host computes the same.
-Only a cool-down has none before the job it waits for has ended.
+The moments of a schedule are a fixed sequence, jitter included: every host computes the same. Only
+a cool-down's next moment is unknown until its job has ended.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ __all__ = [
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 TICK: Final = timedelta(microseconds=1)
 GRACE: Final = timedelta(minutes=1)
-"""A moment that is later than this is missed; until then the tick is just a little late."""
+"""A moment that passed longer ago than this counts as missed, a later one merely as late."""
 MOST_MISSED: Final = 100
-"""So many missed moments are made up for at a time; the others come with the next tick."""
+"""The most missed moments that one tick makes up for; the next tick continues."""
 SHORTEST, LONGEST = 1.0, 366 * 86400.0
 MOST_TIMES: Final = 1_000_000_000
 MOST_DELAY: Final = timedelta(hours=1)
-"""Jitter of a cron schedule may make later moments overtake earlier ones, within this."""
+"""The largest jitter of a cron schedule; within it, a moment may overtake a later one."""
 
 
 class CatchUp(StrEnum):
-    """What becomes of moments that passed while no node was there."""
+    """What to do about moments that passed while no node was running."""
 
     SKIP = "skip"
-    """Nothing; the next moment counts again."""
+    """Enqueue nothing for them."""
     ONE = "one"
-    """One job for all of them."""
+    """Enqueue one job for all of them."""
     ALL = "all"
-    """A job for each."""
+    """Enqueue a job for each of them."""
 
 
 def _seconds(value: object) -> Any:
@@ -72,7 +72,7 @@ def _period(_: object, __: attrs.Attribute[float], value: Any) -> None:
     if not _is_number(value) or not SHORTEST <= value <= LONGEST:
         raise InvalidSchedule(
             f"a period of {value!r} s is not between a second and {LONGEST / 86400:g} days",
-            "give seconds or a timedelta; what runs more often is better one job that goes on",
+            "give seconds or a timedelta; for shorter periods, write one job that loops",
         )
 
 
@@ -81,7 +81,7 @@ def _is_number(value: object) -> bool:
 
 
 def _jitter_of(value: float | timedelta, seconds: float, most: float) -> timedelta:
-    """Return jitter as a length of time; a number is a fraction of the period."""
+    """Return jitter as a timedelta; a number is a fraction of the period."""
     length = value if isinstance(value, timedelta) else None
     if length is None and _is_number(value):
         length = timedelta(seconds=seconds * float(_seconds(value)))
@@ -106,13 +106,13 @@ def _count(_: object, __: attrs.Attribute[int | None], value: object) -> None:
     if value is not None and not (is_count and 1 <= int(str(value)) <= MOST_TIMES):
         raise InvalidSchedule(
             f"times={value!r} is not a whole number from 1 to {MOST_TIMES:,}",
-            "give how many jobs there are to be in all, or leave it out",
+            "give the total number of jobs, or leave it out",
         )
 
 
 @frozen(kw_only=True)
 class _Ending:
-    """When a schedule is over: the database sees to it, whatever nodes tick."""
+    """When a schedule ends; the database enforces it, whichever node ticks."""
 
     until: datetime | None = field(default=None, validator=_aware)
     times: int | None = field(default=None, validator=_count)
@@ -120,16 +120,18 @@ class _Ending:
 
 @frozen
 class Every(_Ending):
-    """At even intervals. Each schedule has a phase of its own, by its name, so that many are spread
-    over the interval; with jitter, each moment is moved a little either way.
+    """At even intervals.
+
+    Each schedule has a phase that depends on its name, so that many schedules are spread over the
+    interval; jitter moves each moment a little either way.
 
     Attributes:
-        seconds: The interval, at least a second; a timedelta will do.
-        jitter: By how much a moment may come before or after its time: a fraction of the interval,
-            at most 0.5, or a timedelta.
-        catch_up: What becomes of missed moments: ``skip``, ``one`` or ``all``.
-        until: The last moment at which it may be due; None for no end.
-        times: How many jobs it enqueues in all, not counting those of `run_now`; None for no end.
+        seconds: The interval, at least a second; a number or a timedelta.
+            jitter: How far a moment may be moved either way: a fraction of the interval, at most
+            0.5, or a timedelta.
+        catch_up: What to do about missed moments: ``skip``, ``one`` or ``all``.
+        until: The last moment at which the schedule may be due; None for no end.
+        times: How many jobs it enqueues in all, not counting `run_now`; None for no limit.
 
     Raises:
         InvalidSchedule: When a value is not valid.
@@ -157,14 +159,14 @@ class Every(_Ending):
 
 @frozen
 class Cooldown(_Ending):
-    """Again some time after the last job has ended, however it ended, and never sooner.
+    """A fixed time after the schedule's last job has ended, however it ended.
 
     Attributes:
-        seconds: The time between the end of a job and the next, at least a second; a timedelta
-            will do.
-        jitter: By how much longer it may be: a fraction of it, at most 1, or a timedelta.
-        until: The last moment at which it may be due; None for no end.
-        times: How many jobs it enqueues in all, not counting those of `run_now`; None for no end.
+            seconds: The time between the end of a job and the start of the next, at least a second;
+            a number or a timedelta.
+        jitter: How much longer that time may be: a fraction of it, at most 1, or a timedelta.
+        until: The last moment at which the schedule may be due; None for no end.
+        times: How many jobs it enqueues in all, not counting `run_now`; None for no limit.
 
     Raises:
         InvalidSchedule: When a value is not valid.
@@ -177,7 +179,7 @@ class Cooldown(_Ending):
         _jitter_of(self.jitter, self.seconds, 1)
 
     def after(self, moment: datetime, name: str) -> datetime:
-        """Return when to begin, or to look again, if nothing runs at a moment: within its time."""
+        """Return when to run first, or when to check again, if no job of the schedule runs."""
         return moment + timedelta(seconds=self.seconds) * _chance(name, moment)
 
 
@@ -194,24 +196,24 @@ def _delay(_: object, __: attrs.Attribute[timedelta], value: object) -> None:
     if not isinstance(value, timedelta) or not timedelta(0) <= value <= MOST_DELAY:
         raise InvalidSchedule(
             f"a jitter of {value!r} is not a timedelta of up to an hour",
-            "give one such as timedelta(minutes=5); a cron expression has no period to be part of",
+            "give one such as timedelta(minutes=5); a fraction needs a period, and cron has none",
         )
 
 
 @frozen
 class Cron(_Ending):
-    """At the moments of a cron expression, by the clocks of a time zone.
+    """At the moments of a cron expression, in a time zone.
 
-    Where clocks are set forward, what would have been in the hour left out is due right after it;
-    where they are set back, what names an hour is due once.
+    When clocks are set forward, moments within the skipped hour are due right after it. When clocks
+    are set back, a moment that names an hour is due once.
 
     Attributes:
         expression: Minute, hour, day of month, month, day of week, as in Debian's cron.
         tz: The time zone's name.
-        jitter: By how much a moment may come after its time, never before: a timedelta.
-        catch_up: What becomes of missed moments: ``skip``, ``one`` or ``all``.
-        until: The last moment at which it may be due; None for no end.
-        times: How many jobs it enqueues in all, not counting those of `run_now`; None for no end.
+        jitter: How much later than its time a moment may be, never earlier: a timedelta.
+        catch_up: What to do about missed moments: ``skip``, ``one`` or ``all``.
+        until: The last moment at which the schedule may be due; None for no end.
+        times: How many jobs it enqueues in all, not counting `run_now`; None for no limit.
 
     Raises:
         InvalidSchedule: When a value is not valid.
@@ -230,12 +232,12 @@ class Cron(_Ending):
             next(CronSim(value, EPOCH))
         except (CronSimError, StopIteration) as error:
             raise InvalidSchedule(
-                f"{value!r} is not a cron expression: {str(error) or 'it never comes'}",
+                f"{value!r} is not a cron expression: {str(error) or 'it has no moments'}",
                 "write minute, hour, day of month, month and day of week, as in '0 3 * * *'",
             ) from None
 
     def after(self, moment: datetime, name: str) -> datetime | None:
-        """Return the first moment after another one; None if there is none any more."""
+        """Return the first moment after another one; None if there is none left."""
         best: datetime | None = None
         for sharp in self._sharp(moment - self.jitter - TICK):
             if best is not None and sharp >= best:
@@ -246,7 +248,7 @@ class Cron(_Ending):
         return best
 
     def _sharp(self, moment: datetime) -> Iterator[datetime]:
-        """The moments of the expression itself after another one, in UTC."""
+        """Yield the moments of the expression itself after another one, without jitter, in UTC."""
         for local in CronSim(self.expression, moment.astimezone(ZoneInfo(self.tz))):
             at = local.astimezone(UTC)
             if at > moment:
@@ -257,18 +259,18 @@ Schedule: TypeAlias = Every | Cooldown | Cron
 
 
 def _as_sql_text(value: object) -> str:
-    """Return a value as PostgreSQL reads it: True is ``true`` there."""
+    """Return a value as PostgreSQL writes it: ``true`` for True."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @frozen
 class Exists:
-    """A condition of a schedule: that a table or view of the application has a row with a value.
+    """A schedule's condition: a table or view of the application has a row with a value.
 
     Attributes:
-        table: Its name with its schema, as in ``public.active_project``; of a view as well.
+        table: The table or view with its schema, as in ``public.active_project``.
         column: The column.
-        value: What stands there. It is compared as the column's type.
+        value: The value to look for, compared as the column's type.
     """
 
     table: str
@@ -278,11 +280,11 @@ class Exists:
 
 @frozen
 class Plan:
-    """What a tick makes of a schedule that is due.
+    """What to do about a schedule that is due.
 
     Attributes:
-        moments: The moments that get a job.
-        next: When it is due next; None if that depends on the end of a job, or it has ended.
+        moments: The moments for which to enqueue a job.
+        next: When it is due next; None if it has ended, or if that depends on the end of a job.
     """
 
     moments: tuple[datetime, ...]
@@ -292,14 +294,14 @@ class Plan:
 def plan(
     schedule: Schedule, name: str, due: datetime | None, now: datetime, *, holds: bool = True
 ) -> Plan:
-    """Decide what becomes of a schedule that is due.
+    """Decide what to enqueue for a schedule that is due.
 
     Args:
-        schedule: When it is due.
-        name: Its name, on which its phase and its jitter depend.
-        due: The moment it was due; None if that was not computed yet.
+        schedule: The schedule.
+        name: Its name, on which its phase and jitter depend.
+        due: The moment at which it was due; None if that was not computed yet.
         now: The database's clock.
-        holds: Whether its condition holds; a moment at which it does not is left out.
+        holds: Whether its condition holds; if not, nothing is enqueued for the moment.
     """
     if due is None or not holds:
         return Plan((), schedule.after(now, name))
@@ -327,7 +329,7 @@ def schedule_of(row: Mapping[str, Any]) -> Schedule:
     """Return the schedule that a row describes.
 
     Raises:
-        InvalidSchedule: When it describes none.
+        InvalidSchedule: When the row is not a valid schedule.
     """
     kind, jitter = row["kind"], timedelta(seconds=row["jitter"])
     if kind == "every":
@@ -338,7 +340,7 @@ def schedule_of(row: Mapping[str, Any]) -> Schedule:
 
 
 def terms_of(schedule: Schedule) -> dict[str, Any]:
-    """Return the columns of a row that describe a schedule."""
+    """Return the columns that describe a schedule."""
     until = None if schedule.until is None else schedule.until.isoformat()
     ends = {"until": until, "times": schedule.times}
     return {key: value for key, value in ends.items() if value is not None} | _moments_of(schedule)
@@ -362,6 +364,6 @@ def _moments_of(schedule: Schedule) -> dict[str, Any]:
 
 
 def _chance(*parts: object) -> float:
-    """Return a number in [0, 1) that is the same everywhere, and looks like chance."""
+    """Return a number in [0, 1) that looks random and is the same on every host."""
     text = "\0".join(map(str, parts)).encode(errors="surrogatepass")
     return int.from_bytes(blake2b(text, digest_size=6).digest()) / 2**48

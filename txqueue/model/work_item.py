@@ -28,10 +28,10 @@ __all__ = [
 
 
 LONGEST_TIMEOUT = 315_360_000
-"""Seconds of ten years: the longest timeout of a job. A reactor's timer takes no infinite one."""
+"""The longest timeout of a job, ten years in seconds; a reactor's timer cannot be infinite."""
 
 MOST_WEIGHT = 1_000_000
-"""The largest weight of a job; the database holds jobs of SQL clients to both."""
+"""The largest weight of a job. The database enforces both limits for SQL clients."""
 
 
 class Priority(IntEnum):
@@ -43,19 +43,22 @@ class Priority(IntEnum):
 
 
 class UniqueMode(StrEnum):
-    """What becomes of a job while another of its work type holds its unique key."""
+    """What to do with a new job while another of its work type holds its unique key."""
 
     KEEP = "keep"
-    """Nothing: the other, pending or running, does for both."""
+    """Do not enqueue the new job: the other one stands for both."""
     REPLACE = "replace"
-    """A pending one takes what the new one has, its moment too; after a running one, it follows."""
+    """Replace a pending job's data and start time; if one is running, run once more afterwards."""
     AGAIN = "again"
-    """A pending one takes what the new one has, in its place; after a running one, it follows."""
+    """Replace a pending job's data, keep its start time; if one is running, run once more
+    afterwards.
+    """
     REJECT = "reject"
-    """It is refused."""
+    """Refuse the new job with `Duplicate`."""
     ONCE = "once"
-    """Nothing, and neither once the other has ended: the key is remembered, without end or for
-    ``once_for``."""
+    """Do not enqueue the new job, even after the other has ended: the key is remembered without
+    limit, or for ``once_for``.
+    """
 
 
 class Runtime(Enum):
@@ -66,7 +69,7 @@ class Runtime(Enum):
     ASYNCIO = "asyncio"
     """A coroutine that awaits asyncio futures."""
     THREAD = "thread"
-    """A plain function, run in a thread of the worker's pool."""
+    """A plain function, run in a thread of the worker."""
 
 
 _POLICY = frozenset(
@@ -92,37 +95,39 @@ _registry: dict[str, type[WorkItem]] = {}
 
 
 class WorkItem:
-    """Base of all work items; subclass it with ``attrs.define``.
+    """Base class of all work items. Subclass it with ``attrs.define``.
 
     The fields are the payload. The class attributes are its policy; each may be overridden at
-    enqueue. A ``group`` property gives the key of which at most one job runs at a time, or
-    ``group_limit``. A ``tenant`` property says whose job it is: the tenants of a queue take turns.
-    A ``unique`` property gives the key that one job of the type at a time holds until it has ended.
+    enqueue. A ``group`` property returns the key of which at most one job, or ``group_limit`` jobs,
+    run at a time. A ``tenant`` property returns the tenant of the job; the tenants of a queue take
+    turns. A ``unique`` property returns the key that at most one unended job of the type holds.
 
     Attributes:
         work_type: The name stored with each job; the class's qualified name unless given.
-        queue: The queue its jobs go to.
-        priority: 0 to 9, larger goes first.
-        weight: What a running job takes of a worker's capacity; at least 1.
-        retry: When a failed attempt is tried again.
-        timeout: Seconds one attempt may take, or a timedelta; None for no limit.
-        heartbeat: Seconds for which ``perform`` may be silent before its run counts as hung and has
-            failed; it calls ``job.beat()`` or ``job.progress()`` meanwhile. None for any time.
-            What blocks its process or a thread cannot be interrupted: see ``--kill-stuck``.
-        runtime: How ``perform`` runs.
-        group_limit: How many jobs of a group may run at a time; an operator may set another.
-        unique_mode: What becomes of a job whose unique key another holds; keep that one by default.
-        expires: Whether a job must not start after its ``not_after``: it ends as cancelled. If not,
-            ``not_after`` only has it go before others.
-        redacted: Whether payload and result are kept out of what operators see, and the fields out
-            of ``repr()``.
-        encrypted: Whether payload and result are encrypted in the database, with the keys in
-            ``TXQUEUE_PAYLOAD_KEY``. It implies ``redacted``.
-        schedule: When it comes again by itself: an `Every`, a `Cron` or a `Cooldown`; None for only
-            when it is enqueued. Its fields then need defaults.
+        queue: The queue of its jobs.
+        priority: 0 to 9; higher runs first.
+        weight: The share of a worker's capacity that a job takes; at least 1.
+        retry: When failed attempts are retried.
+        timeout: The longest time of an attempt, in seconds or as a timedelta; None for no limit.
+            heartbeat: The longest time, in seconds, between two calls of ``job.beat()`` or
+            ``job.progress()``; an attempt that exceeds it fails as hung. None for no limit. A
+            handler that blocks its process or thread cannot be interrupted this way: see
+            ``--kill-stuck``.
+        runtime: How ``perform`` is run.
+        group_limit: How many jobs of a group may run at a time; an operator may override it.
+        unique_mode: What to do with a new job whose unique key another holds; by default keep the
+            other.
+            expires: Whether a job that has not started by its ``not_after`` is cancelled. If not,
+            ``not_after`` only raises the job's rank.
+            redacted: Whether payload and result are hidden from operators, and the fields from
+            ``repr()``.
+            encrypted: Whether payload and result are encrypted in the database, with the keys in
+            ``TXQUEUE_PAYLOAD_KEY``. Implies ``redacted``.
+            schedule: When nodes enqueue it by themselves: an `Every`, a `Cron` or a `Cooldown`;
+            None for never. With a schedule, all fields need defaults.
 
     Raises:
-        InvalidWork: At class definition, when the policy is not valid.
+        InvalidWork: When the class is defined, if its policy is not valid.
     """
 
     __slots__ = ()
@@ -154,33 +159,33 @@ class WorkItem:
 
     @property
     def group(self) -> str | None:
-        """The key of which at most one job runs at a time; None for no limit."""
+        """The key of which at most ``group_limit`` jobs run at a time; None for no group."""
         return None
 
     @property
     def tenant(self) -> str | None:
-        """The tenant that the job belongs to; None for no tenant."""
+        """The job's tenant; None for no tenant."""
         return None
 
     @property
     def unique(self) -> str | None:
-        """The key that one job of this type at a time holds until it has ended; None for none."""
+        """The key that at most one unended job of this work type holds; None for no key."""
         return None
 
     def perform(self, job: Any) -> Any:
-        """Do the work; subclasses define it, as the runtime says.
+        """Do the work. Subclasses define this method, in the form that the runtime needs.
 
         Args:
-            job: The `RunningJob`: its number, attempt, and `transaction()`.
+            job: The `RunningJob`, with its number, attempt and `transaction()`.
 
         Returns:
-            The job's result, kept as JSON; None for none.
+            The job's result, stored as JSON; None for no result.
         """
         raise NotImplementedError(f"{type(self).__qualname__} has no perform(self, job): define it")
 
 
 def _keep_fields_out_of_sight(cls: type[WorkItem]) -> None:
-    """Have attrs, which comes next, find a ``__repr__`` that shows none of them."""
+    """Give the class a ``__repr__`` without the fields, before attrs makes its own."""
 
     def shown(work: WorkItem) -> str:
         return f"{type(work).__qualname__}(redacted)"
@@ -261,7 +266,7 @@ _RULES: tuple[_Rule, ...] = (
     (
         lambda work: not inspect.isasyncgenfunction(work.perform),
         "perform is an asynchronous generator, because it yields",
-        "return the result; for what is done piece by piece, say job.progress()",
+        "return the result; to report partial work, call job.progress()",
     ),
     (
         lambda work: not inspect.isgeneratorfunction(work.perform),
@@ -284,7 +289,7 @@ _RULES: tuple[_Rule, ...] = (
         "write def perform(self, job)",
     ),
 )
-"""What a class's policy must be: whether it holds, else the complaint and the remedy."""
+"""The rules for a class's policy: the check, what to complain of, and the remedy."""
 
 
 def _check_policy(cls: type[WorkItem]) -> None:
@@ -303,7 +308,7 @@ def _takes_a_job(handler: object) -> bool:
     except TypeError:
         return False
     except ValueError:
-        # What is no Python function does not say.
+        # Callables that are not Python functions have no readable signature.
         return callable(handler)
     return True
 
@@ -337,7 +342,7 @@ def _hidden_policy(cls: type) -> list[str]:
 
 def _register(cls: type[WorkItem]) -> None:
     known = _registry.get(cls.work_type)
-    # attrs makes a second class of the same name when it adds slots; that one replaces the first.
+    # With slots, attrs makes a second class of the same name, which replaces the first.
     if known is not None and (known.__module__, known.__qualname__) != (
         cls.__module__,
         cls.__qualname__,
@@ -350,7 +355,7 @@ def _register(cls: type[WorkItem]) -> None:
 
 
 def is_timeout(value: object) -> bool:
-    """Tell whether a value is a time limit in seconds that a worker can keep."""
+    """Tell whether a value is a time limit in seconds that a worker can enforce."""
     return type(value) in (int, float) and _is_positive(value)
 
 
@@ -358,7 +363,7 @@ def find_work_type(work_type: str) -> type[WorkItem]:
     """Return the class of a work type.
 
     Raises:
-        UnknownWorkType: When no class of that name was defined or imported here.
+        UnknownWorkType: When this process has neither defined nor imported such a class.
     """
     try:
         return _registry[work_type]
@@ -371,10 +376,10 @@ def find_work_type(work_type: str) -> type[WorkItem]:
 
 
 def is_work_type(cls: type[WorkItem]) -> bool:
-    """Tell whether this class is the one registered under its name."""
+    """Tell whether the class is the one registered under its name."""
     return _registry.get(cls.work_type) is cls
 
 
 def known_work_types() -> list[type[WorkItem]]:
-    """Return all classes known here, sorted by name."""
+    """Return all registered classes, sorted by name."""
     return [_registry[name] for name in sorted(_registry)]

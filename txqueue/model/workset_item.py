@@ -37,12 +37,12 @@ _SQL_TYPES: dict[Any, str] = {
 
 @frozen
 class ExistingTable:
-    """A table of the application that is worked through, in the order of its key.
+    """A table of the application to work through, in the order of its key.
 
     Attributes:
         name: The table, with its schema if need be.
-        key: The column that tells its rows apart and orders them; it has an index.
-        where: Which rows; a condition in SQL, all by default.
+        key: The unique column that orders the rows; it needs an index.
+        where: A condition in SQL that selects rows; all rows by default.
     """
 
     name: str
@@ -52,14 +52,15 @@ class ExistingTable:
 
 @frozen
 class WorksetStatus:
-    """How far a workset is.
+    """The progress of a workset.
 
     Attributes:
-        total: How many items there are or were; estimated until an existing table has been read.
-        done: Items performed.
-        failed: Items whose attempts are out, kept apart.
-        remaining: Items to be done.
-        jobs: How many jobs work on it.
+        total: How many items there are in all, done ones included; an estimate until an existing
+            table has been read.
+        done: How many items are done.
+        failed: How many items have spent their attempts; they are kept apart.
+        remaining: How many items are still to be done.
+        jobs: How many jobs work on the workset.
     """
 
     total: int
@@ -70,19 +71,19 @@ class WorksetStatus:
 
 
 class WorksetItem(WorkItem, is_abstract=True):
-    """Base of the items of a workset; subclass it with ``attrs.define`` and give it ``perform`` or
-    ``perform_batch``.
+    """Base class of a workset's items. Subclass it with ``attrs.define`` and define ``perform``
+    or ``perform_batch``.
 
-    The items are rows of a table of the workset's own, made from the fields, or of a table of the
-    application, whose columns the fields name. At most ``size`` jobs work through them. The other
-    class attributes are those of `WorkItem`; ``retry`` is what each item gets.
+    The items are rows: of a table that txqueue makes from the fields, or of an application's table
+    whose columns have the fields' names. At most ``size`` jobs work through them. The other class
+    attributes are those of `WorkItem`; ``retry`` applies to each item.
 
     Attributes:
-        workset: The workset's name; the class's own in snake case unless given.
-        size: How many jobs the workset has at most.
+        workset: The workset's name; the class's name in snake case unless given.
+        size: The largest number of jobs that work on the workset.
         batch: How many items a job takes at a time.
-        bound: How many items may remain in it before more are refused; None for no bound.
-        source: The application's table; None for a table of the workset's own.
+        bound: How many items may remain in the workset before more are refused; None for no bound.
+        source: The application's table; None for a table that txqueue makes.
         workset_tenant: The tenant that the workset's jobs belong to; None for no tenant.
     """
 
@@ -106,7 +107,7 @@ class WorksetItem(WorkItem, is_abstract=True):
 
     @classmethod
     def perform_batch(cls, items: Sequence[Any], batch: Any) -> Any:
-        """Do the work of some items at once; by default each in turn by its ``perform``.
+        """Process some items at once; by default, call `perform` for each in turn.
 
         Args:
             items: Instances of the class.
@@ -116,7 +117,7 @@ class WorksetItem(WorkItem, is_abstract=True):
 
     @classmethod
     def is_batched(cls) -> bool:
-        """Whether it has a ``perform_batch`` of its own."""
+        """Whether the class defines a ``perform_batch`` of its own."""
         return getattr(cls.perform_batch, "__func__", None) is not _INHERITED
 
 
@@ -124,7 +125,7 @@ _INHERITED = WorksetItem.__dict__["perform_batch"].__func__
 
 
 class WorksetJob(WorkItem, is_abstract=True):
-    """One of the few jobs that work through a workset; each workset has a class of its own.
+    """A job that works through a workset; each workset has a class of its own.
 
     Attributes:
         items: The class of the workset's items.
@@ -137,12 +138,12 @@ class WorksetJob(WorkItem, is_abstract=True):
 
     @property
     def tenant(self) -> str | None:
-        """Whose job it is: the workset's tenant."""
+        """The workset's tenant."""
         return type(self).items.workset_tenant
 
 
 def _job_type(items: type[WorksetItem]) -> type[WorksetJob]:
-    """Make the class of a workset's jobs: its policy is that of the items."""
+    """Make the class of a workset's jobs, with the policy of its items."""
     policy = {name: getattr(items, name) for name in ("queue", "priority", "weight", "heartbeat")}
     names = {"__module__": items.__module__, "__qualname__": f"{items.__qualname__}.job_type"}
     body = {**policy, **names, "items": items, "work_type": f"{items.work_type}:workset"}
@@ -170,12 +171,12 @@ def _refuse(cls: type, what: str, remedy: str) -> None:
 
 
 def snake_case(name: str) -> str:
-    """Return ``ReindexDocument`` as ``reindex_document``."""
+    """Return a class name such as ``ReindexDocument`` as ``reindex_document``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()[:50]
 
 
 def columns_of(cls: type[WorksetItem]) -> list[tuple[str, str]]:
-    """Return the name and the SQL type of a column for each field."""
+    """Return the column name and SQL type of each field."""
     return list(_columns(cls))
 
 

@@ -1,4 +1,4 @@
-"""How work is evened out between nodes: decisions on what they say of themselves."""
+"""How nodes share work: decisions on the load that each node reports."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ __all__ = [
     "theft",
 ]
 
-# In how many steps a load is told at once; the exact one follows with the next regular report.
-# A node is idle that could start so much of what it may run at a time.
+# A change of load by one of these steps is reported at once; the exact load follows with the next
+# regular report. A node is idle if at least this share of its capacity is free.
 IDLE = 0.9
 STEPS = 16
-# Weight that is asked for at most.
+# The most weight that an idle node asks for.
 MOST_STOLEN = 2_000
 _NUMBERS = ("outstanding", "limit", "ahead", "excess", "workers", "memory")
 
 
 @frozen
 class NodeReport:
-    """What a node says of itself to the others.
+    """A node's report to its peers.
 
     Attributes:
         node_id: The node.
-        incarnation: Its run.
-        capacity: Weight that it may run at a time.
-        outstanding: Weight that its workers hold.
-        limit: Weight that its workers may hold.
-        ahead: Weight that waits in its workers, and did so a moment ago.
-        excess: Weight that they hold beyond what they may.
-        workers: How many processes take jobs.
-        lag: Seconds by which its reactor is late, of late.
+        incarnation: The node's run.
+        capacity: The weight that the node may run at a time.
+        outstanding: The weight of the jobs that its workers hold.
+        limit: The weight of the jobs that its workers may hold.
+        ahead: The weight that waits in its workers now and also waited a moment ago.
+        excess: The weight that its workers hold beyond their limits.
+        workers: How many worker processes accept jobs.
+        lag: Seconds by which its reactor has been late recently.
         memory: Bytes of memory that the master uses.
-        is_draining: Whether it takes nothing.
-        version: Of txqueue.
+        is_draining: Whether the node accepts no jobs.
+        version: The version of txqueue.
     """
 
     node_id: int
@@ -64,48 +64,48 @@ class NodeReport:
 
     @property
     def free(self) -> int:
-        """Weight that it can be handed."""
+        """The weight that may be handed to the node."""
         return 0 if self.is_draining else max(0, self.limit - self.outstanding + self.excess)
 
     @property
     def idle(self) -> int:
-        """Weight that it could start at once."""
+        """The weight that the node could start at once."""
         return min(self.free, max(0, self.capacity - self.outstanding + self.ahead))
 
     @property
     def is_idle(self) -> bool:
-        """Whether it could start nearly all that it may run at a time."""
+        """Whether nearly all of the node's capacity is free."""
         return 0 < self.capacity * IDLE <= self.idle
 
     @property
     def burden(self) -> tuple[int, ...]:
-        """What the others are told of at once when it changes: roughly how loaded it is."""
+        """Return the load in coarse steps; a change of it is reported to peers at once."""
         fullness = STEPS * self.outstanding // max(1, self.limit)
         waits = (self.ahead.bit_length(), self.excess.bit_length())
         return (fullness, self.limit.bit_length(), *waits, self.is_draining)
 
     @property
     def as_load(self) -> NodeLoad:
-        """The same for the service that grants credit."""
+        """The same load in the form that the credit service takes."""
         limit = 0 if self.is_draining else self.limit
         return NodeLoad(self.node_id, self.incarnation, self.outstanding, limit)
 
     def as_text(self) -> str:
-        """Return it as it is sent: the sender's name is not part of it."""
+        """Return the report as it is sent; it does not name its sender."""
         said = asdict(self)
         del said["node_id"], said["incarnation"], said["capacity"]
         return json.dumps(said)
 
     @classmethod
     def read(cls, node: dict[str, Any], text: str) -> NodeReport:
-        """Read what a peer sent; what the database knows of it is not believed from a message.
+        """Read a peer's report; identity and state come from the database, never from the message.
 
         Args:
-            node: Its ``node_id, incarnation, capacity, state`` by the database.
-            text: What it sent.
+            node: The peer's ``node_id, incarnation, capacity, state`` in the database.
+            text: The report.
 
         Raises:
-            ValueError: When it is no report.
+            ValueError: When the text is not a report.
         """
         said = json.loads(text)
         if not isinstance(said, dict):
@@ -125,11 +125,11 @@ class NodeReport:
 
 @frozen
 class Unstarted:
-    """Jobs that workers gave up before they started them.
+    """Jobs that workers gave back before they started them.
 
     Attributes:
-        jobs: The assignment and the number of each.
-        weight: Of all together; of a part of them about so much.
+        jobs: The assignment and number of each job.
+        weight: The total weight; for a part of other jobs, an estimate.
     """
 
     jobs: Sequence[tuple[int, int]] = ()
@@ -140,23 +140,23 @@ class Unstarted:
 
     @property
     def ids(self) -> dict[int, list[int]]:
-        """Their numbers, by assignment."""
+        """The job numbers by assignment."""
         found: dict[int, list[int]] = {}
         for assignment, job_id in self.jobs:
             found.setdefault(assignment, []).append(job_id)
         return found
 
     def without(self, gone: Collection[int]) -> Unstarted:
-        """Return those whose numbers are not among the ones that are gone."""
+        """Return the jobs whose numbers are not in `gone`."""
         return self._part([job for job in self.jobs if job[1] not in gone])
 
     def cut(self, weight: int) -> tuple[Unstarted, Unstarted]:
-        """Divide them into some of about a weight, and the rest."""
+        """Divide the jobs into a part of about this weight, and the rest."""
         jobs = -(-weight * len(self.jobs) // max(1, self.weight))
         return self._part(self.jobs[:jobs]), self._part(self.jobs[jobs:])
 
     def batches(self, most: int) -> list[Unstarted]:
-        """Divide them into parts of at most so many jobs."""
+        """Divide the jobs into parts of at most `most` jobs."""
         starts = range(0, len(self.jobs), most)
         return [self._part(self.jobs[start : start + most]) for start in starts]
 
@@ -166,28 +166,28 @@ class Unstarted:
 
 @frozen
 class Transfer:
-    """Work to be moved: from or to the node of an incarnation, of up to a weight."""
+    """An intended move of work: from or to the node of an incarnation, up to a weight."""
 
     incarnation: int
     weight: int
 
 
 def ahead_of(loads: Iterable[Load]) -> tuple[int, int]:
-    """Return the weight that waits in workers, and how much of it is beyond what they may hold."""
+    """Return the weight that waits in the workers, and how much of it exceeds their limits."""
     known = list(loads)
     ahead = sum(max(0, load.outstanding - load.capacity) for load in known)
     return ahead, sum(max(0, load.outstanding - load.limit) for load in known)
 
 
 def tail_shares(loads: Sequence[Load], most: int | None) -> dict[int, int | None]:
-    """Say how much of what waits each worker is to give up.
+    """Decide how much of its waiting work each worker gives back.
 
     Args:
-        loads: What each holds.
-        most: How much in all; None for all there is.
+        loads: The load of each worker.
+        most: The total weight to give back; None for all of it.
 
     Returns:
-        Weight by worker, from the one with most waiting; None for all.
+        The weight by worker, the worker with the most waiting work first; None for all of it.
     """
     if most is None:
         return {load.key: None for load in loads}
@@ -201,9 +201,9 @@ def tail_shares(loads: Sequence[Load], most: int | None) -> dict[int, int | None
 def theft(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | None:
     """Decide which peer an idle node asks for work, and for how much.
 
-    It asks once it holds less than half of its limit, and only a peer with more work waiting than
-    itself: for what it can start at once, or its share of what waits there if that is more. So work
-    is not asked back.
+    A node asks once it holds less than half of its limit, and asks only a peer with more waiting
+    work than itself. It asks for the larger of what it can start at once and its share of what
+    waits there; so the same work is not asked back.
     """
     if mine.outstanding > mine.free or mine.idle == 0:
         return None
@@ -215,19 +215,19 @@ def theft(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | None:
 
 
 def overflow(mine: NodeReport, peers: Sequence[NodeReport]) -> list[Transfer]:
-    """Share what a node holds beyond its room out to those that could start some of it at once."""
+    """Divide the work beyond a node's room among the peers that could start some of it at once."""
     return drain_shares(mine.excess, [peer for peer in peers if peer.idle > 0])
 
 
 def drain_shares(weight: int, peers: Sequence[NodeReport]) -> list[Transfer]:
-    """Share what a draining node has not started out to those with room, by their room.
+    """Divide the unstarted work of a draining node among peers, in proportion to their room.
 
     Args:
-        weight: What there is.
-        peers: The peers that may take some.
+        weight: The weight to divide.
+        peers: The peers that may take some of it.
 
     Returns:
-        Shares, none more than its peer has room for; the largest first.
+        Transfers, none larger than its peer's room; the largest first.
     """
     room = sum(peer.free for peer in peers)
     if room == 0:

@@ -1,4 +1,4 @@
-"""Why a job does not run, and what would make it: a pure decision on what the database says."""
+"""Why a job does not run, and what would make it run: decided from facts of the database."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from txqueue.model.humanize import age
 __all__ = ["Explanation", "explain", "explain_archived"]
 
 Facts = Mapping[str, Any]
-# Priorities from here on may use what a queue keeps in reserve.
+# Jobs of this priority or higher may use a queue's reserve.
 HIGH = 7
 
 
 @frozen
 class Explanation:
-    """Why a job is where it is.
+    """Why a job is in its state.
 
     Attributes:
         job_id: The job's number.
@@ -39,13 +39,13 @@ class Explanation:
 
 
 def explain(facts: Facts) -> Explanation:
-    """Say why a job does not run.
+    """Explain why a job does not run.
 
     Args:
-        facts: What ``explain_facts()`` returned, with its moments as ISO 8601 text.
+        facts: The result of ``explain_facts()``, with its moments as ISO 8601 text.
 
     Returns:
-        The gravest of its reasons: the one without whose end no other end would help.
+        The gravest reason: as long as it lasts, the end of no other reason would let the job run.
     """
     job = facts["job"]
     reason, detail, remedy = _BY_STATE[job["state"]](facts)
@@ -53,7 +53,7 @@ def explain(facts: Facts) -> Explanation:
 
 
 def explain_archived(job: Facts, now: datetime) -> Explanation:
-    """Say the same of a job that is archived only: its columns, with moments as datetimes."""
+    """Explain an archived job by its columns, whose moments are datetimes."""
     ago = age((now - job["finished_at"]).total_seconds())
     detail = f"it was {job['state']} {ago} ago, and is archived"
     remedy = f"to run it once more: txqueue repeat {job['job_id']}"
@@ -71,7 +71,7 @@ def _done(facts: Facts) -> Reason:
 def _failed(facts: Facts) -> Reason:
     job = facts["job"]
     error = job["error"] or "no reason given"
-    retry = f"mend the cause, then: txqueue retry {job['job_id']}"
+    retry = f"fix the cause, then: txqueue retry {job['job_id']}"
     if error.startswith("poison"):
         detail = f"it is quarantined: {error.removeprefix('poison: ')}"
         return "quarantine", detail, retry
@@ -87,22 +87,22 @@ def _cancelled(facts: Facts) -> Reason:
 
 def _assigned(facts: Facts) -> Reason:
     job = facts["job"]
-    node = job["node"] or "a node that is gone"
+    node = job["node"] or "an unregistered node"
     if job["incarnation"] not in {each["incarnation"] for each in facts["nodes"]}:
-        detail = f"node {node}, which has it, is silent"
-        return "rescue", detail, "nothing: another node takes it once the lease expires"
+        detail = f"it is assigned to node {node}, which does not renew its lease"
+        return "rescue", detail, "nothing: another node rescues it once the lease expires"
     if job["started_at"]:
-        detail = f"it has run on node {node} for {_ago(facts, 'started_at')}"
+        detail = f"it has been running on node {node} for {_ago(facts, 'started_at')}"
         return "running", detail, f"nothing; to end it: txqueue cancel {job['job_id']}"
-    detail = f"node {node} has had it for {_ago(facts, 'assigned_at')}"
+    detail = f"it has been assigned to node {node} for {_ago(facts, 'assigned_at')}"
     if any(
         each["incarnation"] == job["incarnation"] and each.get("missing") for each in facts["nodes"]
     ):
-        detail = f"{detail}, and does not hold all that is assigned to it"
+        detail = f"{detail}, but the node does not hold all jobs that are assigned to it"
         return (
             "assigned",
             detail,
-            "nothing: the node gives it back, or runs it, within two heartbeats",
+            "nothing: the node runs it, or returns it to the queue, within two heartbeats",
         )
     return "assigned", detail, "nothing: it runs, or starts when a worker of that node has room"
 
@@ -113,7 +113,7 @@ def _waiting(facts: Facts) -> Reason:
 
 def _for_type(facts: Facts) -> Reason:
     work_type = facts["job"]["work_type"]
-    detail = f"no node has ever known the work type {work_type}"
+    detail = f"no node has ever registered the work type {work_type}"
     return "unknown_type", detail, "start a node whose --app defines it"
 
 
@@ -122,9 +122,9 @@ def _for_time(facts: Facts) -> Reason:
     left = _until(facts, job["not_before"])
     now = f"to run it now: txqueue retry {job['job_id']}"
     if (workset := facts.get("workset")) and not job["error"]:
-        items = f"{workset['remaining']:,} items are left of the workset {workset['name']}"
-        detail = f"{items}, with its other jobs or to be tried again; it looks again {left}"
-        return "workset", detail, "nothing: it follows; see: txqueue worksets"
+        items = f"the workset {workset['name']} has {workset['remaining']:,} items left"
+        detail = f"{items}, held by its other jobs or waiting for a retry; it looks again {left}"
+        return "workset", detail, "nothing: it continues by itself; see: txqueue worksets"
     if not job["attempt"]:
         return "time", f"it is not to start before {_moment(job['not_before'])}, {left}", now
     said = f": {job['error']}" if job["error"] else ""
@@ -136,27 +136,39 @@ def _for_rate(facts: Facts) -> Reason:
     job = facts["job"]
     left = _until(facts, job["not_before"])
     detail = f"its group {job['group']} may start only {_rate(_control(facts, 'group'))}"
-    return "rate", f"{detail}; its turn is {left}", _raise("group", job["group"], "--rate")
+    return "rate", f"{detail}; this job may start {left}", _raise("group", job["group"], "--rate")
 
 
 def _for_parents(facts: Facts) -> Reason:
     parents, left = facts["parents"], facts["parents_left"]
     if not parents:
-        return "parents", "what it waited for has just ended", "nothing: it is about to go on"
+        return (
+            "parents",
+            "the jobs it waited for have just ended",
+            "nothing: it becomes ready in a moment",
+        )
     named = ", ".join(f"{each['job_id']} ({each['state']})" for each in parents)
     more = f" and {left - len(parents)} more" if left > len(parents) else ""
     until = "have ended" if parents[0]["any_end"] else "are done"
     detail = f"it waits until these {until}: {named}{more}"
-    return "parents", detail, f"nothing: it follows; see: txqueue explain {parents[0]['job_id']}"
+    return (
+        "parents",
+        detail,
+        f"nothing: it becomes ready then; see: txqueue explain {parents[0]['job_id']}",
+    )
 
 
 def _for_unique(facts: Facts) -> Reason:
     holder = facts["precedes"]
     if holder is None:
-        detail = "the job with its unique key has just ended"
-        return "unique", detail, "nothing: it is about to go on"
-    detail = f"it runs after job {holder}, which has the same unique key"
-    return "unique", detail, f"nothing: it follows; see: txqueue explain {holder}"
+        detail = "the job that held its unique key has just ended"
+        return "unique", detail, "nothing: it becomes ready in a moment"
+    detail = f"it waits for job {holder}, which holds the same unique key"
+    return (
+        "unique",
+        detail,
+        f"nothing: it becomes ready when that job ends; see: txqueue explain {holder}",
+    )
 
 
 def _for_group(facts: Facts) -> Reason:
@@ -165,16 +177,16 @@ def _for_group(facts: Facts) -> Reason:
     if control.get("is_paused"):
         return _paused("group", group)
     before = facts["parked_before"]
-    queued = f", and {_jobs(before)} of it go first" if before else ""
+    queued = f", and {_jobs(before)} of the group go first" if before else ""
     if not facts["holders"]:
         detail = f"its group {group} is free{queued}"
-        return "group", detail, "nothing: the next of the group is about to start"
+        return "group", detail, "nothing: the group's next job starts in a moment"
     held = " and ".join(_held(facts, holder) for holder in facts["holders"])
     first = facts["holders"][0]["job_id"]
     return (
         "group",
         f"its group {group} is busy with {held}{queued}",
-        f"nothing: it follows; to end what runs: txqueue cancel {first}",
+        f"nothing: it becomes ready when they end; to end one: txqueue cancel {first}",
     )
 
 
@@ -188,7 +200,7 @@ def _ready(facts: Facts) -> Reason:
 
 
 def _hindrances(facts: Facts) -> Iterator[Reason]:
-    """What keeps a ready job, the gravest first."""
+    """Yield the obstacles of a ready job, the gravest first."""
     yield from _without_node(facts)
     for kind in ("queue", "tenant", "group"):
         yield from _held_back(facts, kind)
@@ -206,18 +218,18 @@ def _without_node(facts: Facts) -> Iterator[Reason]:
     elif not serving:
         yield reason, f"no live node serves the queue {queue}", f"start one with --queues {queue}"
     elif not knowing:
-        detail = f"no live node knows the work type {work_type}"
+        detail = f"no live node has the work type {work_type}"
         yield reason, detail, "start one whose --app defines it"
     elif not _capable(nodes):
         detail = (
             f"no live node both serves the queue {queue} ({_list(serving)} do)"
-            f" and knows the work type {work_type} ({_list(knowing)} do)"
+            f" and has the work type {work_type} ({_list(knowing)} do)"
         )
         yield reason, detail, f"start one with --queues {queue} whose --app defines it"
     elif not _working(nodes):
         names = _list(sorted(each["name"] for each in _capable(nodes)))
         detail = f"every node that could run it is draining: {names}"
-        yield reason, detail, "start another, or: txqueue undrain NODE"
+        yield reason, detail, "start another node, or: txqueue undrain NODE"
 
 
 def _held_back(facts: Facts, kind: str) -> Iterator[Reason]:
@@ -226,8 +238,12 @@ def _held_back(facts: Facts, kind: str) -> Iterator[Reason]:
         yield _paused(kind, key)
     most = control.get("concurrency")
     if most is not None and control["running"] >= most:
-        detail = f"the {kind} {key} runs its limit of {_jobs(most)} at a time"
-        yield "limit", detail, f"nothing: it follows; {_raise(kind, key, '--concurrency')}"
+        detail = f"the {kind} {key} runs as many jobs as its limit allows ({_jobs(most)})"
+        yield (
+            "limit",
+            detail,
+            f"nothing: it starts when one of them ends; {_raise(kind, key, '--concurrency')}",
+        )
     if control.get("opens_in") is not None:
         detail = f"the {kind} {key} may start only {_rate(control)}"
         left = f"the next in {control['opens_in']:.1f} s"
@@ -247,24 +263,28 @@ def _without_room(facts: Facts) -> Iterator[Reason]:
     if reserve and job["priority"] < HIGH and job["weight"] > open_weight and least > 0:
         detail = (
             f"its weight of {job['weight']} is more than the reserve of the queue {job['queue']}"
-            f" ({reserve:.0%}) leaves of any node: it starts on one that runs nothing else"
+            f" ({reserve:.0%}) leaves on any node: it starts on a node that runs nothing else"
         )
-        remedy = f"nothing: it follows; or: txqueue limit {job['queue']} --reserve 0"
+        remedy = f"nothing: it starts on an idle node; or: txqueue limit {job['queue']} --reserve 0"
         yield "reserve", detail, remedy
     elif reserve and job["priority"] < HIGH and least >= 1 - reserve:
         detail = (
-            f"the queue {job['queue']} keeps {reserve:.0%} of each node for priorities from {HIGH}"
-            f" on, and the least loaded is at {least:.0%}"
+            f"the queue {job['queue']} keeps {reserve:.0%} of each node for priority {HIGH} and up,"
+            f" and the least loaded node is at {least:.0%}"
         )
-        yield "reserve", detail, f"nothing: it follows; or: txqueue priority {HIGH} {job['job_id']}"
+        yield (
+            "reserve",
+            detail,
+            f"nothing: it starts when there is room; or: txqueue priority {HIGH} {job['job_id']}",
+        )
     elif least >= 1 or facts["ahead"]:
         ahead = f"{_jobs(facts['ahead'])} of its queue go first" if facts["ahead"] else "it is next"
         detail = f"{ahead}, and the least loaded of {_nodes(len(nodes))} is at {least:.0%}"
-        yield "no_free_capacity", detail, "nothing: it follows; or add nodes or workers"
+        yield "no_free_capacity", detail, "nothing: it starts in its turn; or add nodes or workers"
 
 
 def _nothing(_: Facts) -> Reason:
-    return "next", "nothing holds it", "nothing: a node is about to take it"
+    return "next", "nothing delays it", "nothing: a node claims it in a moment"
 
 
 _BY_STATE: Mapping[str, Callable[[Facts], Reason]] = {
@@ -358,5 +378,5 @@ def _parsed(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        # Of before year 1 or after 9999: the nearest that Python has.
+        # A moment before year 1 or after 9999: use the nearest that Python has.
         return (datetime.min if text.endswith("BC") else datetime.max).replace(tzinfo=UTC)

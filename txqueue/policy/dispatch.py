@@ -1,4 +1,4 @@
-"""Dispatch: room, least load, claim pauses. Decisions on values, without reactor or database."""
+"""Dispatch: room, least load, delays between claims. Decisions on values, without I/O."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -18,30 +18,30 @@ __all__ = [
     "updated_rate",
 ]
 
-# A worker holds what it runs and what it will run within this many seconds, judged by its pace.
+# A worker holds the jobs it runs, and as many more as it finishes in this many seconds.
 HORIZON = 0.1
 MOST_AHEAD = 20_000
-# Half of a pace is forgotten in so many seconds: a burst is followed as soon as that.
+# Half-life in seconds of the measured pace, so that the pace follows a burst this fast.
 MEMORY = 0.1
-# How far the next claim may follow the last while there is little room, seconds.
+# The longest delay between two claims while there is little room, seconds.
 CLAIM_PAUSE = 0.008
-# A master that finds nothing looks again soon, because an enqueue may have read the sleep flag
-# before it was set, and then ever more seldom.
+# A master whose claim found nothing claims again soon, as an enqueue may have read the sleep flag
+# before the master set it; then at growing intervals.
 FIRST_IDLE, LONGEST_IDLE = 0.05, 1.0
-# Weight of the jobs that one client may enqueue assigned before its node grants more, and the
-# steps in which it is spread over the nodes.
+# The weight that one client may enqueue as assigned before its node grants more credit, and the
+# steps in which credit is spread over the nodes.
 MOST_CREDIT, CREDIT_STEP = 32, 4
 
 
 @frozen
 class Load:
-    """What one worker holds.
+    """The load of one worker.
 
     Attributes:
-        key: Names the worker.
-        capacity: Weight it may run at a time.
-        outstanding: Weight handed to it and not yet reported back.
-        rate: Weight it finishes a second, of late.
+        key: Identifies the worker.
+        capacity: The weight that it runs at a time.
+        outstanding: The weight handed to it and not yet reported as finished.
+        rate: The weight that it has recently finished per second.
     """
 
     key: int
@@ -51,17 +51,19 @@ class Load:
 
     @property
     def limit(self) -> int:
-        """Weight it may hold: its capacity, and ahead of it what its pace carries off soon."""
+        """The weight that the worker may hold: its capacity, plus what it soon finishes at its
+        pace.
+        """
         return self.capacity + min(int(self.rate * HORIZON), MOST_AHEAD)
 
     @property
     def free(self) -> int:
-        """Weight it can still be handed."""
+        """The weight that can still be handed to the worker."""
         return max(0, self.limit - self.outstanding)
 
     @property
     def idle(self) -> int:
-        """Weight it could start at once."""
+        """The weight that the worker could start at once."""
         return max(0, self.capacity - self.outstanding)
 
 
@@ -70,9 +72,9 @@ class Room:
     """What a claim may take.
 
     Attributes:
-        free: Weight that all workers together can be handed.
-        limit: Weight they could be handed if they held nothing.
-        largest: Weight of the heaviest job that some worker can be handed.
+        free: The weight that all workers together can still take.
+        limit: The weight that all workers could take if they held nothing.
+        largest: The weight of the heaviest job that fits into some worker.
         capacity: The largest capacity of a worker.
         workers: How many workers have room.
     """
@@ -86,13 +88,14 @@ class Room:
 
 @frozen
 class NodeLoad:
-    """What one node of the cluster holds, or may be handed by clients with credit for it.
+    """The load of one node of the cluster, for direct dispatch.
 
     Attributes:
         node_id: The node.
-        incarnation: Its run.
-        outstanding: Weight handed to it and not yet reported back, and weight in credit.
-        capacity: Weight that it can be handed in all.
+        incarnation: The node's run.
+        outstanding: The weight handed to the node and not yet finished, plus weight granted as
+            credit.
+        capacity: The weight that the node can take in all.
     """
 
     node_id: int
@@ -102,25 +105,25 @@ class NodeLoad:
 
     @property
     def fullness(self) -> float:
-        """What it holds, as a part of what it can be handed."""
+        """The node's load as a fraction of its capacity."""
         return self.outstanding / self.capacity if self.capacity > 0 else 1.0
 
 
 def credit_limit(nodes: Sequence[NodeLoad], clients: int) -> int:
-    """Say how much credit each of some clients may have: their share of the nodes, to a bound."""
+    """Return the credit that each client may have: an equal share of the nodes, up to a maximum."""
     total = sum(node.capacity for node in nodes)
     return min(MOST_CREDIT, total // max(1, clients))
 
 
 def new_credit(nodes: Sequence[NodeLoad], weight: int) -> dict[int, int]:
-    """Spread new credit over nodes, each step to the least loaded one that has room for it.
+    """Spread new credit over the nodes, each step to the least loaded node that has room for it.
 
     Args:
-        nodes: The own node first: it wins ties.
-        weight: How much to spread at most.
+        nodes: The granting node first; it wins ties.
+        weight: The most to spread.
 
     Returns:
-        Weight by incarnation; less in all if there is less room.
+        The weight by incarnation; less in all if the nodes have less room.
     """
     given: dict[int, int] = {}
     loads = list(nodes)
@@ -149,12 +152,12 @@ def room_of(loads: Iterable[Load]) -> Room:
 
 
 def least_loaded(loads: Sequence[Load]) -> Load:
-    """Choose the worker for a chunk: that which can start most, then that with most room."""
+    """Return the worker for a chunk: the one that can start most, then the one with most room."""
     return max(loads, key=lambda load: (load.idle, load.free, -load.outstanding, -load.key))
 
 
 def updated_rate(rate: float, weight: int, seconds: float) -> float:
-    """Fold what was finished in the last seconds into a pace, older times fading."""
+    """Update a worker's pace with the weight just finished; older work counts less."""
     if seconds <= 0:
         return rate
     keep = math.pow(0.5, seconds / MEMORY)
@@ -162,14 +165,15 @@ def updated_rate(rate: float, weight: int, seconds: float) -> float:
 
 
 def claim_delay(room: Room, since_last: float) -> float | None:
-    """Say how long to wait before the next claim, so that claims are large while workers are busy.
+    """Return how long to wait before the next claim, so that claims are large while workers are
+    busy.
 
     Args:
-        room: What the workers can be handed.
+        room: What the workers can still take.
         since_last: Seconds since the last claim began.
 
     Returns:
-        Seconds; None to wait until something is finished.
+        Seconds; None to wait until a job finishes.
     """
     if room.free == 0:
         return None
@@ -179,6 +183,6 @@ def claim_delay(room: Room, since_last: float) -> float | None:
 
 
 def idle_delay(empty_claims: int) -> float:
-    """Say how long to sleep after so many claims in a row found nothing, seconds."""
+    """Return the seconds to sleep after a number of claims in a row found nothing."""
     delay = FIRST_IDLE * (1 << min(empty_claims - 1, 20))
     return min(delay, LONGEST_IDLE)

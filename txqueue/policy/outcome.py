@@ -1,4 +1,4 @@
-"""What becomes of a job whose handler raised: a pure decision."""
+"""The outcome of an attempt whose handler did not simply return: a pure decision."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from txqueue.model.retry import Retry
 
 __all__ = ["EXPIRED", "LEASE_OUT", "Verdict", "described", "judge", "judge_cancelled", "summary_of"]
 
-# AMP and people both want short ones; the end of a traceback says most.
+# AMP and readers need short texts; the end of a traceback says most.
 LONGEST_ERROR = 8000
-# Seconds until a job is tried again whose payload could not be decrypted.
+# Seconds until the retry of a job whose payload could not be decrypted.
 KEYLESS_PAUSE = 60.0
 
 
@@ -25,10 +25,10 @@ class Verdict:
     """How an attempt ended.
 
     Attributes:
-        outcome: ``retry``, ``snooze``, ``next``, ``failed`` or ``cancelled``: as `settle` takes it.
-        delay: Seconds until the next run, where there is one.
-        error: What is kept with the job.
-        stage: What it goes on as, if ``next``.
+        outcome: ``retry``, ``snooze``, ``next``, ``failed`` or ``cancelled``, as `settle` takes it.
+        delay: Seconds until the next run, if there is one.
+        error: The text to store with the job.
+        stage: The next stage, if the outcome is ``next``.
     """
 
     outcome: str
@@ -37,7 +37,7 @@ class Verdict:
     stage: Mapping[str, Any] | None = None
 
     def as_json(self, job_id: int, assignment: int) -> dict[str, Any]:
-        """Return what ``settle()`` takes."""
+        """Return the outcome in the form that ``settle()`` takes."""
         told = {"delay": self.delay, "error": self.error, "stage": self.stage}
         return {
             "job_id": job_id,
@@ -48,23 +48,23 @@ class Verdict:
 
 
 EXPIRED = Verdict("cancelled", error="expired: its not_after passed before it could start")
-"""Of a job that must not start any more."""
+"""The outcome of a job whose `not_after` passed before it could start."""
 
 LEASE_OUT = Verdict("snooze", delay=0.0)
-"""Of a job that ended because its node's lease expired: it runs again, no attempt is spent."""
+"""The outcome when the node's lease expired during the run: run again, spend no attempt."""
 
 
 def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> Verdict:
-    """Decide what becomes of a job.
+    """Decide the outcome of an attempt from the error of its handler.
 
     Args:
-        error: What its handler raised.
-        retry: The policy of its type.
+        error: The exception that the handler raised.
+        retry: The retry policy of the work type.
         failures: Attempts spent before this one.
-        chance: A random number in [0, 1) for the jitter.
+        chance: A random number in [0, 1) that decides the jitter.
 
     Returns:
-        The verdict.
+        The outcome.
     """
     if (verdict := _said_by(error)) is not None:
         return verdict
@@ -75,7 +75,7 @@ def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> V
 
 
 def _said_by(error: BaseException) -> Verdict | None:
-    """What an error says by its kind, whatever the policy."""
+    """Return the outcome that the error's class decides by itself; None for other errors."""
     match error:
         case Snooze():
             return Verdict("snooze", delay=max(0.0, error.delay))
@@ -84,7 +84,7 @@ def _said_by(error: BaseException) -> Verdict | None:
         case Fail():
             return Verdict("failed", error=_stored(error.reason) or "failed by its handler")
         case KeyUnavailable():
-            # It may be this process only that lacks the key: no attempt is spent.
+            # Perhaps only this process lacks the key, so no attempt is spent.
             return Verdict("snooze", delay=KEYLESS_PAUSE, error=_stored(str(error)))
         case InvalidWork() | UnknownWorkType():
             return Verdict("failed", error=_stored(str(error)))
@@ -92,13 +92,13 @@ def _said_by(error: BaseException) -> Verdict | None:
 
 
 def judge_cancelled(error: BaseException | None, who: str) -> Verdict:
-    """Say what becomes of a job that was cancelled, and did not return all the same.
+    """Decide the outcome of a cancelled job that did not return normally.
 
     Args:
-        error: What its handler raised; None if it had not started.
-        who: The operator that cancelled it.
+        error: The exception that the handler raised; None if it had not started.
+        who: The operator that cancelled the job.
     """
-    # What a coroutine raises because it was cancelled says nothing that is not known.
+    # CancelledError and the like add nothing to the operator's name.
     more = ""
     if isinstance(error, Discard):
         more = f": {error.reason}" if error.reason else ""
@@ -108,16 +108,16 @@ def judge_cancelled(error: BaseException | None, who: str) -> Verdict:
 
 
 def summary_of(error: BaseException) -> str:
-    """Return the line of an exception, with its type."""
+    """Return an exception's type and message in one line."""
     match type(error).__name__, error.args:
         case "TimeoutError", (float() | int() as seconds, "Deferred"):
-            # What Deferred.addTimeout() raises says nothing else.
+            # Deferred.addTimeout() raises an error without a message.
             return f"TimeoutError: a Deferred took longer than {seconds:g} s"
     return "".join(traceback.format_exception_only(error)).strip()
 
 
 def described(error: BaseException) -> str:
-    """Return an exception's line followed by its traceback, shortened from the front."""
+    """Return an exception's line and its traceback, without its beginning if it is long."""
     summary = summary_of(error)
     whole = "".join(traceback.format_exception(error)).strip()
     kept = whole if len(whole) <= LONGEST_ERROR else "[...] " + whole[-LONGEST_ERROR:]
@@ -125,5 +125,5 @@ def described(error: BaseException) -> str:
 
 
 def _stored(text: str) -> str:
-    """Make text that PostgreSQL can store: no NUL, no lone surrogate."""
+    """Return text that PostgreSQL can store: without NUL and lone surrogates."""
     return text.replace("\x00", "�").encode("utf-8", "replace").decode()

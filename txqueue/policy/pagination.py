@@ -1,4 +1,4 @@
-"""Long lists in pages: how much of a list fits into one answer."""
+"""Pagination: how much of a long list fits into one answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 LARGEST_PAGE = 60_000
-# What one act may name, so that its transaction is short.
+# The most jobs that one act may name, so that its transaction stays short.
 MOST_NUMBERS = 1_000
 LARGEST_NUMBER = 2**63 - 1
 _MOMENTS = frozenset(
@@ -32,18 +32,18 @@ _MOMENTS = frozenset(
         *("first_seen", "last_seen", "hour", "due", "next_due", "last_due"),
     }
 )
-# What applications put there is theirs: a text may look like a moment.
+# Keys under which application data stands: a text there may only look like a moment.
 _DATA = frozenset({"payload", "result", "progress", "options", "detail", "policy", "report"})
 
 
 @frozen
 class Page:
-    """The beginning of a list.
+    """The first part of a list.
 
     Attributes:
-        text: It, as a JSON array.
-        last: Its last element; None if it is empty.
-        is_whole: Whether nothing of the list is left out.
+        text: The part as a JSON array.
+        last: The last element of the part; None if it is empty.
+        is_whole: Whether the part is the whole list.
     """
 
     text: str
@@ -52,11 +52,11 @@ class Page:
 
 
 def first_page(rows: Iterable[Mapping[str, Any]], at_most: int = LARGEST_PAGE) -> Page:
-    """Return as much of a list as fits, and at least one element.
+    """Return as many elements as fit, but at least one.
 
     Args:
         rows: The list.
-        at_most: Bytes of the JSON text.
+        at_most: The size limit in bytes of JSON text.
     """
     texts: list[str] = []
     last: Mapping[str, Any] | None = None
@@ -72,15 +72,15 @@ def first_page(rows: Iterable[Mapping[str, Any]], at_most: int = LARGEST_PAGE) -
 
 
 def joined(ids: Iterable[int]) -> str:
-    """Return numbers of jobs as the commands carry them."""
+    """Return job numbers as the commands carry them."""
     return ",".join(map(str, ids))
 
 
 def numbers(text: str) -> list[int]:
-    """Return the numbers of jobs that `joined` made text of.
+    """Return the job numbers in a text of `joined`.
 
     Raises:
-        AdminRefused: When they are none.
+        AdminRefused: When the text has no valid job numbers.
     """
     parts = [part for part in text.split(",") if part.strip()]
     try:
@@ -102,7 +102,7 @@ def as_text(document: object) -> str:
 
 
 def read_document(text: str) -> Any:
-    """Return what `as_text` wrote, its moments as datetimes again, but for those of payloads."""
+    """Parse a text of `as_text`; its moments become datetimes, except inside application data."""
     document = json.loads(text)
     return _with_moments(document)
 

@@ -1,4 +1,4 @@
-"""What the counts of the database mean: the queues as a whole, and what is wrong with them."""
+"""The state of the queues and what is wrong with them, from the database's counts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OLD_SNAPSHOT = 300.0
 
 
 def node_document(node: Row, now: datetime) -> dict[str, Any]:
-    """Return what is told of a node: its row, and the ages by the database's clock."""
+    """Return the description of a node: its row, and its ages by the database's clock."""
     since = {"heartbeat_seconds": node["heartbeat_at"], "up_seconds": node["started_at"]}
     ages = {name: round((now - moment).total_seconds(), 3) for name, moment in since.items()}
     return {**node, **ages}
@@ -47,16 +47,16 @@ def summary(
     controls: Sequence[Row],
     now: datetime,
 ) -> dict[str, Any]:
-    """Say how all is.
+    """Summarize the state of all queues and nodes.
 
     Args:
-        live: Counts by queue, work_type, state and waiting_for.
-        recent: What each queue completed of late.
+        live: The numbers of jobs by queue, work_type, state and waiting_for.
+        recent: What each queue completed recently.
         nodes: The nodes.
-        snapshots: What keeps vacuum from its work.
-        history: About how many jobs there are of each state that is history.
-        controls: What is paused or limited.
-        now: The database's clock.
+        snapshots: The snapshots that keep vacuum from removing rows.
+        history: The estimated number of jobs in each final state.
+        controls: What operators have paused or limited.
+        now: The time by the database's clock.
 
     Returns:
         A dictionary with ``queues, nodes, warnings, history, at``.
@@ -73,16 +73,16 @@ def summary(
 def queues(
     live: Iterable[Row], recent: Iterable[Row], nodes: Iterable[Row], now: datetime
 ) -> list[dict[str, Any]]:
-    """Sum up each queue that has jobs, had some of late, or is served.
+    """Summarize each queue that has jobs, recently had some, or is served by a node.
 
     Args:
-        live: Counts by queue, work_type, state and waiting_for.
-        recent: What each queue completed of late.
+        live: The numbers of jobs by queue, work_type, state and waiting_for.
+        recent: What each queue completed recently.
         nodes: The nodes.
-        now: The database's clock.
+        now: The time by the database's clock.
 
     Returns:
-        One dictionary a queue, sorted by name.
+        One dictionary for each queue, sorted by name.
     """
     found: dict[str, dict[str, Any]] = {}
     for name in sorted(_served(nodes)):
@@ -131,13 +131,13 @@ def _served(nodes: Iterable[Row]) -> dict[str, list[str]]:
 def warnings(
     live: Sequence[Row], nodes: Sequence[Row], snapshots: Iterable[Row], now: datetime
 ) -> list[dict[str, str]]:
-    """Say what is wrong, and how to mend it.
+    """Return what is wrong, and how to fix it.
 
     Args:
-        live: Counts by queue, work_type, state and waiting_for.
+        live: The numbers of jobs by queue, work_type, state and waiting_for.
         nodes: The nodes.
-        snapshots: What keeps vacuum from its work.
-        now: The database's clock.
+        snapshots: The snapshots that keep vacuum from removing rows.
+        now: The time by the database's clock.
 
     Returns:
         Dictionaries with ``kind, subject, what, remedy``; the gravest first.
@@ -154,13 +154,13 @@ def warnings(
 
 
 def paused(controls: Iterable[Row]) -> list[dict[str, str]]:
-    """Say what an operator holds back, as warnings do."""
+    """Return a warning for each pause by an operator."""
     return [
         {
             "kind": "paused",
             "subject": each["key"],
             "what": f"the {each['kind']} {each['key']} is paused",
-            "remedy": f"let it go on with: txqueue resume {_by_name(each)}",
+            "remedy": f"to resume it: txqueue resume {_by_name(each)}",
         }
         for each in controls
         if each["is_paused"]
@@ -168,14 +168,14 @@ def paused(controls: Iterable[Row]) -> list[dict[str, str]]:
 
 
 def full(controls: Iterable[Row]) -> list[dict[str, str]]:
-    """Say which queues take no more jobs, as warnings do."""
+    """Return a warning for each queue that refuses new jobs."""
     return [
         {
             "kind": "full",
             "subject": each["key"],
             "what": f"the queue {each['key']} is full: {each['backlog']:,} jobs are ready,"
             " new ones are refused",
-            "remedy": "see that its jobs run, or raise the limit:"
+            "remedy": "check that its jobs run, or raise the limit:"
             f" txqueue limit queue {_by_name(each)} --backlog N",
         }
         for each in controls
@@ -184,10 +184,15 @@ def full(controls: Iterable[Row]) -> list[dict[str, str]]:
 
 
 def recurring(schedules: Row) -> list[dict[str, str]]:
-    """Yield a warning for each schedule that no node ticks, and for each that has had no job."""
+    """Yield warnings for schedules that no node ticks or whose last job is missing."""
     found = []
     for kind, number, what, remedy in (
-        ("overdue", schedules["overdue"], "overdue by more than a minute", "see that a node runs"),
+        (
+            "overdue",
+            schedules["overdue"],
+            "overdue by more than a minute",
+            "check that a node runs",
+        ),
         ("refused", schedules["refused"], "without their last job", "see why: txqueue schedules"),
     ):
         if number:
@@ -198,7 +203,7 @@ def recurring(schedules: Row) -> list[dict[str, str]]:
 
 
 def idle(worksets: Iterable[Row]) -> list[dict[str, str]]:
-    """Say which worksets have items and were never started, as warnings do."""
+    """Return a warning for each workset that has items and was never started."""
     return [
         {
             "kind": "idle_workset",
@@ -233,7 +238,7 @@ def _not_held(nodes: Iterable[Row]) -> Warned:
         jobs = (node.get("report") or {}).get("missing", 0)
         if jobs and node["state"] in SERVING:
             what = f"node {node['name']} does not hold {_jobs(jobs)} that are assigned to it"
-            remedy = "nothing: it gives them back within two heartbeats; if not, restart it"
+            remedy = "nothing: it returns them within two heartbeats; if not, restart it"
             yield "not_held", node["name"], what, remedy
 
 
@@ -249,7 +254,7 @@ def _unknown(live: Iterable[Row], nodes: Iterable[Row]) -> Warned:
     known = {name for node in nodes if node["state"] in SERVING for name in node["work_types"]}
     for work_type, jobs in _sums(live, "work_type", ("waiting", "ready")).items():
         if work_type not in known:
-            what = f"no live node knows the work type {work_type}, which has {_jobs(jobs)}"
+            what = f"no live node has the work type {work_type}, which has {_jobs(jobs)}"
             yield "unknown_type", work_type, what, "start a node whose --app defines it"
 
 
@@ -267,7 +272,7 @@ def _held_back(snapshots: Iterable[Row], now: datetime) -> Warned:
             continue
         since = f" for {age(open_for)}" if open_for is not None else ""
         subject = f"{row['kind']} {row['name']}" + (f" (pid {row['pid']})" if row["pid"] else "")
-        what = f"the {subject} has kept vacuum from dead rows{since}"
+        what = f"the {subject} has kept vacuum from removing dead rows{since}"
         yield "old_snapshot", row["name"], what, "end it if it is not needed"
 
 

@@ -1,1 +1,1 @@
-"""What touches the operating system: clocks, processes, memory, settings. No reactor; internal."""
+"""Access to the operating system: clocks, processes, memory, settings. No reactor; internal."""

@@ -1,4 +1,4 @@
-"""The narrow interface of a reactor that most of the code needs: its clock."""
+"""The part of a reactor's interface that most of the code needs: its clock."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ __all__ = ["Clock", "Timer", "keep_steady"]
 
 
 class Timer(Protocol):
-    """A call that is to come."""
+    """A scheduled call."""
 
     def active(self) -> bool:
-        """Tell whether it is still to come."""
+        """Tell whether the call is still pending."""
         ...
 
     def cancel(self) -> None:
-        """Have it not come."""
+        """Cancel the call."""
         ...
 
 
 class Clock(Protocol):
-    """What Twisted calls IReactorTime, in terms that a type checker reads without a plugin."""
+    """Twisted's IReactorTime, as a protocol that a type checker reads without a plugin."""
 
     def seconds(self) -> float:
         """Return the time."""
         ...
 
     def callLater(self, delay: float, callable: Callable[..., Any], *args: Any) -> Timer:
-        """Call something after a delay in seconds."""
+        """Schedule a call after a delay in seconds."""
         ...
 
 
 def keep_steady(reactor: Any) -> None:
-    """Have a reactor of a process of ours time by the monotonic clock; before anything is timed.
+    """Make a reactor use the monotonic clock; call this before anything is scheduled.
 
-    Twisted's own follow the wall clock: set back by an hour, every timer would come an hour late.
+    Twisted's own reactors use the wall clock: if it is set back by an hour, timers fire an hour
+    late.
     """
     reactor.seconds = time.monotonic

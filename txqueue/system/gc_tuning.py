@@ -1,4 +1,4 @@
-"""What processes of ours, which run for months, keep of their memory and what they give back."""
+"""Memory of long-running processes: short garbage collections, and free memory returned."""
 
 from __future__ import annotations
 
@@ -11,31 +11,35 @@ _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 def exempt_what_is_there() -> None:
-    """Have collections look no more at what a process has loaded: it is needed until the end.
+    """Exempt all objects loaded so far from garbage collection, as they live until the process
+    ends.
 
-    They are short from then on. As Instagram's do: "Copy-on-write friendly Python garbage
-    collection", 2017.
+    Collections are short from then on. Instagram does the same: "Copy-on-write friendly Python
+    garbage collection", 2017.
     """
     gc.collect()
     gc.freeze()
-    # All is looked at once a quarter more is there than the last time, which has to be after that.
+    # A full collection runs once a quarter more objects exist than at the last one, so freeze after
+    # it.
     gc.collect()
 
 
 def look_often() -> None:
-    """Collect garbage of all generations after 5,000 new objects, not 80,000.
+    """Collect all generations after 5,000 new objects instead of 80,000.
 
-    For processes of which few objects outlive a turn of the reactor, all of them small: garbage in
-    reference cycles stayed for hours. An application's process may have large objects.
+    For processes in which few, small objects outlive a turn of the reactor: their garbage in
+    reference cycles stayed for hours. An application's process may have large objects, so not
+    there.
     """
     gc.set_threshold(700, 1, 1)
 
 
 def give_back() -> None:
-    """Have the C library return what is free within its heap: it does so at the end of it only.
+    """Return free memory inside the C library's heap to the system; by itself it trims only the
+    end.
 
-    The texts of claims come and go, and what is small and stays lies in between. Other C libraries
-    than glibc have no such call: there nothing happens.
+    Long-lived small objects lie between the texts of claims, which come and go. C libraries other
+    than glibc lack the call; with them nothing happens.
     """
     if _TRIM is not None:
         _TRIM(0)

@@ -1,4 +1,4 @@
-"""The jobs that a worker has begun, in memory that its master reads when it cannot speak."""
+"""The jobs that a worker has started, in shared memory that the master reads if the worker dies."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import Final
 __all__ = ["InFlight"]
 
 _WIDTH: Final = 8
-# Cells: whether the master has stopped the worker; whether a job that ended was not logged.
+# Cells of flags: whether the master has stopped the worker; whether the log was too full to note an
+# end.
 _STOPPED, _IS_INCOMPLETE = 0, 1
-# The log of jobs that began or ended since what ended was last reported. Its last number is
-# positive while that job is just begun.
+# The log of jobs that started or ended since ends were last reported. Its last number is positive
+# while that job is the one just started.
 _LOG: Final = 2
 _LOG_END: Final = _LOG + 4096
-# Cells that are left for the jobs of two bursts, and for jobs that end meanwhile.
+# Cells for the jobs of two bursts, and for jobs that end meanwhile.
 _MARGIN: Final = 128
 _NOTHING: Final = memoryview(bytes(_WIDTH * (_LOG_END - _LOG))).cast("q")
-# More run at a time nowhere; of what is beyond it, none is blamed.
+# No worker runs more jobs at a time; if one does, no job is suspected.
 _MOST: Final = 65_536
 
 
 class InFlight:
-    """What has begun and not ended, what has ended and is not reported, and whether to go on.
+    """The started and unreported jobs of a worker, and whether it may start more.
 
-    A process that dies or blocks can say nothing, and what it held are thousands of jobs, most of
-    which have nothing to do with that. To write a cell costs some 50 ns; for each job, no message
-    could.
+    A process that dies or blocks cannot report, and it may hold thousands of jobs, most of which it
+    never started. Writing a cell takes about 50 ns; a message for each job would take far longer.
 
     Args:
-        capacity: How many jobs run at a time at most.
-        descriptor: An open file of `made`; None for memory of this process alone.
+        capacity: The largest number of jobs that run at a time.
+        descriptor: An open file of `made`; None for memory that only this process has.
     """
 
     def __init__(self, capacity: int, descriptor: int | None = None) -> None:
@@ -49,10 +49,10 @@ class InFlight:
         """Make a file for two processes to share.
 
         Args:
-            capacity: How many jobs run at a time at most.
+            capacity: The largest number of jobs that run at a time.
 
         Returns:
-            Its descriptor, which the caller closes.
+            The file's descriptor, which the caller must close.
         """
         if hasattr(os, "memfd_create"):
             descriptor = os.memfd_create("txqueue in flight")
@@ -71,9 +71,9 @@ class InFlight:
 
     @property
     def begun(self) -> set[int] | None:
-        """The numbers of the jobs that have begun and of which no end was heard.
+        """Return the numbers of the jobs that have started and whose end was not reported.
 
-        None if that is not known: more ran, or ended at once, than there are cells.
+        None if that is unknown: more jobs ran, or ended at once, than there are cells.
         """
         kept = self._cells[_LOG_END:].tolist()
         if self._cells[_IS_INCOMPLETE] or 0 not in kept:
@@ -82,36 +82,36 @@ class InFlight:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more may begin before what ended is reported."""
+        """Whether the worker must report ended jobs before it starts another."""
         return self._next > _LOG_END - _MARGIN
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the master wants no other job to begin."""
+        """Whether the master has stopped the worker from starting jobs."""
         return self._cells[_STOPPED] == 1
 
     def stop(self, *, is_stopped: bool = True) -> None:
-        """Have the worker begin no other job, or let it go on."""
+        """Stop the worker from starting jobs, or let it continue."""
         self._cells[_STOPPED] = is_stopped
 
     def begin(self, job_id: int) -> None:
-        """Note that a job is begun; the one begun before it has ended, or is kept."""
+        """Note the start of a job; the one noted before has ended, or was kept with `keep`."""
         self._cells[self._next] = job_id
         self._next += 1
 
     def pause(self) -> None:
-        """Note that no job is just begun."""
+        """Note that the job just started is no longer the latest."""
         if self._next > _LOG:
             self._cells[self._next - 1] = -abs(self._cells[self._next - 1])
 
     def keep(self, job_id: int) -> None:
-        """Note that a job that was begun runs on."""
+        """Note that a started job keeps running."""
         if self._free and job_id not in self._places:
             place = self._places[job_id] = self._free.pop()
             self._cells[place] = job_id
 
     def drop(self, job_id: int) -> None:
-        """Note that a job that ran on has ended."""
+        """Note that a job that kept running has ended."""
         if (place := self._places.pop(job_id, None)) is None:
             return
         if self._next < _LOG_END - 2 * _MARGIN:
@@ -124,7 +124,7 @@ class InFlight:
     def _log_end(self, job_id: int) -> None:
         last = self._cells[self._next - 1] if self._next > _LOG else 0
         ends = self._next
-        # Another that is just begun stays the last, at every moment.
+        # At every moment, a job that was just started stays the last.
         if last > 0 and last != job_id:
             self._cells[ends + 1] = last
             self._next += 1
@@ -132,11 +132,11 @@ class InFlight:
         self._next += 1
 
     def reported(self) -> None:
-        """Note that all that has ended is being reported."""
+        """Note that all ended jobs are being reported."""
         self._reported, self._is_reported = self._next, True
 
     def forget_reported(self) -> None:
-        """Begin the log anew with what was not reported."""
+        """Start the log anew with the jobs that were not reported."""
         if not self._is_reported:
             return
         kept = self._cells[self._reported : self._next].tolist()

@@ -1,4 +1,4 @@
-"""Where a setting comes from: flag, environment, configuration file, libpq."""
+"""Reads settings: from a flag, the environment, the configuration file or libpq, in this order."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ NAMES: Final = frozenset(
         *("admin", "listen", "tls_dir", "state_dir", "host", "operator", "kill_stuck"),
     }
 )
-"""All settings that a file may have."""
+"""The names of all settings that a configuration file may have."""
 
 
 class Settings:
-    """Looks settings up: a flag goes before ``TXQUEUE_*``, that before the configuration file.
+    """Looks up settings: flags override ``TXQUEUE_*``, which override the configuration file.
 
     Args:
-        flags: What the command line gave; None for what it did not.
+        flags: The options of the command line; None for those not given.
         environ: The environment.
-        folder: Where ``txqueue.toml`` or ``pyproject.toml`` is looked for.
+        folder: The folder of ``txqueue.toml`` or ``pyproject.toml``.
 
     Raises:
         ConfigurationError: When the configuration file cannot be read.
@@ -42,7 +42,7 @@ class Settings:
         self._file = _from_file(folder)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a setting's value, as text if it comes from the environment."""
+        """Return a setting's value; from the environment it is text."""
         if self._flags.get(name) is not None:
             return self._flags[name]
         if (value := self._environ.get(PREFIX + name.upper())) is not None:
@@ -50,54 +50,59 @@ class Settings:
         return self._file.get(name, default)
 
     def whole(self, name: str, default: int, least: int = 1) -> int:
-        """Return a setting that is a whole number.
+        """Return a setting that must be a whole number.
 
         Raises:
-            ConfigurationError: When it is not one, or too small.
+            ConfigurationError: When it is not a whole number, or too small.
         """
         return int(self._number(name, default, least, int))
 
     def seconds(self, name: str, default: float, least: float = 0.5) -> float:
-        """Return a setting that is a number of seconds.
+        """Return a setting that must be a number of seconds.
 
         Raises:
-            ConfigurationError: When it is not one, or too small.
+            ConfigurationError: When it is not a number, or too small.
         """
         return self._number(name, default, least, float)
 
     def names(self, name: str, default: list[str]) -> list[str]:
-        """Return a setting that is a list, or names joined by commas.
+        """Return a setting that must be a list, or names joined by commas.
 
         Raises:
-            ConfigurationError: When it is neither.
+            ConfigurationError: When it is neither, or empty.
         """
         value = self.get(name, default)
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-            raise ConfigurationError(f"{name} is {value!r}, not names", "give a list of texts")
+            raise ConfigurationError(
+                f"{name} is {value!r}, not a list of names",
+                "give names joined by commas, or a list of texts",
+            )
         found = [part.strip() for part in parts if part.strip()]
         if parts and not found:
-            raise ConfigurationError(f"{name} is {value!r}, which names nothing", "give some")
+            raise ConfigurationError(
+                f"{name} is {value!r}, which has no name in it", "give at least one name"
+            )
         return found
 
     def node_socket(self, name: str) -> str:
-        """Return the unix socket that a node of this account and host listens at by default."""
+        """Return the default admin socket of this account's node on this host."""
         return f"unix:{self.state_dir() / quote(name, safe='')}.sock"
 
     def state_dir(self) -> Path:
-        """Return the folder of a node's own files."""
+        """Return the folder for the node's own files."""
         home = self._environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
         return Path(self.get("state_dir", Path(home) / "txqueue"))
 
     def dsn(self) -> str:
-        """Return the DSN, the first of several; an empty one leaves it to libpq's own variables."""
+        """Return the first DSN; an empty one means libpq's own variables."""
         return self.dsns()[0]
 
     def dsns(self) -> list[str]:
-        """Return the DSNs of all databases that are named; at least one, perhaps an empty one.
+        """Return the DSNs of all configured databases; at least one, which may be empty.
 
         Raises:
-            ConfigurationError: When one is named twice.
+            ConfigurationError: When a DSN is given twice.
         """
         value = self.get("dsn", "")
         given = value if isinstance(value, list) else str(value).splitlines()
@@ -133,15 +138,17 @@ def _from_file(folder: Path) -> Mapping[str, Any]:
 
 
 def _known(path: Path, found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return settings if there are all of those names.
+    """Return settings of which each name is known.
 
     Raises:
-        ConfigurationError: When there are not: one that is misspelt would count for nothing.
+        ConfigurationError: When a name is unknown, as a misspelt setting would have no effect.
     """
     if unknown := sorted(found.keys() - NAMES):
         near = get_close_matches(unknown[0], NAMES, 1)
-        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(NAMES))}"
-        raise ConfigurationError(f"{path.name} has {unknown[0]}, which is no setting", meant)
+        meant = (
+            f"did you mean {near[0]}?" if near else f"valid settings are {', '.join(sorted(NAMES))}"
+        )
+        raise ConfigurationError(f"{path.name} has {unknown[0]}, which is not a setting", meant)
     return found
 
 
@@ -150,7 +157,7 @@ def _section(shared: Mapping[str, Any]) -> Mapping[str, Any]:
     section = tool.get("txqueue", {}) if isinstance(tool, dict) else None
     if not isinstance(section, dict):
         raise ConfigurationError(
-            "[tool.txqueue] of pyproject.toml is no table",
+            "[tool.txqueue] of pyproject.toml is not a table",
             "write [tool.txqueue] above its settings",
         )
     return section
@@ -161,5 +168,5 @@ def _read(path: Path) -> Mapping[str, Any]:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"{path.name} cannot be read: {error}", "mend or remove it"
+            f"{path.name} cannot be read: {error}", "fix or remove it"
         ) from None

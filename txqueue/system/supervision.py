@@ -1,4 +1,4 @@
-"""Processes that do not outlive ours, whatever ends it: each begins when its watcher is there."""
+"""Starts processes that never outlive this one: each waits until its watcher is running."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from typing import Any
 
 __all__ = ["open_gate", "start_gated", "start_watcher"]
 
-# No line comes when the process that would have written it has died: the program never begins.
+# If the starting process dies before it writes the line, the program never starts.
 _GATE = 'read -r _ && exec "$@"'
 
 
 def start_gated(command: Sequence[str], **manners: Any) -> subprocess.Popen[bytes]:
-    """Start a process that becomes the program when its gate is opened.
+    """Start a process that becomes the program once its gate is opened.
 
-    Until then it ends as soon as its standard input closes, which happens at the latest when
-    our process dies, whatever kills it.
+    Before that, the process ends when its standard input closes: at the latest when this process
+    dies.
 
     Args:
         command: The program and its arguments.
-        manners: What else `subprocess.Popen` takes; standard input is ours.
+        manners: Further arguments of `subprocess.Popen`; standard input is taken.
 
     Returns:
-        The process; its number is the program's.
+        The process, whose process id stays the same when it becomes the program.
     """
     gated = ["/bin/sh", "-c", _GATE, "txqueue-gate", *command]
     return subprocess.Popen(gated, stdin=subprocess.PIPE, **manners)
 
 
 def open_gate(process: subprocess.Popen[bytes], *, talks: bool = False) -> None:
-    """Let the program begin.
+    """Let the program start.
 
     Args:
         process: What `start_gated` returned.
-        talks: Whether its standard input stays open for more; otherwise there is nothing to read.
+        talks: Whether its standard input stays open; otherwise it is closed.
     """
     assert process.stdin is not None
-    # One that has ended already is for its owner to notice.
+    # If the process has already ended, its owner notices.
     with suppress(BrokenPipeError):
         os.write(process.stdin.fileno(), b"\n")
     if not talks:
@@ -47,15 +47,15 @@ def open_gate(process: subprocess.Popen[bytes], *, talks: bool = False) -> None:
 
 
 def start_watcher(script: str, *words: str, **manners: Any) -> subprocess.Popen[bytes]:
-    """Start a shell that is to end processes when its standard input closes.
+    """Start a shell that ends processes when its standard input closes.
 
-    That happens at the latest when our process dies. Nothing signals it with us: it has a
-    session of its own.
+    Its standard input closes at the latest when this process dies. The shell has a session of its
+    own, so that signals to this process do not reach it.
 
     Args:
-        script: What it does; it reads its standard input first.
-        words: The script's arguments.
-        manners: What else `subprocess.Popen` takes.
+        script: The shell script; it must read its standard input first.
+        words: The arguments of the script.
+        manners: Further arguments of `subprocess.Popen`.
     """
     return subprocess.Popen(
         ["/bin/sh", "-c", script, "txqueue-watcher", *words],

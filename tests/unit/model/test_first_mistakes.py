@@ -115,8 +115,8 @@ def test_a_class_of_the_program_that_runs() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("worker = 4", "has worker, which is no setting; did you mean workers"),
-        ("xyzzy = 4", "there are admin, app"),
+        ("worker = 4", "has worker, which is not a setting; did you mean workers"),
+        ("xyzzy = 4", "valid settings are admin, app"),
     ],
 )
 def test_a_setting_that_is_misspelt(tmp_path: Path, text: str, said: str) -> None:
@@ -128,7 +128,7 @@ def test_a_setting_that_is_misspelt(tmp_path: Path, text: str, said: str) -> Non
 
 def test_a_list_that_names_nothing(tmp_path: Path) -> None:
     """A node would serve no queue."""
-    with pytest.raises(ConfigurationError, match="which names nothing"):
+    with pytest.raises(ConfigurationError, match="which has no name in it"):
         Settings({"queues": ","}, {}, tmp_path).names("queues", ["default"])
 
 

@@ -16,7 +16,7 @@ def test_a_workset_s_job_that_finds_nothing_to_take_says_what_is_left() -> None:
     }
     told = explain(facts)
     assert told.reason == "workset"
-    assert told.detail.startswith("1,200 items are left of the workset letter, with its other jobs")
+    assert told.detail.startswith("the workset letter has 1,200 items left, held by its other jobs")
     assert explain({**facts, "workset": None}).reason == "time"
 
 
@@ -28,5 +28,5 @@ def test_a_job_that_its_node_may_not_hold() -> None:
         "now": SOON,
         "nodes": [{"incarnation": 1, "missing": 2}],
     }
-    assert "does not hold all that is assigned to it" in explain(facts).detail
+    assert "does not hold all jobs that are assigned to it" in explain(facts).detail
     assert "does not hold" not in explain({**facts, "nodes": [{"incarnation": 1}]}).detail

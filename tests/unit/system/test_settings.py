@@ -101,7 +101,7 @@ def test_a_broken_file_is_refused(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(ConfigurationError, match=f"{name} cannot be read") as caught:
         Settings({}, {}, tmp_path)
-    assert caught.value.remedy == "mend or remove it"
+    assert caught.value.remedy == "fix or remove it"
 
 
 @pytest.mark.parametrize("text", ["tool = 7\n", "[tool]\ntxqueue = 7\n"])
