@@ -42,8 +42,6 @@ CHAPTERS: Final = (
     ("Jobs", "txqueue", ("Job", "State")),
     ("A run that failed", "txqueue.model.job", ("Attempt",)),
     ("Look after it", "txqueue.admin", ("Admin", "JobsPage", "Cancelled")),
-    ("Look after failures by kind", "txqueue.admin", ("KindsOfFailure",)),
-    ("Look after schedules", "txqueue.admin", ("RecurringWork",)),
     (
         "Errors",
         "txqueue.errors",

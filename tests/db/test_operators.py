@@ -9,10 +9,8 @@ from twisted.internet.defer import Deferred, gatherResults
 from tests.db.masters import Master
 from tests.waiting import running_reactor
 from txqueue.errors import JobNotFound, Refused
-from txqueue.store import nonblocking_reader as asking
-from txqueue.store.actions import Acting
 from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.nonblocking_reader import Asking
+from txqueue.store.operations import Operations
 from txqueue.store.queries import Inquiry, Question, about_job, about_jobs, about_obstacles
 
 
@@ -32,25 +30,27 @@ def bare(sql: str) -> Inquiry[list[dict[str, Any]]]:
 
 async def test_nothing_is_changed_by_asking(pool: ConnectionPool) -> None:
     """Whatever the question; and the connection can write again afterwards."""
+    operations = Operations(pool, "txqueue")
     with pytest.raises(Refused, match="read-only"):
-        await Asking(pool).find(bare("delete from txqueue.work_type returning work_type"))
-    assert await Acting(pool, "txqueue").pause("queue", "mail", "ann")
+        await operations.find(bare("delete from txqueue.work_type returning work_type"))
+    pause = {"kind": "queue", "key": "mail", "who": "ann"}
+    assert await operations.act("pause", pause) == (True,)
 
 
 async def test_a_question_that_takes_too_long_is_given_up(
     pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With an error that says so; the next question is answered, without that limit elsewhere."""
-    monkeypatch.setattr(asking, "_BOUNDED", "set local statement_timeout = 50; ")
+    monkeypatch.setattr("txqueue.store.operations._BOUNDED", "set local statement_timeout = 50; ")
     with pytest.raises(Refused, match="did not answer within"):
-        await Asking(pool).find(bare("select pg_sleep(60)"))
-    assert await Asking(pool).find(bare("select 1 as one")) == [{"one": 1}]
+        await Operations(pool, "txqueue").find(bare("select pg_sleep(60)"))
+    assert await Operations(pool, "txqueue").find(bare("select 1 as one")) == [{"one": 1}]
     assert await pool.query("show statement_timeout") == [("0",)]
 
 
 async def test_operators_take_one_connection(pool: ConnectionPool) -> None:
     """However many ask at a time."""
-    several = Asking(pool)
+    several = Operations(pool, "txqueue")
     count = "select count(*) as n from pg_stat_activity where application_name = 'test'"
     answers = await gatherResults(
         [Deferred.fromCoroutine(several.find(bare(count))) for _ in range(5)]
@@ -60,41 +60,46 @@ async def test_operators_take_one_connection(pool: ConnectionPool) -> None:
 
 async def test_acts_and_what_they_answer(pool: ConnectionPool, node: Master) -> None:
     """Each as Python values."""
-    acting = Acting(pool, "txqueue")
+    operations = Operations(pool, "txqueue")
+
+    async def act(function: str, /, **arguments: object) -> Any:
+        row = await operations.act(function, {**arguments, "who": "ann"})
+        return row if len(row) > 1 else row[0]
+
     first, second = node.enqueue({}, {})
     node.claim(1)
-    done = await acting.cancel([first, second, 99], "ann")
-    assert (done.ended, done.refused) == ([second], [99])
-    assert [(run, job_id) for run, _, job_id in done.requested] == [(node.incarnation, first)]
-    assert await acting.retry([first, second], "ann") == ([second], [first])
-    assert await acting.set_priority([second, 99], 9, "ann") == ([second], [99])
-    control = await acting.set_limit("queue", "q", {"rate": 2.5}, [], "ann")
-    assert control is not None
+    ended, held, refused = await act("cancel", ids=[first, second, 99])
+    assert (ended, refused) == ([second], [99])
+    assert [(run, job_id) for run, _, job_id in held] == [(node.incarnation, first)]
+    assert await act("retry", ids=[first, second]) == ([second], [first])
+    assert await act("set_priority", ids=[second, 99], priority=9) == ([second], [99])
+    control = await act("set_limit", kind="queue", key="q", rate=2.5, cleared=[])
     assert control["rate"] == 2.5
-    assert await acting.set_limit("queue", "q", {}, ["rate"], "ann") is None
-    assert [await acting.drain("node", "ann"), await acting.undrain("node", "ann")] == [True, True]
-    assert await acting.resume("queue", "q", "ann") is False
+    assert await act("set_limit", kind="queue", key="q", cleared=["rate"]) is None
+    assert await act("drain_node", name="node") is True
+    assert await act("undrain_node", name="node") is True
+    assert await act("resume", kind="queue", key="q") is False
     with pytest.raises(Refused, match="no live node is named nobody"):
-        await acting.drain("nobody", "ann")
+        await act("drain_node", name="nobody")
 
 
 async def test_a_job_and_what_was_done_to_it(pool: ConnectionPool, node: Master) -> None:
     """By its own number or among others."""
-    asks, acting = Asking(pool), Acting(pool, "txqueue")
+    operations = Operations(pool, "txqueue")
     first, second = node.enqueue({"payload": {"a": [1]}, "tenant": "t"}, {})
-    await acting.cancel([first, second], "ann")
-    await acting.retry([first], "bob")
-    job = await asks.find(about_job("txqueue", first))
+    await operations.act("cancel", {"ids": [first, second], "who": "ann"})
+    await operations.act("retry", {"ids": [first], "who": "bob"})
+    job = await operations.find(about_job("txqueue", first))
     assert (job["payload"], job["state"]) == ({"a": [1]}, "ready")
     assert [(act["who"], act["what"]) for act in job["actions"]] == [
         ("bob", "retry"),
         ("ann", "cancel"),
     ]
-    rows, now = await asks.find(about_jobs("txqueue", {"tenant": "t", "after": None}, 5))
+    rows, now = await operations.find(about_jobs("txqueue", {"tenant": "t", "after": None}, 5))
     assert [row["job_id"] for row in rows] == [first]
     assert now >= job["enqueued_at"]
-    assert (await asks.find(about_obstacles("txqueue", first))).job_id == first
+    assert (await operations.find(about_obstacles("txqueue", first))).job_id == first
     for about in (about_job, about_obstacles):
         inquiry: Inquiry[Any] = about("txqueue", 10**12)
         with pytest.raises(JobNotFound):
-            await asks.find(inquiry)
+            await operations.find(inquiry)

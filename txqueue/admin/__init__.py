@@ -4,8 +4,6 @@ The AMP commands that `Admin` sends are exported too, for connections of your ow
 """
 
 from txqueue.admin.client import Admin, Cancelled, JobsPage
-from txqueue.admin.failures import KindsOfFailure
-from txqueue.admin.schedules import RecurringWork
 from txqueue.errors import AdminRefused
 from txqueue.policy.blockers import Explanation
 from txqueue.wire.admin_commands import (
@@ -38,14 +36,12 @@ __all__ = [
     "GetJob",
     "GetStatus",
     "JobsPage",
-    "KindsOfFailure",
     "ListActions",
     "ListControls",
     "ListJobs",
     "ListNodes",
     "ListQueues",
     "Pause",
-    "RecurringWork",
     "Resume",
     "RetryJobs",
     "SetLimit",

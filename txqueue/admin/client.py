@@ -11,29 +11,10 @@ from attrs import frozen
 from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectError, ConnectionClosed, DNSLookupError
 
-from txqueue.admin.failures import KindsOfFailure
-from txqueue.admin.schedules import RecurringWork
 from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.policy.blockers import Explanation
 from txqueue.policy.pagination import MOST_NUMBERS, joined, numbers, read_document
-from txqueue.wire.admin_commands import (
-    CancelJobs,
-    DrainNode,
-    Explain,
-    GetJob,
-    GetStatus,
-    ListActions,
-    ListControls,
-    ListJobs,
-    ListNodes,
-    ListQueues,
-    Pause,
-    Resume,
-    RetryJobs,
-    SetLimit,
-    SetPriority,
-    UndrainNode,
-)
+from txqueue.wire import admin_commands as wire
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.tls import NODE, OPERATOR, Credentials, peer_name
@@ -73,7 +54,7 @@ class JobsPage:
     at: datetime
 
 
-class Admin(KindsOfFailure, RecurringWork):
+class Admin:
     """A connection to a node's admin endpoint; made by `connect`.
 
     Documents are dictionaries with the keys that ``txqueue ... --json`` shows; moments are aware
@@ -132,19 +113,19 @@ class Admin(KindsOfFailure, RecurringWork):
 
     async def status(self) -> dict[str, Any]:
         """Return the queues, the nodes and what is wrong."""
-        return await self._document(GetStatus, "status")
+        return await self._document(wire.GetStatus, "status")
 
     async def nodes(self) -> list[dict[str, Any]]:
         """Return the nodes; the one that is asked tells of its worker processes too."""
-        return await self._whole(ListNodes, "nodes")
+        return await self._whole(wire.ListNodes, "nodes")
 
     async def queues(self) -> list[dict[str, Any]]:
         """Return each queue's depth by state, its oldest ready job's age, and its rate."""
-        return await self._whole(ListQueues, "queues")
+        return await self._whole(wire.ListQueues, "queues")
 
     async def controls(self) -> list[dict[str, Any]]:
         """Return what is paused or limited."""
-        return await self._whole(ListControls, "controls")
+        return await self._whole(wire.ListControls, "controls")
 
     async def jobs_page(
         self,
@@ -164,7 +145,7 @@ class Admin(KindsOfFailure, RecurringWork):
             filters: ``state, queue, work_type, group, tenant``; what is None does not count.
         """
         chosen = _given(after=after, limit=limit, running_for=running_for, **filters)
-        answer = await self._say(ListJobs, **chosen)
+        answer = await self._say(wire.ListJobs, **chosen)
         jobs, at = read_document(answer["jobs"]), datetime.fromisoformat(answer["at"])
         return JobsPage(jobs, answer["next"] or None, at)
 
@@ -188,7 +169,7 @@ class Admin(KindsOfFailure, RecurringWork):
         Raises:
             AdminRefused: When there is none of that number.
         """
-        return await self._document(GetJob, "job", job_id=job_id)
+        return await self._document(wire.GetJob, "job", job_id=job_id)
 
     async def explain(self, job_id: int) -> Explanation:
         """Say why a job does not run, and what would make it.
@@ -196,7 +177,7 @@ class Admin(KindsOfFailure, RecurringWork):
         Raises:
             AdminRefused: When there is none of that number.
         """
-        return Explanation(**await self._document(Explain, "explanation", job_id=job_id))
+        return Explanation(**await self._document(wire.Explain, "explanation", job_id=job_id))
 
     async def actions(self, subject: str | None = None) -> AsyncIterator[dict[str, Any]]:
         """Give the acts of operators, the latest first.
@@ -206,7 +187,7 @@ class Admin(KindsOfFailure, RecurringWork):
         """
         after = None
         while True:
-            answer = await self._say(ListActions, **_given(subject=subject, after=after))
+            answer = await self._say(wire.ListActions, **_given(subject=subject, after=after))
             for action in read_document(answer["actions"]):
                 yield action
             if not (after := answer["next"]):
@@ -214,11 +195,11 @@ class Admin(KindsOfFailure, RecurringWork):
 
     async def pause(self, key: str, kind: str = "queue") -> bool:
         """Start no job of a queue, a group or a tenant; tells whether that is new."""
-        return bool((await self._say(Pause, kind=kind, key=key))["changed"])
+        return await self._changed(wire.Pause, kind=kind, key=key)
 
     async def resume(self, key: str, kind: str = "queue") -> bool:
         """Start jobs of a queue, a group or a tenant again; tells whether that is new."""
-        return bool((await self._say(Resume, kind=kind, key=key))["changed"])
+        return await self._changed(wire.Resume, kind=kind, key=key)
 
     async def set_limit(
         self, key: str, kind: str = "queue", *, cleared: Iterable[str] = (), **limits: float | None
@@ -237,32 +218,73 @@ class Admin(KindsOfFailure, RecurringWork):
         lifted = ",".join(cleared) or None
         given = _given(kind=kind, key=key, cleared=lifted, **limits)
         control: dict[str, Any] | None = read_document(
-            (await self._say(SetLimit, **given))["control"]
+            (await self._say(wire.SetLimit, **given))["control"]
         )
         return control
 
     async def cancel(self, ids: Sequence[int]) -> Cancelled:
         """Cancel jobs."""
-        said = await self._each(CancelJobs, ids)
+        said = await self._each(wire.CancelJobs, ids)
         return Cancelled(said["cancelled"], said["requested"], said["refused"])
 
     async def retry(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
         """Run failed and cancelled jobs again; returns those that do, and those that do not."""
-        said = await self._each(RetryJobs, ids)
+        said = await self._each(wire.RetryJobs, ids)
         return said["retried"], said["refused"]
 
     async def set_priority(self, ids: Sequence[int], priority: int) -> tuple[list[int], list[int]]:
         """Give jobs another priority; returns those that have it, and those that cannot."""
-        said = await self._each(SetPriority, ids, priority=priority)
+        said = await self._each(wire.SetPriority, ids, priority=priority)
         return said["changed"], said["refused"]
 
     async def drain(self, name: str) -> bool:
         """Have a node take nothing more; tells whether that is new."""
-        return bool((await self._say(DrainNode, name=name))["changed"])
+        return await self._changed(wire.DrainNode, name=name)
 
     async def undrain(self, name: str) -> bool:
         """Have a draining node take jobs again; tells whether that is new."""
-        return bool((await self._say(UndrainNode, name=name))["changed"])
+        return await self._changed(wire.UndrainNode, name=name)
+
+    async def failures(self) -> list[dict[str, Any]]:
+        """Return the kinds of failure that there are, by work type.
+
+        Returns:
+            ``fingerprint, work_type, failed, waiting, first_seen, last_seen, example, error`` each.
+        """
+        return await self._whole(wire.ListFailures, "failures")
+
+    async def retry_failures(self, fingerprint: str) -> int:
+        """Run again all jobs that have failed in one way until now; returns how many."""
+        return (await self._repeated(wire.RetryFailures, "before", fingerprint=fingerprint))[0]
+
+    async def discard_failures(self, fingerprint: str) -> int:
+        """Count all jobs that failed for good in one way as cancelled; returns how many."""
+        return (await self._repeated(wire.DiscardFailures, "before", fingerprint=fingerprint))[0]
+
+    async def postpone_failures(self, fingerprint: str, delay: float) -> tuple[int, datetime]:
+        """Run again all jobs that have failed in one way, but not before some seconds.
+
+        Returns:
+            How many, and the moment.
+        """
+        given: dict[str, Any] = {"fingerprint": fingerprint, "delay": delay}
+        return await self._repeated(wire.PostponeFailures, "until", **given)
+
+    async def pause_schedule(self, name: str) -> bool:
+        """Pause a schedule until it is resumed; tells whether that is new."""
+        return await self._changed(wire.ActOnSchedule, name=name, act="pause")
+
+    async def resume_schedule(self, name: str) -> bool:
+        """Make a schedule due again, from its next moment on; tells whether that is new."""
+        return await self._changed(wire.ActOnSchedule, name=name, act="resume")
+
+    async def remove_schedule(self, name: str) -> None:
+        """Remove a schedule; its jobs stay."""
+        await self._say(wire.ActOnSchedule, name=name, act="remove")
+
+    async def run_schedule(self, name: str) -> int:
+        """Enqueue a schedule's job now; returns the job's number."""
+        return int((await self._say(wire.ActOnSchedule, name=name, act="run"))["job_id"])
 
     async def _open(self) -> None:
         try:
@@ -312,6 +334,28 @@ class Admin(KindsOfFailure, RecurringWork):
             found += read_document(answer[name])
             if not (after := answer["next"]):
                 return found
+
+    async def _changed(self, command: type[Any], **arguments: Any) -> bool:
+        return bool((await self._say(command, **arguments))["changed"])
+
+    async def _repeated(
+        self, command: type[Any], moment: str, **arguments: Any
+    ) -> tuple[int, datetime]:
+        """Act until no job is left of those that had failed at first; returns how many, and when.
+
+        Args:
+            command: What to send.
+            moment: The name of the moment in its answer, which is sent along from then on.
+            arguments: Those of the command.
+        """
+        [counted] = (name for key, _ in command.response if (name := key.decode()) != moment)
+        total = 0
+        while True:
+            answer = await self._say(command, **arguments)
+            total += answer[counted]
+            if not answer[counted]:
+                return total, datetime.fromisoformat(answer[moment])
+            arguments[moment] = answer[moment]
 
     async def _each(
         self, command: type[Any], ids: Sequence[int], **arguments: Any

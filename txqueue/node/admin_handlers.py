@@ -1,9 +1,10 @@
-"""Answers operators and does what they ask, for the whole cluster: the database knows it all."""
+"""Answers operators for the whole cluster, from the database, and carries out their acts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -12,13 +13,11 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
-from txqueue.policy.pagination import Page, as_text, first_page, joined, numbers
-from txqueue.policy.status import LIMITS
+from txqueue.policy.pagination import as_text, first_page, joined, numbers
 from txqueue.store import queries
-from txqueue.store.actions import Acting
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.history import about_failures
-from txqueue.store.nonblocking_reader import Asking
+from txqueue.store.operations import Operations
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.identity import caller_of
 from txqueue.wire.pipe import Pipe, Responders
@@ -27,16 +26,39 @@ __all__ = ["AdminHandlers"]
 
 # More jobs than this do not fit into a page anyway.
 MOST_LISTED = 200
+SCHEDULE_ACTS = ("pause", "resume", "remove", "run")
 Answer = Mapping[str, Any]
+Command = type[Any]
+Handler = Callable[..., Awaitable[Answer]]
+
+# Lists that are read whole: their name in the answer, what reads them, and the columns whose values
+# name a row, by which pages follow one another.
+_LISTS: dict[Command, tuple[str, Callable[[str], queries.Inquiry[Any]], tuple[str, ...]]] = {
+    wire.ListQueues: ("queues", queries.about_queues, ("queue",)),
+    wire.ListControls: ("controls", queries.about_controls, ("kind", "key")),
+    wire.ListFailures: ("failures", about_failures, ("fingerprint", "work_type")),
+}
+# Acts that only pass their arguments to a stored function, and its row back.
+_ACTS: dict[Command, str] = {
+    wire.Pause: "pause",
+    wire.Resume: "resume",
+    wire.RetryJobs: "retry",
+    wire.RetryFailures: "retry_failures",
+    wire.DiscardFailures: "discard_failures",
+    wire.PostponeFailures: "postpone_failures",
+    wire.SetPriority: "set_priority",
+    wire.DrainNode: "drain_node",
+    wire.UndrainNode: "undrain_node",
+}
 
 
 class AdminHandlers:
-    """What operators may ask and do.
+    """Answers each command of an operator.
 
     Args:
-        pool: Where to ask and to act.
+        pool: Runs the statements.
         schema: The name of the schema.
-        describe: Returns what the node says of itself without asking the database.
+        describe: Returns the node's description of itself, without the database.
         cancelled: Called with a job to cancel: incarnation, assignment, number, the operator.
     """
 
@@ -50,51 +72,41 @@ class AdminHandlers:
         describe: Callable[[], Mapping[str, Any]],
         cancelled: Callable[[int, int, int, str], None],
     ) -> None:
-        self._asking = Asking(pool)
-        self._acting = Acting(pool, schema)
+        self._operations = Operations(pool, schema)
         self._schema = schema
         self._describe = describe
         self._cancelled = cancelled
 
     def responders(self, pipe: Pipe) -> Responders:
         """Return the handler of each command for the operator at the other end of a connection."""
-        functions: dict[type[Any], Callable[..., Awaitable[Answer]]] = {
+        functions: dict[Command, Handler] = {
             wire.ListNodes: self._list_nodes,
-            wire.ListQueues: self._list_queues,
             wire.GetStatus: self._get_status,
             wire.ListJobs: self._list_jobs,
             wire.GetJob: self._get_job,
             wire.Explain: self._explain,
-            wire.ListControls: self._list_controls,
             wire.ListActions: self._list_actions,
-            wire.ListFailures: self._list_failures,
-            wire.Pause: self._pause,
-            wire.Resume: self._resume,
+            **{command: partial(self._list, *how) for command, how in _LISTS.items()},
             wire.SetLimit: self._set_limit,
             wire.CancelJobs: self._cancel,
-            wire.RetryJobs: self._retry,
-            wire.RetryFailures: self._retry_failures,
-            wire.DiscardFailures: self._discard_failures,
-            wire.PostponeFailures: self._postpone_failures,
             wire.ActOnSchedule: self._act_on_schedule,
-            wire.SetPriority: self._set_priority,
-            wire.DrainNode: self._drain,
-            wire.UndrainNode: self._undrain,
+            **{
+                command: partial(self._act, command, function)
+                for command, function in _ACTS.items()
+            },
         }
         return {
             command: partial(self._answer, pipe, function)
             for command, function in functions.items()
         }
 
-    def _answer(
-        self, pipe: Pipe, function: Callable[..., Awaitable[Answer]], **arguments: Any
-    ) -> Deferred[Answer]:
+    def _answer(self, pipe: Pipe, function: Handler, **arguments: Any) -> Deferred[Answer]:
         return Deferred.fromCoroutine(self._answered(pipe, function, arguments))
 
     async def _answered(
-        self, pipe: Pipe, function: Callable[..., Awaitable[Answer]], arguments: Mapping[str, Any]
+        self, pipe: Pipe, function: Handler, arguments: Mapping[str, Any]
     ) -> Answer:
-        """Answer, whatever happens: an error that the command does not name ends the connection."""
+        """Answer in any case: an error that the command does not list ends the connection."""
         try:
             return await function(caller_of(pipe.transport), **arguments)
         except AdminRefused:
@@ -109,28 +121,35 @@ class AdminHandlers:
 
     # Questions. Every operator gets the same answer.
 
-    async def _list_nodes(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
+    async def _list_nodes(self, _who: str, after: str | None = None) -> Answer:
         own = self._describe()
         try:
-            found = await self._asking.find(queries.about_nodes(self._schema))
+            found = await self._operations.find(queries.about_nodes(self._schema))
         except DatabaseUnavailable:
             # It can still say how it is itself.
             return {"nodes": as_text([own]), "next": ""}
         rows = [
             {**row, **own} if row["incarnation"] == own["incarnation"] else row for row in found
         ]
-        return _paged("nodes", _after(rows, after, "name"), "name")
+        return _paged("nodes", rows, ("name",), after)
 
-    async def _list_queues(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
-        rows = await self._asking.find(queries.about_queues(self._schema))
-        return _paged("queues", _after(rows, after, "queue"), "queue")
+    async def _list(
+        self,
+        name: str,
+        inquire: Callable[[str], queries.Inquiry[Any]],
+        key: Sequence[str],
+        _who: str,
+        after: str | None = None,
+    ) -> Answer:
+        rows = await self._operations.find(inquire(self._schema))
+        return _paged(name, rows, key, after)
 
-    async def _get_status(self, who: str) -> Answer:  # noqa: ARG002
-        return {"status": as_text(await self._asking.find(queries.about_all(self._schema)))}
+    async def _get_status(self, _who: str) -> Answer:
+        return {"status": as_text(await self._operations.find(queries.about_all(self._schema)))}
 
     async def _list_jobs(
         self,
-        who: str,  # noqa: ARG002
+        _who: str,
         after: str | None = None,
         limit: int | None = None,
         running_for: float | None = None,
@@ -140,103 +159,71 @@ class AdminHandlers:
         chosen = {**filters, "after": _number(after), "running_for": running_for}
         # One more than is wanted tells whether there is more.
         asked = queries.about_jobs(self._schema, chosen, wanted + 1)
-        rows, now = await self._asking.find(asked)
-        page = first_page(rows[:wanted])
+        rows, now = await self._operations.find(asked)
         # The longest first have numbers in no order, after which one could go on.
-        is_last = running_for is not None or (page.is_whole and len(rows) <= wanted)
-        return {**_answer("jobs", page, "job_id", is_last=is_last), "at": now.isoformat()}
+        is_last = running_for is not None
+        page = _first("jobs", rows, ("job_id",), wanted, is_last=is_last)
+        return {**page, "at": now.isoformat()}
 
-    async def _get_job(self, who: str, job_id: int) -> Answer:  # noqa: ARG002
-        return {"job": as_text(await self._asking.find(queries.about_job(self._schema, job_id)))}
+    async def _get_job(self, _who: str, job_id: int) -> Answer:
+        found = await self._operations.find(queries.about_job(self._schema, job_id))
+        return {"job": as_text(found)}
 
-    async def _explain(self, who: str, job_id: int) -> Answer:  # noqa: ARG002
-        found = await self._asking.find(queries.about_obstacles(self._schema, job_id))
+    async def _explain(self, _who: str, job_id: int) -> Answer:
+        found = await self._operations.find(queries.about_obstacles(self._schema, job_id))
         return {"explanation": as_text(asdict(found))}
 
-    async def _list_controls(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
-        rows = await self._asking.find(queries.about_controls(self._schema))
-        named = [{**row, "name": f"{row['kind']} {row['key']}"} for row in rows]
-        return _paged("controls", _after(named, after, "name"), "name")
-
     async def _list_actions(
-        self,
-        who: str,  # noqa: ARG002
-        subject: str | None = None,
-        after: str | None = None,
+        self, _who: str, subject: str | None = None, after: str | None = None
     ) -> Answer:
         asked = queries.about_actions(self._schema, _number(after), MOST_LISTED + 1, subject)
-        rows = await self._asking.find(asked)
-        page = first_page(rows[:MOST_LISTED])
-        is_last = page.is_whole and len(rows) <= MOST_LISTED
-        return _answer("actions", page, "action_id", is_last=is_last)
-
-    async def _list_failures(self, who: str, after: str | None = None) -> Answer:  # noqa: ARG002
-        rows = await self._asking.find(about_failures(self._schema))
-        named = [{**row, "name": f"{row['fingerprint']} {row['work_type']}"} for row in rows]
-        return _paged("failures", _after(named, after, "name"), "name")
+        rows = await self._operations.find(asked)
+        return _first("actions", rows, ("action_id",), MOST_LISTED)
 
     # Actions. Each leaves a row in `action` that names the operator.
 
-    async def _pause(self, who: str, kind: str, key: str) -> Answer:
-        return {"changed": await self._acting.pause(kind, key, who)}
+    async def _act(self, command: Command, function: str, who: str, /, **arguments: Any) -> Answer:
+        row = await self._row(function, who, **arguments)
+        names = (key.decode() for key, _ in command.response)
+        return {key: _as_argument(value) for key, value in zip(names, row, strict=True)}
 
-    async def _resume(self, who: str, kind: str, key: str) -> Answer:
-        return {"changed": await self._acting.resume(kind, key, who)}
+    async def _row(
+        self, function: str, who: str, /, ids: str | None = None, **arguments: Any
+    ) -> Sequence[Any]:
+        if ids is not None:
+            arguments["ids"] = numbers(ids)
+        return await self._operations.act(function, {**arguments, "who": who})
 
-    async def _set_limit(
-        self, who: str, kind: str, key: str, cleared: str | None = None, **limits: float | None
-    ) -> Answer:
+    async def _set_limit(self, who: str, cleared: str | None = None, **given: Any) -> Answer:
         names = [name.strip() for name in (cleared or "").split(",") if name.strip()]
-        given = {name: limits.get(name) for name in LIMITS}
-        control = await self._acting.set_limit(kind, key, given, names, who)
-        return {"control": json.dumps(control)}
+        [control] = await self._row("set_limit", who, cleared=names, **given)
+        return {"control": control if isinstance(control, str) else json.dumps(control)}
 
     async def _cancel(self, who: str, ids: str) -> Answer:
-        done = await self._acting.cancel(numbers(ids), who)
-        for held in done.requested:
-            self._cancelled(*held, who)
-        requested = [job_id for _, _, job_id in done.requested]
+        cancelled, held, refused = await self._row("cancel", who, ids)
+        for incarnation, assignment, job_id in held:
+            self._cancelled(incarnation, assignment, job_id, who)
         return {
-            "cancelled": joined(done.ended),
-            "requested": joined(requested),
-            "refused": joined(done.refused),
+            "cancelled": joined(cancelled),
+            "requested": joined(job_id for _, _, job_id in held),
+            "refused": joined(refused),
         }
 
-    async def _retry(self, who: str, ids: str) -> Answer:
-        retried, refused = await self._acting.retry(numbers(ids), who)
-        return {"retried": joined(retried), "refused": joined(refused)}
-
-    async def _retry_failures(
-        self, who: str, fingerprint: str, before: str | None = None
-    ) -> Answer:
-        retried, moment = await self._acting.retry_failures(fingerprint, before, who)
-        return {"retried": retried, "before": moment.isoformat()}
-
-    async def _discard_failures(
-        self, who: str, fingerprint: str, before: str | None = None
-    ) -> Answer:
-        discarded, moment = await self._acting.discard_failures(fingerprint, before, who)
-        return {"discarded": discarded, "before": moment.isoformat()}
-
-    async def _postpone_failures(
-        self, who: str, fingerprint: str, delay: float, until: str | None = None
-    ) -> Answer:
-        postponed, moment = await self._acting.postpone_failures(fingerprint, delay, until, who)
-        return {"postponed": postponed, "until": moment.isoformat()}
-
     async def _act_on_schedule(self, who: str, name: str, act: str) -> Answer:
-        changed, job_id = await self._acting.act_on_schedule(name, act, who)
-        return {"changed": changed, "job_id": job_id}
+        if act not in SCHEDULE_ACTS:
+            raise AdminRefused(
+                f"{act!r} is nothing to do to a schedule", "pause, resume, remove or run it"
+            )
+        [done] = await self._row(f"{act}_schedule", who, name=name)
+        is_run = act == "run"
+        is_change = is_run or act == "remove" or bool(done)
+        return {"changed": is_change, "job_id": int(done) if is_run else 0}
 
-    async def _set_priority(self, who: str, ids: str, priority: int) -> Answer:
-        changed, refused = await self._acting.set_priority(numbers(ids), priority, who)
-        return {"changed": joined(changed), "refused": joined(refused)}
 
-    async def _drain(self, who: str, name: str) -> Answer:
-        return {"changed": await self._acting.drain(name, who)}
-
-    async def _undrain(self, who: str, name: str) -> Answer:
-        return {"changed": await self._acting.undrain(name, who)}
+def _as_argument(value: Any) -> Any:
+    if isinstance(value, list):
+        return joined(value)
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _number(text: str | None) -> int | None:
@@ -248,17 +235,21 @@ def _number(text: str | None) -> int | None:
     return found[0]
 
 
-def _after(rows: Sequence[Answer], after: str | None, key: str) -> Sequence[Answer]:
-    """Leave out what earlier pages had; the rows are sorted by the key."""
-    names = sorted(rows, key=lambda row: str(row[key]))
-    return [row for row in names if row[key] > after] if after else names
+def _paged(name: str, rows: Sequence[Answer], key: Sequence[str], after: str | None) -> Answer:
+    """Return the page of rows whose keys come after one."""
+    ordered = sorted(rows, key=lambda row: _key(row, key))
+    rest = [row for row in ordered if _key(row, key) > after] if after else ordered
+    return _first(name, rest, key, len(rest))
 
 
-def _paged(name: str, rows: Sequence[Answer], key: str) -> Answer:
-    page = first_page(rows)
-    return _answer(name, page, key, is_last=page.is_whole)
+def _first(
+    name: str, rows: Sequence[Answer], key: Sequence[str], wanted: int, *, is_last: bool = False
+) -> Answer:
+    """Return as many of the rows as are wanted and fit, and the key after which to go on."""
+    page = first_page(rows[:wanted])
+    is_end = is_last or page.last is None or (page.is_whole and len(rows) <= wanted)
+    return {name: page.text, "next": "" if is_end or page.last is None else _key(page.last, key)}
 
 
-def _answer(name: str, page: Page, key: str, *, is_last: bool) -> Answer:
-    is_end = is_last or page.last is None
-    return {name: page.text, "next": "" if is_end or page.last is None else str(page.last[key])}
+def _key(row: Answer, columns: Sequence[str]) -> str:
+    return " ".join(str(row[column]) for column in columns)

@@ -151,11 +151,11 @@ class Reader:
 
     def find(self, inquiry: Inquiry[T]) -> T:
         """Return what an inquiry finds out."""
-        rows = None
-        while True:
-            try:
-                question = inquiry.send(rows) if rows is not None else next(inquiry)
-            except StopIteration as found:
-                answer: T = found.value
-                return answer
-            rows = self._session.dicts(question.sql, question.parameters)
+        try:
+            question = next(inquiry)
+            while True:
+                rows = self._session.dicts(question.sql, question.parameters)
+                question = inquiry.send(rows)
+        except StopIteration as found:
+            answer: T = found.value
+            return answer

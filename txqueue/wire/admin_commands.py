@@ -37,38 +37,44 @@ __all__ = [
     "UndrainNode",
 ]
 
-_REFUSED: dict[type[Exception], bytes] = {AdminRefused: b"REFUSED"}
-
 
 def _may(kind: type[amp.Argument]) -> amp.Argument:
     return kind(optional=True)
 
 
-class ListNodes(amp.Command):
+_KEY: list[tuple[bytes, amp.Argument]] = [(b"kind", amp.Unicode()), (b"key", amp.Unicode())]
+_AFTER, _NEXT = (b"after", _may(amp.Unicode)), (b"next", amp.Unicode())
+_CHANGED: list[tuple[bytes, amp.Argument]] = [(b"changed", amp.Boolean())]
+
+
+class _Command(amp.Command):
+    """A command that answers every error with one line."""
+
+    errors = {AdminRefused: b"REFUSED"}
+
+
+class ListNodes(_Command):
     """List the nodes: host, load, start; the node that answers lists its workers too."""
 
-    arguments = [(b"after", _may(amp.Unicode))]
-    response = [(b"nodes", LongText()), (b"next", amp.Unicode())]
-    errors = _REFUSED
+    arguments = [_AFTER]
+    response = [(b"nodes", LongText()), _NEXT]
 
 
-class ListQueues(amp.Command):
+class ListQueues(_Command):
     """Each queue's depth by state, the age of its oldest ready job, and what it completes."""
 
-    arguments = [(b"after", _may(amp.Unicode))]
-    response = [(b"queues", LongText()), (b"next", amp.Unicode())]
-    errors = _REFUSED
+    arguments = [_AFTER]
+    response = [(b"queues", LongText()), _NEXT]
 
 
-class GetStatus(amp.Command):
+class GetStatus(_Command):
     """The queues, the nodes and what is wrong, in one object."""
 
     arguments = []
     response = [(b"status", LongText())]
-    errors = _REFUSED
 
 
-class ListJobs(amp.Command):
+class ListJobs(_Command):
     """Jobs, the newest first, without their payloads; ``at`` is the database's clock."""
 
     arguments = [
@@ -78,70 +84,62 @@ class ListJobs(amp.Command):
         (b"group", _may(amp.Unicode)),
         (b"tenant", _may(amp.Unicode)),
         (b"running_for", _may(amp.Float)),
-        (b"after", _may(amp.Unicode)),
+        _AFTER,
         (b"limit", _may(amp.Integer)),
     ]
-    response = [(b"jobs", LongText()), (b"next", amp.Unicode()), (b"at", amp.Unicode())]
-    errors = _REFUSED
+    response = [(b"jobs", LongText()), _NEXT, (b"at", amp.Unicode())]
 
 
-class GetJob(amp.Command):
+class GetJob(_Command):
     """All there is of one job: its attempts, its last error, and what was done to it by hand."""
 
     arguments = [(b"job_id", amp.Integer())]
     response = [(b"job", LongText())]
-    errors = _REFUSED
 
 
-class Explain(amp.Command):
+class Explain(_Command):
     """Why a job does not run, and what would make it."""
 
     arguments = [(b"job_id", amp.Integer())]
     response = [(b"explanation", LongText())]
-    errors = _REFUSED
 
 
-class ListControls(amp.Command):
+class ListControls(_Command):
     """What is paused or limited."""
 
-    arguments = [(b"after", _may(amp.Unicode))]
-    response = [(b"controls", LongText()), (b"next", amp.Unicode())]
-    errors = _REFUSED
+    arguments = [_AFTER]
+    response = [(b"controls", LongText()), _NEXT]
 
 
-class ListActions(amp.Command):
+class ListActions(_Command):
     """List operators' acts, the latest first; all, or only those on one subject."""
 
-    arguments = [(b"subject", _may(amp.Unicode)), (b"after", _may(amp.Unicode))]
-    response = [(b"actions", LongText()), (b"next", amp.Unicode())]
-    errors = _REFUSED
+    arguments = [(b"subject", _may(amp.Unicode)), _AFTER]
+    response = [(b"actions", LongText()), _NEXT]
 
 
-class Pause(amp.Command):
+class Pause(_Command):
     """Start no job of a ``queue``, a ``group`` or a ``tenant`` until it is resumed."""
 
-    arguments = [(b"kind", amp.Unicode()), (b"key", amp.Unicode())]
-    response = [(b"changed", amp.Boolean())]
-    errors = _REFUSED
+    arguments = _KEY
+    response = _CHANGED
 
 
-class Resume(amp.Command):
+class Resume(_Command):
     """Start jobs of a paused ``queue``, ``group`` or ``tenant`` again."""
 
-    arguments = [(b"kind", amp.Unicode()), (b"key", amp.Unicode())]
-    response = [(b"changed", amp.Boolean())]
-    errors = _REFUSED
+    arguments = _KEY
+    response = _CHANGED
 
 
-class SetLimit(amp.Command):
+class SetLimit(_Command):
     """Limit a queue, a group or a tenant; what is not given stays, names in ``cleared`` go.
 
     Answered with the control as it is then, ``null`` if nothing is limited any more.
     """
 
     arguments = [
-        (b"kind", amp.Unicode()),
-        (b"key", amp.Unicode()),
+        *_KEY,
         (b"concurrency", _may(amp.Integer)),
         (b"rate", _may(amp.Float)),
         (b"burst", _may(amp.Integer)),
@@ -151,10 +149,9 @@ class SetLimit(amp.Command):
         (b"cleared", _may(amp.Unicode)),
     ]
     response = [(b"control", LongText())]
-    errors = _REFUSED
 
 
-class CancelJobs(amp.Command):
+class CancelJobs(_Command):
     """End jobs: at once what no node has taken, soon what one has; failed ones are discarded.
 
     The others have ended.
@@ -166,26 +163,23 @@ class CancelJobs(amp.Command):
         (b"requested", amp.Unicode()),
         (b"refused", amp.Unicode()),
     ]
-    errors = _REFUSED
 
 
-class RetryJobs(amp.Command):
+class RetryJobs(_Command):
     """Run failed and cancelled jobs anew, and those that wait for an attempt now."""
 
     arguments = [(b"ids", amp.Unicode())]
     response = [(b"retried", amp.Unicode()), (b"refused", amp.Unicode())]
-    errors = _REFUSED
 
 
-class ListFailures(amp.Command):
+class ListFailures(_Command):
     """The kinds of failure that there are, by work type: how many jobs, since when, an example."""
 
-    arguments = [(b"after", _may(amp.Unicode))]
-    response = [(b"failures", LongText()), (b"next", amp.Unicode())]
-    errors = _REFUSED
+    arguments = [_AFTER]
+    response = [(b"failures", LongText()), _NEXT]
 
 
-class RetryFailures(amp.Command):
+class RetryFailures(_Command):
     """Run jobs again that failed in one way before a moment, some at a time.
 
     Answered with how many, 0 after the last, and with the moment: pass it to go on.
@@ -193,10 +187,9 @@ class RetryFailures(amp.Command):
 
     arguments = [(b"fingerprint", amp.Unicode()), (b"before", _may(amp.Unicode))]
     response = [(b"retried", amp.Integer()), (b"before", amp.Unicode())]
-    errors = _REFUSED
 
 
-class DiscardFailures(amp.Command):
+class DiscardFailures(_Command):
     """Have jobs that failed for good in one way before a moment count as cancelled.
 
     Some at a time; answered with how many, 0 after the last, and the moment: pass it to go on.
@@ -204,10 +197,9 @@ class DiscardFailures(amp.Command):
 
     arguments = [(b"fingerprint", amp.Unicode()), (b"before", _may(amp.Unicode))]
     response = [(b"discarded", amp.Integer()), (b"before", amp.Unicode())]
-    errors = _REFUSED
 
 
-class PostponeFailures(amp.Command):
+class PostponeFailures(_Command):
     """Run jobs that failed in one way again, but not before so many seconds, some at a time.
 
     Answered with how many, 0 after the last, and with the moment: pass it to go on.
@@ -219,36 +211,31 @@ class PostponeFailures(amp.Command):
         (b"until", _may(amp.Unicode)),
     ]
     response = [(b"postponed", amp.Integer()), (b"until", amp.Unicode())]
-    errors = _REFUSED
 
 
-class ActOnSchedule(amp.Command):
+class ActOnSchedule(_Command):
     """Pause, resume, remove or run a schedule now; answered with the job that is enqueued, or 0."""
 
     arguments = [(b"name", amp.Unicode()), (b"act", amp.Unicode())]
     response = [(b"changed", amp.Boolean()), (b"job_id", amp.Integer())]
-    errors = _REFUSED
 
 
-class SetPriority(amp.Command):
+class SetPriority(_Command):
     """Give jobs that no node has taken yet another priority."""
 
     arguments = [(b"ids", amp.Unicode()), (b"priority", amp.Integer())]
     response = [(b"changed", amp.Unicode()), (b"refused", amp.Unicode())]
-    errors = _REFUSED
 
 
-class DrainNode(amp.Command):
+class DrainNode(_Command):
     """Have a node take nothing more, and pass on what it has not started."""
 
     arguments = [(b"name", amp.Unicode())]
-    response = [(b"changed", amp.Boolean())]
-    errors = _REFUSED
+    response = _CHANGED
 
 
-class UndrainNode(amp.Command):
+class UndrainNode(_Command):
     """Have a draining node take jobs again."""
 
     arguments = [(b"name", amp.Unicode())]
-    response = [(b"changed", amp.Boolean())]
-    errors = _REFUSED
+    response = _CHANGED

@@ -1,0 +1,101 @@
+"""What operators ask and do through a node: bounded in time, one question and one act at a time.
+
+A node has few connections: questions take one of them, acts another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from twisted.internet.defer import DeferredLock
+
+from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.errors import answered
+from txqueue.store.queries import Inquiry
+
+__all__ = ["ACTS", "Operations"]
+
+T = TypeVar("T")
+
+# Shorter than the patience of a node's pool, which would drop the connection.
+PATIENCE = 8
+_BOUNDED = f"set local statement_timeout = {PATIENCE * 1000}; "
+# A page is read in the order of an index, as far as it goes; a planner without statistics of a
+# table just filled would rather sort all there is.
+_READ_ONLY = "set local enable_sort = off; set transaction read only; "
+
+# The stored function of each act, and its arguments in order. The operator is `who`: the function
+# leaves a row in `action` that names the operator.
+ACTS = {
+    "pause": "kind key who",
+    "resume": "kind key who",
+    "set_limit": "kind key concurrency rate burst share reserve who cleared::text[] backlog",
+    "cancel": "ids::bigint[] who",
+    "retry": "ids::bigint[] who",
+    "set_priority": "ids::bigint[] priority who",
+    "retry_failures": "fingerprint who before::timestamptz",
+    "discard_failures": "fingerprint who before::timestamptz",
+    "postpone_failures": "fingerprint who delay until::timestamptz",
+    "pause_schedule": "name who",
+    "resume_schedule": "name who",
+    "remove_schedule": "name who",
+    "run_schedule": "name who",
+    "drain_node": "name who",
+    "undrain_node": "name who",
+}
+
+
+class Operations:
+    """Asks and acts on behalf of operators.
+
+    Args:
+        pool: Runs the statements.
+        schema: The name of the schema.
+    """
+
+    def __init__(self, pool: ConnectionPool, schema: str) -> None:
+        self._pool = pool
+        self._schema = schema
+        self._questions, self._acts = DeferredLock(), DeferredLock()
+
+    async def find(self, inquiry: Inquiry[T]) -> T:
+        """Return what an inquiry finds out.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            Refused: When it takes too long.
+        """
+        async with self._questions:
+            with answered(PATIENCE):
+                try:
+                    question = next(inquiry)
+                    while True:
+                        sql = _BOUNDED + _READ_ONLY + question.sql
+                        rows = await self._pool.query_dicts(sql, question.parameters)
+                        question = inquiry.send(rows)
+                except StopIteration as found:
+                    answer: T = found.value
+                    return answer
+
+    async def act(self, name: str, arguments: Mapping[str, object]) -> Sequence[Any]:
+        """Call the stored function of an act and return its row.
+
+        Args:
+            name: One of `ACTS`.
+            arguments: By name, with ``who``; null is passed for what is missing.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            Refused: When the database refuses the act, or it takes too long.
+        """
+        names, marks = [], []
+        for each in ACTS[name].split():
+            argument, cast, kind = each.partition("::")
+            names.append(argument)
+            marks.append(f"%s{cast}{kind}")
+        call = f"{_BOUNDED}select * from {self._schema}.{name}({', '.join(marks)})"
+        async with self._acts:
+            with answered(PATIENCE):
+                [row] = await self._pool.query(call, [arguments.get(each) for each in names])
+        return row
