@@ -549,10 +549,47 @@ update txqueue.job set work_type = regexp_replace(work_type, ':pool$', ':workset
  where work_type like '%:pool' and state in ('waiting', 'ready', 'assigned', 'failed');
 update txqueue.work_type set work_type = regexp_replace(work_type, ':pool$', ':workset') where work_type like '%:pool';
 
+-- What is to be looked at again is called late; older code knows other names.
+
+alter table txqueue.unfollowed rename to late_end;
+alter sequence txqueue.has_unfollowed rename to has_late_ends;
+alter table txqueue.unfreed rename to late_group;
+comment on table txqueue.late_end is
+    'Jobs to be looked at again: a transaction that concerned them had not committed when they ended.';
+
 set check_function_bodies = off;
 
+-- A job with the parents it waits for among its options: for its history, and for when it is run again by hand. Of more
+-- than a thousand the number is kept alone, and the job cannot be run again by hand once one was not done.
+create or replace function txqueue.add_parent_ids(this job, parents bigint[], its_any_end boolean) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    this.options := coalesce(this.options, '{}')
+        || case when cardinality(parents) <= 1000 then jsonb_build_object('after', parents)
+                else jsonb_build_object('after', cardinality(parents)) end
+        || case when its_any_end then '{"after_any_end": true}' else '{}' end::jsonb;
+    return this;
+end $$;
+
+-- A job with how those ended that it waited for, among what its worker is told.
+create or replace function txqueue.add_parent_outcomes(this job) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+begin
+    this.options := coalesce(this.options, '{}') || jsonb_build_object('parents', (
+        select jsonb_build_object(
+                   'done', count(*) filter (where ended = 'done'), 'failed', count(*) filter (where ended = 'failed'),
+                   'cancelled', count(*) filter (where ended = 'cancelled'))
+          from job_parent where child = this.job_id));
+    return this;
+end $$;
+
 -- Adds parts of an application's table, each from one key to another with its number of items, which the
--- holder of the lock of cut_from() has read; is_all says that nothing comes after them.
+-- holder of the lock of lock_next_cut() has read; is_all says that nothing comes after them.
 create or replace function txqueue.add_parts(
     its_name text, firsts text[], lasts text[], counts integer[], is_all boolean)
 returns void
@@ -1149,8 +1186,8 @@ begin
     this.options := nullif(coalesce(its.options, '{}') || jsonb_strip_nulls(jsonb_build_object('unique', this.options -> 'unique')), '{}');
     perform check_job(this.work_type, this.payload, settings.payload_limit, this.priority, this.weight, this.queue, this."group",
                       this.tenant, this.not_before, this.not_after, its.options);
-    perform check_sealed(known.policy, this.work_type, this.payload);
-    this.rank := rank_of(this.not_before, this.not_after, this.priority, settings.aging);
+    perform check_encrypted(known.policy, this.work_type, this.payload);
+    this.rank := compute_rank(this.not_before, this.not_after, this.priority, settings.aging);
     this.attempt := 0;
     this.deaths := 0;
     this.error := null;
@@ -1170,43 +1207,6 @@ exception when sqlstate 'TXQ01' or data_exception then
     old.fingerprint := fingerprint(old.error);
     old.failed_at := old.finished_at;
     return old;
-end $$;
-
--- How many jobs a limited queue or tenant may give to the claim that asks: null for any number. The
--- asker holds the key's lock from now on; while another claim holds it, there are none. If there
--- are none, opens_in says in how many seconds to ask again, where only time has to pass.
-create or replace function txqueue.allowance(this control, out jobs integer, out opens_in double precision)
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-as $$
-declare
-    contended constant double precision := 0.005;
-    running   bigint;
-begin
-    if this.is_paused then
-        jobs := 0;
-        return;
-    end if;
-    if this.concurrency is null and this.rate is null then
-        return;
-    end if;
-    if try_keys(array[key_of(this.kind || ' ' || this.key)]) = '{}' then
-        jobs := 0;
-        opens_in := contended;
-        return;
-    end if;
-    if this.concurrency is not null then
-        if this.kind = 'queue' then
-            select count(*) into running from job_assigned where queue = this.key and counted is not null;
-        else
-            select count(*) into running from job_assigned where tenant = this.key;
-        end if;
-        jobs := greatest(0, this.concurrency - running);
-    end if;
-    if this.rate is not null and coalesce(jobs, 1) > 0 then
-        select least(allowance.jobs, bucket.jobs), bucket.opens_in into jobs, opens_in from bucket_level(this) as bucket;
-    end if;
 end $$;
 
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
@@ -1528,64 +1528,6 @@ as $$
      group by job.assignment
 $$;
 
--- A job that runs again as renewed() made it, with the parents it had: it waits for those that run again too, and is
--- cancelled if one of them cannot be done any more. A parent that history no longer has was done.
-create or replace function txqueue.await_again(this job) returns job
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-declare
-    parents bigint[];
-begin
-    if coalesce(jsonb_typeof(this.options -> 'after'), 'null') <> 'array' then
-        -- Of too many only the number is known; one that never ran had a parent that was not done, or was cancelled by hand.
-        if this.options ? 'after' and not this.options ? 'parents' then
-            this.state := 'cancelled';
-        end if;
-        return this;
-    end if;
-    parents := array(select value::bigint from jsonb_array_elements_text(this.options -> 'after') as value where value ~ '^\d{1,18}$');
-    return await_parents(this, link_parents(this.job_id, parents, coalesce(this.options -> 'after_any_end' = 'true', false)));
-end $$;
-
--- Has the ends of jobs told on the channel txqueue_ended for some seconds: a waiting client calls it again
--- before they are over. Not told without end, because NOTIFY takes a lock of the whole database at commit.
-create or replace function txqueue.await_ends(seconds integer default 10) returns void
-language sql volatile security definer
-set search_path = txqueue, pg_temp
-as $$
-    select setval('awaited', least(greatest(seconds, 1), 60) + ceil(extract(epoch from clock_timestamp()))::bigint)
-$$;
-
--- A job as it is with the parents that link_parents() has written for it: cancelled if one can never be done
--- any more, waiting while one has not ended, else as it was, with how they ended. Its rows of job_parent go
--- unless it waits.
-create or replace function txqueue.await_parents(this job, others bigint[]) returns job
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-as $$
-declare
-    failed record;
-begin
-    select parent, ended into failed from job_parent
-     where child = this.job_id and ended in ('failed', 'cancelled') and not any_end order by parent limit 1;
-    if found then
-        this := orphaned(this, failed.parent, failed.ended);
-    elsif exists (select from job_parent where child = this.job_id and ended is null) then
-        this.state := 'waiting';
-        this.waiting_for := 'parents';
-        this.followed := 1;
-        perform note_unfollowed(array(
-            select parent from job_parent where child = this.job_id and ended is null and parent = any (others)));
-        return this;
-    else
-        this := with_ends(this);
-    end if;
-    delete from job_parent where child = this.job_id;
-    return this;
-end $$;
-
 -- How many jobs of a queue could run now and do not: the ready ones.
 create or replace function txqueue.backlog(queue text) returns bigint
 language sql stable security definer
@@ -1622,63 +1564,6 @@ begin
     return attempt;
 end $$;
 
--- Which rule a payload breaks by its length as text: that of the limit, or it has a number of more digits than Python
--- reads, as JSON or at all (4,300: see sys.set_int_max_str_digits); null for none.
-create or replace function txqueue.broken_length(payload jsonb, payload_limit integer) returns text
-language sql stable
-as $$
-    select case when octet_length(payload::text) > payload_limit then 'size'
-                when payload::text !~ '[0-9.]{255}' then null
-                when exists (select from jsonb_path_query(payload, 'strict $.**') as value
-                              where jsonb_typeof(value) = 'number' and length(value::text) > 4300) then 'digits' end
-$$;
-
--- Which option of a job a worker could not obey; null for none. Those that txqueue writes itself are not the caller's
--- to give. Without settings of its own, so that it is inlined.
-create or replace function txqueue.broken_option(options jsonb) returns text
-language sql volatile
-as $$
-    select case
-        when options is null then null
-        when jsonb_typeof(options) <> 'object' then 'options'
-        when octet_length(options::text) > 65536 then 'size'
-        when options ?| array['parents', 'after', 'after_any_end', 'grouped', 'left'] then 'reserved'
-        when options ? 'timeout' and not case jsonb_typeof(options -> 'timeout')
-            when 'number' then (options ->> 'timeout')::numeric > 0 and (options ->> 'timeout')::numeric <= 315360000
-            else false end then 'timeout'
-        when options ? 'attempts' and not case jsonb_typeof(options -> 'attempts')
-            when 'number' then (options ->> 'attempts')::numeric between 1 and 32767 and (options ->> 'attempts')::numeric % 1 = 0
-            else false end then 'attempts'
-        when options ? 'expires' and jsonb_typeof(options -> 'expires') <> 'boolean' then 'expires'
-        when options ? 'redacted' and jsonb_typeof(options -> 'redacted') <> 'boolean' then 'redacted'
-    end
-$$;
-
--- Which rule what cannot be a job breaks; null for what can. Without settings of its own, so that it is inlined:
--- all that is enqueued goes through it, and what it would say of a fault stands in refuse_job().
-create or replace function txqueue.broken_rule(
-    work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
-    "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
-language sql volatile
-as $$
-    select case
-        when work_type is null or length(work_type) not between 1 and 200 then 'work_type'
-        when payload is null or jsonb_typeof(payload) <> 'object' then 'payload'
-        -- Most are short: they are written out once, and no function is called, which would cost as much as all of this.
-        when octet_length(payload::text) > least(payload_limit, 4300) and txqueue.broken_length(payload, payload_limit) is not null
-            then txqueue.broken_length(payload, payload_limit)
-        when priority not between 0 and 9 then 'priority'
-        when weight not between 1 and 1000000 then 'weight'
-        when length(queue) not between 1 and 200 then 'queue'
-        when length("group") not between 1 and 1000 then 'group'
-        when length(tenant) not between 1 and 200 then 'tenant'
-        when not_before not between '1900-01-01Z' and '9998-12-31Z' and not_before <> 'infinity' then 'moment'
-        when not_after not between '1900-01-01Z' and '9998-12-31Z' and not_after <> 'infinity' then 'moment'
-        when not_after <= not_before then 'not_after'
-        when options is not null and txqueue.broken_option(options) is not null then 'options'
-    end
-$$;
-
 -- What a bucket of tokens holds: how many jobs may be taken now (null where there is no bucket), and if
 -- none, in how many seconds one may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket keeps the
 -- moment, in microseconds since 1970, by which all that was taken is paid for (the generic cell rate
@@ -1703,6 +1588,18 @@ begin
     end if;
 end $$;
 
+-- Whether a job may be given another payload in a transaction that may stay open for long: no other session waits for its row. A
+-- claim skips it; but the completion of a job of a group waits for the group's next.
+create or replace function txqueue.can_change_payload(this job) returns boolean
+language sql immutable
+set search_path = txqueue, pg_temp
+as $$
+    select case this.state
+        when 'ready' then this."group" is null
+        when 'waiting' then this.waiting_for in ('time', 'type', 'unique')
+        else false end
+$$;
+
 -- Cancels jobs: at once those that no node has taken; of the others, those that have not ended yet, their
 -- node learns at its next heartbeat. Returns the numbers of the first, of the second
 -- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were. Failed jobs
@@ -1718,7 +1615,7 @@ declare
 begin
     perform check_isolation('jobs are not cancelled');
     select ended.cancelled, ended.requested into cancelled, requested
-      from end_waiting(ids, coalesce(nullif(who, ''), session_user)) as ended;
+      from cancel_unstarted(ids, coalesce(nullif(who, ''), session_user)) as ended;
     for this in delete from job where job_id = any (ids) and state = 'failed' returning * loop
         this.state := 'cancelled';
         this.finished_at := clock_timestamp();
@@ -1729,37 +1626,75 @@ begin
     end loop;
     found := cancelled || array(select (each ->> 2)::bigint from jsonb_array_elements(requested) as each);
     refused := array(select distinct id from unnest(ids) as id where id <> all (found) order by id);
-    perform note_action(who, 'cancel', subject_of(ids), jsonb_build_object(
+    perform note_action(who, 'cancel', format_job_ids(ids), jsonb_build_object(
         'jobs', ids, 'cancelled', cardinality(cancelled), 'requested', jsonb_array_length(requested),
         'refused', cardinality(refused)));
 end $$;
 
--- The jobs that a node is to cancel: [[assignment, job_id, who], ...], again and again until they have
--- ended. If one has gone back to the queue or elsewhere meanwhile, the request follows it, those for
--- nodes that no longer live included.
-create or replace function txqueue.cancels_for(its_incarnation integer) returns jsonb
+-- A job as it is cancelled because one that it was to follow was not done.
+create or replace function txqueue.cancel_orphan(this job, parent bigint, its_end text) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    this.state := 'cancelled';
+    this.waiting_for := null;
+    this.finished_at := clock_timestamp();
+    this.error := format('cancelled: parent %s %s', parent, case its_end when 'failed' then 'failed' else 'was cancelled' end);
+    return this;
+end $$;
+
+-- Cancels those of some jobs that no node has taken yet, and asks for the cancelling of the others that have
+-- not ended. Returns the numbers of the first, and of the second [[incarnation, assignment, job_id], ...].
+create or replace function txqueue.cancel_unstarted(
+    ids bigint[], who text, out cancelled bigint[], out requested jsonb)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 declare
-    followed record;
+    this   job;
+    locked text[];
+    children bigint[];
+    groups text[] := '{}';
 begin
-    if not exists (select from request) then
-        return '[]';
-    end if;
-    -- All keys at once, in the order in which all lock them, and not job by job.
-    perform lock_groups(array(select job_id from request where is_stale(request, its_incarnation)));
-    for followed in
-        with gone as (
-            delete from request where is_stale(request, its_incarnation) returning job_id, who
-        )
-        select who, array_agg(job_id) as ids from gone group by who
-    loop
-        perform end_waiting(followed.ids, followed.who);
+    cancelled := '{}';
+    children := lock_children(null, ids);
+    locked := lock_groups(ids);
+    -- A job that goes from one partition to another meanwhile is found there the next time.
+    for round in 1 .. 3 loop
+        for this in
+            delete from job
+             where job_id = any (ids) and state in ('waiting', 'ready') and ("group" is null or "group" = any (locked))
+            returning *
+        loop
+            this.state := 'cancelled';
+            this.waiting_for := null;
+            this.finished_at := clock_timestamp();
+            this.error := 'cancelled by ' || who;
+            insert into job values (this.*);
+            cancelled := cancelled || this.job_id;
+            groups := groups || this."group";
+        end loop;
+        insert into request (incarnation, job_id, assignment, who)
+        select held.incarnation, held.job_id, held.assignment, cancel_unstarted.who from job_assigned as held
+         where held.job_id = any (ids)
+            on conflict do nothing;
+        exit when not exists (
+            select from job
+             where job_id = any (ids) and state in ('waiting', 'ready') and ("group" is null or "group" = any (locked)));
     end loop;
-    return (select coalesce(jsonb_agg(jsonb_build_array(assignment, job_id, who)), '[]') from request
-             where incarnation = its_incarnation);
+    select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
+      from job_assigned as held where held.job_id = any (ids);
+    -- Not only those that are marked: another job may have begun to wait for one just now.
+    if cancelled <> '{}' and propagate_ends(cancelled, 'cancelled', children) then
+        perform wake_masters();
+    end if;
+    groups := array_remove(groups, null);
+    if groups <> '{}' then
+        perform free_groups(groups);
+    end if;
 end $$;
 
 -- Takes jobs out of a bucket of tokens; the caller holds the key's lock.
@@ -1783,6 +1718,42 @@ as $$
     select charge_bucket(control, jobs) from control where kind = its_kind and key = its_key and rate is not null
 $$;
 
+-- The moment as of which a job is what its payload says; null if its options do not say.
+create or replace function txqueue.check_as_of(options jsonb, mode text) returns timestamptz
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    moment timestamptz;
+begin
+    if not coalesce(options, '{}') ? 'as_of' then
+        return null;
+    elsif mode not in ('replace', 'again') then
+        perform refuse('as_of says which of two jobs is newer', 'pass replace or again as unique_mode, or leave as_of out');
+    end if;
+    begin
+        moment := (options ->> 'as_of')::timestamptz;
+    exception when others then
+        moment := null;
+    end;
+    if moment is null or not isfinite(moment) then
+        perform refuse('as_of is no moment', 'pass one in ISO 8601 with an offset, as text');
+    end if;
+    return moment;
+end $$;
+
+-- Refuses the payload of a type that is published as encrypted if it is in clear; null for what fits.
+-- Without settings of its own, so that it is inlined.
+create or replace function txqueue.check_encrypted(policy jsonb, work_type text, payload jsonb) returns text
+language sql volatile
+as $$
+    select case
+        when policy ? 'encrypted' and (not payload ? 'encrypted' or payload - 'encrypted' <> '{}')
+            then txqueue.refuse(format('payloads of %s are encrypted, and this one is in clear', work_type),
+                                 'enqueue it with a Python client that has TXQUEUE_PAYLOAD_KEY')
+    end
+$$;
+
 -- Refuses to go on in a transaction that sees only what was committed when it began: what has been parked
 -- or has moved since would be missed, and never run.
 create or replace function txqueue.check_isolation(what text) returns void
@@ -1803,7 +1774,7 @@ create or replace function txqueue.check_job(
 language sql volatile
 as $$
     select case
-        when txqueue.broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
+        when txqueue.find_broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
              is not null
             then txqueue.refuse_job(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
     end
@@ -1839,6 +1810,22 @@ begin
     elsif not cleared <@ '{concurrency,rate,burst,share,reserve,backlog}' then
         perform refuse('there is no such limit to lift', 'lift concurrency, rate, burst, share, reserve or backlog');
     end if;
+end $$;
+
+-- For how long a key that is enqueued once is remembered; null if the options do not say.
+create or replace function txqueue.check_once_for(options jsonb, mode text) returns interval
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if not coalesce(options, '{}') ? 'once_for' then
+        return null;
+    elsif mode <> 'once' then
+        perform refuse('once_for is for unique_mode once', 'pass that, or leave once_for out');
+    elsif jsonb_typeof(options -> 'once_for') <> 'number' or (options ->> 'once_for')::numeric not between 0 and 315360000 then
+        perform refuse('once_for is not within 0 and ten years of seconds', 'give seconds as a number, or leave it out to remember without end');
+    end if;
+    return make_interval(secs => (options ->> 'once_for')::double precision);
 end $$;
 
 -- Refuses what cannot be a schedule: its name, when it is due, what it enqueues, and a condition that names no column
@@ -1884,18 +1871,6 @@ begin
     end if;
 end $$;
 
--- Refuses the payload of a type that is published as encrypted if it is in clear; null for what fits.
--- Without settings of its own, so that it is inlined.
-create or replace function txqueue.check_sealed(policy jsonb, work_type text, payload jsonb) returns text
-language sql volatile
-as $$
-    select case
-        when policy ? 'encrypted' and (not payload ? 'encrypted' or payload - 'encrypted' <> '{}')
-            then txqueue.refuse(format('payloads of %s are encrypted, and this one is in clear', work_type),
-                                 'enqueue it with a Python client that has TXQUEUE_PAYLOAD_KEY')
-    end
-$$;
-
 -- Refuses what is no unique key, or no mode.
 create or replace function txqueue.check_unique(key text, mode text) returns void
 language plpgsql volatile
@@ -1907,69 +1882,6 @@ begin
     elsif mode not in ('keep', 'replace', 'again', 'reject', 'once') then
         perform refuse('there is no such unique_mode', 'use keep, replace, again, reject or once');
     end if;
-end $$;
-
--- The moment as of which a job is what its payload says; null if its options do not say.
-create or replace function txqueue.checked_as_of(options jsonb, mode text) returns timestamptz
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-declare
-    moment timestamptz;
-begin
-    if not coalesce(options, '{}') ? 'as_of' then
-        return null;
-    elsif mode not in ('replace', 'again') then
-        perform refuse('as_of says which of two jobs is newer', 'pass replace or again as unique_mode, or leave as_of out');
-    end if;
-    begin
-        moment := (options ->> 'as_of')::timestamptz;
-    exception when others then
-        moment := null;
-    end;
-    if moment is null or not isfinite(moment) then
-        perform refuse('as_of is no moment', 'pass one in ISO 8601 with an offset, as text');
-    end if;
-    return moment;
-end $$;
-
--- For how long a key that is enqueued once is remembered; null if the options do not say.
-create or replace function txqueue.checked_once_for(options jsonb, mode text) returns interval
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-begin
-    if not coalesce(options, '{}') ? 'once_for' then
-        return null;
-    elsif mode <> 'once' then
-        perform refuse('once_for is for unique_mode once', 'pass that, or leave once_for out');
-    elsif jsonb_typeof(options -> 'once_for') <> 'number' or (options ->> 'once_for')::numeric not between 0 and 315360000 then
-        perform refuse('once_for is not within 0 and ten years of seconds', 'give seconds as a number, or leave it out to remember without end');
-    end if;
-    return make_interval(secs => (options ->> 'once_for')::double precision);
-end $$;
-
--- Writes a control back, or removes it if it says nothing, and lets those go on that it held back.
-create or replace function txqueue.close_control(this control) returns void
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-begin
-    if not this.is_paused and this.concurrency is null and this.rate is null and this.burst = 1 and this.share = 1
-       and this.reserve = 0 and this.backlog is null then
-        delete from control where kind = this.kind and key = this.key;
-    else
-        update control
-           set is_paused = this.is_paused, concurrency = this.concurrency, rate = this.rate, burst = this.burst,
-               share = this.share, reserve = this.reserve, backlog = this.backlog,
-               is_full = this.is_full and this.backlog is not null
-         where kind = this.kind and key = this.key;
-    end if;
-    if this.kind = 'group' then
-        perform free_groups(array[this.key]);
-    end if;
-    perform refresh_backlog_flags();
-    perform pg_notify('txqueue', '');
 end $$;
 
 -- Has a running job take the pending jobs along that are like it: of its work type, queue, group and tenant, and with
@@ -2112,10 +2024,10 @@ begin
         end loop;
     end loop;
     if followed <> '{}' then
-        freed := follow(followed, 'done') or freed;
+        freed := propagate_ends(followed, 'done') or freed;
     end if;
-    if is_awaited() then
-        perform tell_ended(translate(array_to_string(ids, ','), '{}', ''));
+    if has_waiting_clients() then
+        perform notify_ended_jobs(translate(array_to_string(ids, ','), '{}', ''));
     end if;
     if groups is not null then
         perform free_groups(groups);
@@ -2381,23 +2293,76 @@ begin
         'progress', its_progress))));
 end $$;
 
+-- How many jobs a limited queue or tenant may give to the claim that asks: null for any number. The
+-- asker holds the key's lock from now on; while another claim holds it, there are none. If there
+-- are none, opens_in says in how many seconds to ask again, where only time has to pass.
+create or replace function txqueue.compute_allowance(this control, out jobs integer, out opens_in double precision)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    contended constant double precision := 0.005;
+    running   bigint;
+begin
+    if this.is_paused then
+        jobs := 0;
+        return;
+    end if;
+    if this.concurrency is null and this.rate is null then
+        return;
+    end if;
+    if try_keys(array[key_of(this.kind || ' ' || this.key)]) = '{}' then
+        jobs := 0;
+        opens_in := contended;
+        return;
+    end if;
+    if this.concurrency is not null then
+        if this.kind = 'queue' then
+            select count(*) into running from job_assigned where queue = this.key and counted is not null;
+        else
+            select count(*) into running from job_assigned where tenant = this.key;
+        end if;
+        jobs := greatest(0, this.concurrency - running);
+    end if;
+    if this.rate is not null and coalesce(jobs, 1) > 0 then
+        select least(compute_allowance.jobs, bucket.jobs), bucket.opens_in into jobs, opens_in from bucket_level(this) as bucket;
+    end if;
+end $$;
+
+-- The moment by which jobs are ordered, smaller first: when a job is due, less its priority; or, if
+-- that is sooner, where a job of the highest priority that became due at not_after would stand.
+-- Without settings of its own, so that it is inlined.
+create or replace function txqueue.compute_rank(
+    not_before timestamptz, not_after timestamptz, priority integer, aging interval) returns timestamptz
+language sql stable parallel safe
+as $$ select least(not_before - priority * aging, not_after - 9 * aging) $$;
+
+-- How many rows a lane has, up to so many. Jobs leave a lane from its front, where dead rows may lie by the
+-- hundred thousand, so its last pages are looked at first.
+create or replace function txqueue.count_lane_rows(leaf text, most integer) returns integer
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set jit = off
+as $$
+declare
+    pages    constant bigint := pg_relation_size(leaf::regclass) / current_setting('block_size')::integer;
+    near_end constant tid := format('(%s,0)', greatest(0, pages - 64));
+    rows     integer;
+begin
+    execute format('select count(*) from (select from %I where ctid >= $1 limit $2) as rows', leaf) into rows using near_end, most;
+    if rows < most then
+        execute format('select count(*) from (select from %I limit $1) as rows', leaf) into rows using most;
+    end if;
+    return rows;
+end $$;
+
 -- The lane that jobs becoming ready go to, until rotation moves on to the next. Read without a scan, which would
 -- cost as much as a statement; a sequence that was never set says null. Without settings of its own, so that it is
 -- inlined.
 create or replace function txqueue.current_lane() returns smallint
 language sql volatile
 as $$ select coalesce(pg_sequence_last_value('txqueue.lane'), 0)::smallint $$;
-
--- Which keys of an application's table come next into parts: null if another session is about to say.
-create or replace function txqueue.cut_from(its_name text, out is_cut boolean, out cut_to text)
-language plpgsql volatile security definer
-set search_path = txqueue, pg_temp
-as $$
-begin
-    if lock_workset('cut ' || its_name, false) then
-        select workset.is_cut, workset.cut_to into is_cut, cut_to from workset where name = its_name;
-    end if;
-end $$;
 
 -- Gives the jobs of nodes back whose masters are known to have ended, before their leases expire. Only a
 -- live node of the same host can know that. Returns how many jobs.
@@ -2426,7 +2391,7 @@ set jit = off
 as $$
     with unknown as materialized (
         select job.assignment,
-               sum(sum(octets_of(job.payload) + coalesce(octet_length(job.options::text), 0))) over running as octets,
+               sum(sum(payload_octets(job.payload) + coalesce(octet_length(job.options::text), 0))) over running as octets,
                row_number() over running as place
           from job_assigned as job
          where job.incarnation = its_incarnation and job.handed is not null
@@ -2478,7 +2443,7 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    former text := live_state(its_name);
+    former text := lock_live_node(its_name);
 begin
     update node_info set state = 'draining' where name = its_name and state = 'alive';
     if not exists (select from node_info where state = 'alive') then
@@ -2528,7 +2493,7 @@ exception when lock_not_available then
 end $$;
 
 -- Returns the schedules that are due, as an array of objects, the condition of each among them (see
--- met_conditions()), seconds until it is worth looking again (null for nothing to wait for), and the clock. A caller
+-- find_met_conditions()), seconds until it is worth looking again (null for nothing to wait for), and the clock. A caller
 -- that has looked up to a moment passes it as since, so that the dead rows before it are not read again; null looks
 -- at all. Those for which no moment was computed yet are always among them.
 create or replace function txqueue.due_schedules(
@@ -2673,59 +2638,6 @@ begin
     return true;
 end $$;
 
--- Cancels those of some jobs that no node has taken yet, and asks for the cancelling of the others that have
--- not ended. Returns the numbers of the first, and of the second [[incarnation, assignment, job_id], ...].
-create or replace function txqueue.end_waiting(
-    ids bigint[], who text, out cancelled bigint[], out requested jsonb)
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-set jit = off
-as $$
-declare
-    this   job;
-    locked text[];
-    children bigint[];
-    groups text[] := '{}';
-begin
-    cancelled := '{}';
-    children := lock_children(null, ids);
-    locked := lock_groups(ids);
-    -- A job that goes from one partition to another meanwhile is found there the next time.
-    for round in 1 .. 3 loop
-        for this in
-            delete from job
-             where job_id = any (ids) and state in ('waiting', 'ready') and ("group" is null or "group" = any (locked))
-            returning *
-        loop
-            this.state := 'cancelled';
-            this.waiting_for := null;
-            this.finished_at := clock_timestamp();
-            this.error := 'cancelled by ' || who;
-            insert into job values (this.*);
-            cancelled := cancelled || this.job_id;
-            groups := groups || this."group";
-        end loop;
-        insert into request (incarnation, job_id, assignment, who)
-        select held.incarnation, held.job_id, held.assignment, end_waiting.who from job_assigned as held
-         where held.job_id = any (ids)
-            on conflict do nothing;
-        exit when not exists (
-            select from job
-             where job_id = any (ids) and state in ('waiting', 'ready') and ("group" is null or "group" = any (locked)));
-    end loop;
-    select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
-      from job_assigned as held where held.job_id = any (ids);
-    -- Not only those that are marked: another job may have begun to wait for one just now.
-    if cancelled <> '{}' and follow(cancelled, 'cancelled', children) then
-        perform wake();
-    end if;
-    groups := array_remove(groups, null);
-    if groups <> '{}' then
-        perform free_groups(groups);
-    end if;
-end $$;
-
 -- Enqueues one job in the caller's transaction; null means the work type's own policy.
 -- Returns its number.
 create or replace function txqueue.enqueue(
@@ -2757,29 +2669,29 @@ begin
     its_state := case when waits_for is null then 'ready' else 'waiting' end;
     refused := check_job(work_type, payload, facts.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options);
     if facts.policy ? 'encrypted' then
-        refused := check_sealed(facts.policy, work_type, payload);
+        refused := check_encrypted(facts.policy, work_type, payload);
     end if;
     if exists (select from control as held where held.kind = 'queue' and held.is_full and held.key = enqueue.queue) then
-        refused := refuse_full(queue);
+        refused := refuse_full_queue(queue);
     end if;
     if "unique" is not null or unique_mode is not null or after is not null or after_any_end is not null then
-        job_id := put_related(jsonb_populate_record(null::job, jsonb_build_object(
-            'job_id', job_id, 'rank', rank_of(not_before, not_after, priority, facts.aging), 'not_before', not_before,
+        job_id := enqueue_related(jsonb_populate_record(null::job, jsonb_build_object(
+            'job_id', job_id, 'rank', compute_rank(not_before, not_after, priority, facts.aging), 'not_before', not_before,
             'not_after', not_after, 'enqueued_at', now(), 'weight', weight, 'priority', priority, 'attempt', 0, 'deaths', 0,
             'lane', lane, 'state', its_state, 'waiting_for', waits_for, 'work_type', work_type, 'queue', queue, 'group', "group",
             'tenant', tenant, 'options', options, 'payload', payload)), "unique", unique_mode, after, after_any_end);
     else
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                          waiting_for, work_type, queue, "group", tenant, options, payload)
-        values (job_id, rank_of(not_before, not_after, priority, facts.aging), not_before, not_after, now(), weight,
+        values (job_id, compute_rank(not_before, not_after, priority, facts.aging), not_before, not_after, now(), weight,
                 priority, lane, its_state, waits_for, work_type, queue, "group", tenant, options, payload);
     end if;
     if tenant is not null then
         perform note_tenants();
     end if;
     -- Asked here as well: to perform a function costs more than what most enqueues need of it.
-    if is_asleep() and not_before < now() + interval '3 seconds' then
-        perform wake();
+    if has_sleeping_master() and not_before < now() + interval '3 seconds' then
+        perform wake_masters();
     end if;
     return job_id;
 end $$;
@@ -2801,7 +2713,7 @@ begin
     number := enqueue(
         this.work_type, this.payload, this.queue, this.priority, this.weight, null, null, this."group",
         nullif(this.options - array['unique', 'as_of', 'once_for', 'parents', 'after', 'after_any_end'], '{}'), this.tenant, this.options ->> 'unique');
-    perform note_action(who, 'repeat', subject_of(array[this.job_id]), jsonb_build_object('jobs', array[this.job_id, number]));
+    perform note_action(who, 'repeat', format_job_ids(array[this.job_id]), jsonb_build_object('jobs', array[this.job_id, number]));
     return number;
 end $$;
 
@@ -2849,12 +2761,12 @@ begin
             refused := check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
                                  null::text, not_before, not_after, options);
             if facts.policy ? 'encrypted' then
-                refused := check_sealed(facts.policy, work_type, payload);
+                refused := check_encrypted(facts.policy, work_type, payload);
             end if;
             insert into job_assigned (job_id, rank, not_before, not_after, enqueued_at, assigned_at, assignment,
                                       node_id, incarnation, weight, priority, lane, state, work_type, queue, handed,
                                       options, payload)
-            values (job_id, rank_of(not_before, not_after, priority, facts.aging), not_before, not_after, now(),
+            values (job_id, compute_rank(not_before, not_after, priority, facts.aging), not_before, not_after, now(),
                     clock_timestamp(), assignment, its_node, its_incarnation, its_weight, priority, lane, 'assigned',
                     work_type, facts.queue, 1, options, payload);
             return;
@@ -2865,6 +2777,32 @@ end $$;
 comment on function txqueue.enqueue_assigned(integer, integer, text, jsonb, text, integer, integer, timestamptz,
     timestamptz, text, jsonb, text) is
     'Enqueue one job in the caller''s transaction, assigned to a node at once where that may be.';
+
+-- Enqueues a job that waits until others have ended: all as done, or in any way. One that can never run any more is put
+-- as cancelled, as if it had been there before. Returns its number.
+create or replace function txqueue.enqueue_child(this job, after bigint[], its_any_end boolean) returns bigint
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    parents bigint[] := array(select distinct id from unnest(after) as id order by id);
+    others  bigint[];
+    missing bigint;
+begin
+    if cardinality(parents) > 1000000 or array_position(parents, null) is not null then
+        perform refuse('after has a null or more than a million jobs', 'pass the numbers of the jobs to wait for');
+    end if;
+    others := link_parents(this.job_id, parents, its_any_end);
+    select id into missing from unnest(others) as id
+     where not exists (select from job_parent where child = this.job_id and parent = id) limit 1;
+    if found then
+        perform refuse(format('there is no job %s to wait for', missing), 'enqueue it first, and commit that or use the same transaction');
+    end if;
+    this := hold_for_parents(add_parent_ids(this, parents, its_any_end), others);
+    insert into job values (this.*);
+    return this.job_id;
+end $$;
 
 -- Enqueues an array of jobs one by one, as some of them have unique keys or wait for others: those with keys in the order
 -- of their keys, in which all take them. Returns their numbers in the order given.
@@ -2930,14 +2868,14 @@ begin
         select given.*, nextval('job_id') as job_id,
                coalesce(check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
                                   tenant, its_not_before, not_after, options),
-                        check_sealed(policy, work_type, payload),
-                        case when its_queue = any (full_queues) then refuse_full(its_queue) end) as refused
+                        check_encrypted(policy, work_type, payload),
+                        case when its_queue = any (full_queues) then refuse_full_queue(its_queue) end) as refused
           from given
     ), put as (
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                          waiting_for, work_type, queue, "group", tenant, options, payload)
         select job_id,
-               rank_of(its_not_before, not_after, its_priority, settings.aging),
+               compute_rank(its_not_before, not_after, its_priority, settings.aging),
                its_not_before, not_after, now(), its_weight, its_priority, its_lane,
                case when is_known and its_not_before <= now() then 'ready'::job_state else 'waiting' end,
                case when not is_known then 'type' when its_not_before > now() then 'time' end,
@@ -2952,11 +2890,69 @@ begin
         perform note_tenants();
     end if;
     if is_soon then
-        perform wake();
+        perform wake_masters();
     end if;
     return coalesce(ids, '{}');
 end $$;
 comment on function txqueue.enqueue_many(jsonb) is 'Enqueue many jobs in the caller''s transaction.';
+
+-- Enqueues a job that has a unique key or waits for others. Returns the number of the job that there is then:
+-- a key may be held by another.
+create or replace function txqueue.enqueue_related(
+    this job, key text, mode text, after bigint[], after_any_end boolean) returns bigint
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if jsonb_typeof(coalesce(this.options, '{}')) <> 'object' then
+        perform refuse('options is not a JSON object', 'pass an object, or null for none');
+    end if;
+    if key is not null and after is not null then
+        perform refuse('a job with a unique key cannot wait for others',
+                       'leave out unique, or enqueue it from the last of the others');
+    end if;
+    if key is null and mode is not null then
+        perform refuse('unique_mode without unique', 'pass the key as unique');
+    end if;
+    if after is null and after_any_end is not null then
+        perform refuse('after_any_end without after', 'pass the jobs as after');
+    end if;
+    if after is not null then
+        return enqueue_child(this, after, coalesce(after_any_end, false));
+    end if;
+    if mode = 'once' or this.options ?| array['as_of', 'once_for'] then
+        return enqueue_remembered(this, key, coalesce(mode, 'keep'));
+    end if;
+    return enqueue_unique(this, key, coalesce(mode, 'keep'));
+end $$;
+
+-- Enqueues a job whose unique key is remembered after its end, unless that says that it is not needed. It is not
+--   with once             if the key was ever enqueued so, or not longer ago than the option once_for, in seconds
+--   with the option as_of if the key was enqueued as of that moment or a later one
+-- Returns the number of the job that there is then; of one that is not needed, that of the one that is remembered.
+create or replace function txqueue.enqueue_remembered(this job, its_key text, mode text) returns bigint
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    moment   timestamptz := check_as_of(this.options, mode);
+    patience interval := check_once_for(this.options, mode);
+    its_id   bigint;
+begin
+    perform check_unique(its_key, mode);
+    insert into seen_key as seen (work_type, key, job_id, as_of) values (this.work_type, its_key, this.job_id, moment)
+    on conflict (work_type, key) do update
+       set job_id = excluded.job_id, as_of = coalesce(excluded.as_of, seen.as_of), at = excluded.at
+     where case mode when 'once' then seen.at < excluded.at - patience else excluded.as_of > coalesce(seen.as_of, '-infinity') end;
+    if not found then
+        return (select job_id from seen_key where work_type = this.work_type and key = its_key);
+    end if;
+    its_id := enqueue_unique(this, its_key, case mode when 'once' then 'keep' else mode end);
+    if its_id <> this.job_id then
+        update seen_key set job_id = its_id where work_type = this.work_type and key = its_key;
+    end if;
+    return its_id;
+end $$;
 
 -- Enqueues jobs of schedules, all at once if none is refused, else each by itself, so that one does not keep the
 -- others back. Returns their numbers in order, null for one refused, and why; and whether what it needs, such as
@@ -2995,6 +2991,80 @@ begin
             held := held || (left(sqlstate, 2) = '55');
             errors := errors || case when left(sqlstate, 2) = '55' then 'an open transaction holds its unique key' else sqlerrm end;
         end;
+    end loop;
+end $$;
+
+-- Enqueues a job with a unique key unless another job of its work type holds it, which has not ended. What becomes
+-- of the new one then, the mode says:
+--   keep     nothing: the other does for both
+--   reject   an error
+--   replace  a pending one takes all that the new one has, its moment too
+--   again    a pending one takes all that the new one has, but keeps its place
+-- If the other runs, or may be taken by its group at any moment, replace and again have the new one follow it, and that is
+-- the pending one from then on. Returns the number of the pending one; with keep that of the other.
+--
+-- With replace and again the key is held to the end of the transaction, and others that ask for it so wait, as for any unique
+-- index. A completion does not wait: see pass_on_unique_keys().
+create or replace function txqueue.enqueue_unique(this job, its_key text, mode text) returns bigint
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    held  unique_job;
+    other job;
+begin
+    perform check_unique(its_key, mode);
+    this.options := coalesce(this.options, '{}') || jsonb_build_object('unique', its_key);
+    this.followed := 1;
+    loop
+        insert into unique_job (work_type, key, job_id) values (this.work_type, its_key, this.job_id) on conflict do nothing;
+        if found then
+            insert into job values (this.*);
+            return this.job_id;
+        end if;
+        if mode in ('keep', 'reject') then
+            select * into held from unique_job where work_type = this.work_type and key = its_key;
+            select * into other from job where job_id = held.job_id and state in ('waiting', 'ready', 'assigned');
+            if found and mode = 'reject' then
+                perform refuse_duplicate(this.work_type, held.job_id);
+            elsif found then
+                return coalesce(held.next_id, held.job_id);
+            end if;
+        end if;
+        select * into held from unique_job where work_type = this.work_type and key = its_key for update;
+        continue when not found;
+        select * into other from job
+         where job_id = coalesce(held.next_id, held.job_id) and state in ('waiting', 'ready', 'assigned');
+        if not found then
+            if current_setting('transaction_isolation') <> 'read committed' then
+                -- It may as well have moved to where this transaction cannot see it.
+                raise exception using errcode = 'serialization_failure',
+                    message = format('this transaction is too old to see what became of job %s', coalesce(held.next_id, held.job_id)),
+                    hint = 'try it again, or enqueue in a read committed one';
+            end if;
+            -- It has ended, and its completion could not wait for the key.
+            update unique_job set job_id = case when held.next_id is null then this.job_id else held.job_id end, next_id = null
+             where work_type = this.work_type and key = its_key;
+            continue when held.next_id is not null;
+            insert into job values (this.*);
+            return this.job_id;
+        end if;
+        continue when mode in ('keep', 'reject');
+        if not can_change_payload(other) then
+            this.state := 'waiting';
+            this.waiting_for := 'unique';
+            insert into job values (this.*);
+            update unique_job set next_id = this.job_id where work_type = this.work_type and key = its_key;
+            return this.job_id;
+        end if;
+        delete from job where job_id = other.job_id and state in ('waiting', 'ready') returning * into other;
+        if found then
+            other := replace_pending(other, this, mode);
+            insert into job values (other.*);
+            return other.job_id;
+        end if;
     end loop;
 end $$;
 
@@ -3284,6 +3354,117 @@ begin
 end $$;
 comment on function txqueue.fill_workset(text, jsonb) is 'Put items into a workset in the caller''s transaction.';
 
+-- Which rule a payload breaks by its length as text: that of the limit, or it has a number of more digits than Python
+-- reads, as JSON or at all (4,300: see sys.set_int_max_str_digits); null for none.
+create or replace function txqueue.find_broken_length(payload jsonb, payload_limit integer) returns text
+language sql stable
+as $$
+    select case when octet_length(payload::text) > payload_limit then 'size'
+                when payload::text !~ '[0-9.]{255}' then null
+                when exists (select from jsonb_path_query(payload, 'strict $.**') as value
+                              where jsonb_typeof(value) = 'number' and length(value::text) > 4300) then 'digits' end
+$$;
+
+-- Which option of a job a worker could not obey; null for none. Those that txqueue writes itself are not the caller's
+-- to give. Without settings of its own, so that it is inlined.
+create or replace function txqueue.find_broken_option(options jsonb) returns text
+language sql volatile
+as $$
+    select case
+        when options is null then null
+        when jsonb_typeof(options) <> 'object' then 'options'
+        when octet_length(options::text) > 65536 then 'size'
+        when options ?| array['parents', 'after', 'after_any_end', 'grouped', 'left'] then 'reserved'
+        when options ? 'timeout' and not case jsonb_typeof(options -> 'timeout')
+            when 'number' then (options ->> 'timeout')::numeric > 0 and (options ->> 'timeout')::numeric <= 315360000
+            else false end then 'timeout'
+        when options ? 'attempts' and not case jsonb_typeof(options -> 'attempts')
+            when 'number' then (options ->> 'attempts')::numeric between 1 and 32767 and (options ->> 'attempts')::numeric % 1 = 0
+            else false end then 'attempts'
+        when options ? 'expires' and jsonb_typeof(options -> 'expires') <> 'boolean' then 'expires'
+        when options ? 'redacted' and jsonb_typeof(options -> 'redacted') <> 'boolean' then 'redacted'
+    end
+$$;
+
+-- Which rule what cannot be a job breaks; null for what can. Without settings of its own, so that it is inlined:
+-- all that is enqueued goes through it, and what it would say of a fault stands in refuse_job().
+create or replace function txqueue.find_broken_rule(
+    work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
+    "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
+language sql volatile
+as $$
+    select case
+        when work_type is null or length(work_type) not between 1 and 200 then 'work_type'
+        when payload is null or jsonb_typeof(payload) <> 'object' then 'payload'
+        -- Most are short: they are written out once, and no function is called, which would cost as much as all of this.
+        when octet_length(payload::text) > least(payload_limit, 4300) and txqueue.find_broken_length(payload, payload_limit) is not null
+            then txqueue.find_broken_length(payload, payload_limit)
+        when priority not between 0 and 9 then 'priority'
+        when weight not between 1 and 1000000 then 'weight'
+        when length(queue) not between 1 and 200 then 'queue'
+        when length("group") not between 1 and 1000 then 'group'
+        when length(tenant) not between 1 and 200 then 'tenant'
+        when not_before not between '1900-01-01Z' and '9998-12-31Z' and not_before <> 'infinity' then 'moment'
+        when not_after not between '1900-01-01Z' and '9998-12-31Z' and not_after <> 'infinity' then 'moment'
+        when not_after <= not_before then 'not_after'
+        when options is not null and txqueue.find_broken_option(options) is not null then 'options'
+    end
+$$;
+
+-- The jobs that a node is to cancel: [[assignment, job_id, who], ...], again and again until they have
+-- ended. If one has gone back to the queue or elsewhere meanwhile, the request follows it, those for
+-- nodes that no longer live included.
+create or replace function txqueue.find_cancellations(its_incarnation integer) returns jsonb
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    followed record;
+begin
+    if not exists (select from request) then
+        return '[]';
+    end if;
+    -- All keys at once, in the order in which all lock them, and not job by job.
+    perform lock_groups(array(select job_id from request where is_stale_cancellation(request, its_incarnation)));
+    for followed in
+        with gone as (
+            delete from request where is_stale_cancellation(request, its_incarnation) returning job_id, who
+        )
+        select who, array_agg(job_id) as ids from gone group by who
+    loop
+        perform cancel_unstarted(followed.ids, followed.who);
+    end loop;
+    return (select coalesce(jsonb_agg(jsonb_build_array(assignment, job_id, who)), '[]') from request
+             where incarnation = its_incarnation);
+end $$;
+
+-- Which of some jobs have, or are to have, a unique key that an open transaction holds, or are a schedule's that one
+-- holds. The keys of the others are locked, after the schedules whose jobs they are: in the order in which propagate_ends()
+-- takes them.
+create or replace function txqueue.find_held_keys(ids bigint[]) returns bigint[]
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+    open bigint[];
+    free jsonb;
+begin
+    open := array(select last_job from schedule where kind = 'cooldown' and last_job = any (ids)
+                   order by schedule_id for update skip locked);
+    free := (select coalesce(jsonb_object_agg(job_id, key), '{}') from (
+        select job_id, key from unique_job where job_id = any (ids) or next_id = any (ids) for update skip locked) as mine);
+    return array(
+        select id from unique_job as other, lateral (values (other.job_id), (other.next_id)) as each (id)
+         where (other.job_id = any (ids) or other.next_id = any (ids)) and id = any (ids)
+           and not free ? other.job_id::text
+        union
+        select last_job from schedule where kind = 'cooldown' and last_job = any (ids) and last_job <> all (open));
+end $$;
+
 -- A job by its number: looked for among the live and the failed ones, then in the days of history that can
 -- have it, the last first. A statement that names no state would be planned for every day there is.
 create or replace function txqueue.find_job(its_id bigint) returns setof txqueue.job
@@ -3318,6 +3499,37 @@ begin
     end loop;
     -- Whatever a day was told to hold: slower, and never wrong.
     return query select * from job where job_id = its_id;
+end $$;
+
+-- Which of some values stand in a column of an application's table or view. A value that can be none of the
+-- column's stands nowhere. It runs with the rights of the node that calls it: a condition sees what the node's
+-- own role may read. The caller bounds its time.
+create or replace function txqueue.find_met_conditions(its_table text, its_column text, given text[]) returns text[]
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    target record;
+    met    text[];
+begin
+    select space.nspname, class.relname,
+           -- Without its length: a value is compared whole.
+           (select case atttypid when 'bpchar'::regtype then 'bpchar' else atttypid::regtype::text end
+              from pg_attribute where attrelid = class.oid and attname = its_column and attnum > 0 and not attisdropped) as type
+      into target
+      from pg_class as class join pg_namespace as space on space.oid = class.relnamespace
+     where class.oid = to_regclass(its_table);
+    if target.type is null then
+        perform refuse(format('%s has no column %s', its_table, its_column), 'change the schedule, or make the table again');
+    end if;
+    -- Compared as what the column is, or its index could not be used.
+    execute format('with fit as materialized (select value from unnest($1) as value where txqueue.is_input(value, %L::regtype)) '
+                   'select array_agg(value) from fit where exists (select from %I.%I as here where here.%I = fit.value::%s)',
+                   target.type, target.nspname, target.relname, its_column, target.type)
+       into met using given;
+    return coalesce(met, '{}');
 end $$;
 
 -- What errors of one kind have in common: the class and the message without what differs, and the functions
@@ -3362,7 +3574,7 @@ begin
                    row_number() over running as place,
                    sum(least(weight, $2)) over running as total,
                    max(least(weight, $2)) over running as heaviest,
-                   sum(octets_of(payload) + coalesce(octet_length(options::text), 0)) over running as octets
+                   sum(payload_octets(payload) + coalesce(octet_length(options::text), 0)) over running as octets
               from job_ready_%s where ctid = any ($1)
             window running as (order by rank, job_id)) as numbered
           where total <= $3 and heaviest <= $4 and ((total <= $6 and octets <= $5) or place = 1)', its_lane)
@@ -3370,207 +3582,11 @@ begin
     return taken;
 end $$;
 
--- What else happens as jobs end, all in one way (done, failed or cancelled), in the transaction that ends
--- them. Only jobs that are marked as followed come here, and those that end because of them. Returns whether other
--- jobs may run because of it. A caller that calls it more than once in a transaction has locked the children before, see
--- lock_children(), and passes them.
-create or replace function txqueue.follow(ids bigint[], ended text, locked bigint[] default null) returns boolean
-language plpgsql volatile
+-- How an action names jobs.
+create or replace function txqueue.format_job_ids(ids bigint[]) returns text
+language sql immutable
 set search_path = txqueue, pg_temp
-as $$
-declare
-    freed boolean := false;
-    heirs record;
-begin
-    if locked is null then
-        locked := lock_children(case ended when 'done' then ids end, case when ended <> 'done' then ids end);
-    end if;
-    loop
-        freed := follow_schedules(ids, ended) or freed;
-        freed := follow_unique(ids) or freed;
-        heirs := follow_children(ids, ended, locked);
-        freed := heirs.freed or freed;
-        ids := heirs.cancelled;
-        ended := 'cancelled';
-        exit when ids = '{}';
-    end loop;
-    return freed;
-end $$;
-
--- Lets the jobs go that waited for some others, the last of which have ended now; cancels those that waited for
--- them to be done, if they are not: only those that the caller has locked, see lock_children(). Returns whether some may
--- run because of it, and which were cancelled.
-create or replace function txqueue.follow_children(
-    ids bigint[], its_end text, locked bigint[], out freed boolean, out cancelled bigint[])
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
-set jit = off
-set plan_cache_mode = force_custom_plan
-as $$
-declare
-    children bigint[];
-    this     job;
-    failed   record;
-begin
-    freed := false;
-    cancelled := '{}';
-    delete from job_parent where child = any (ids);
-    with told as (
-        -- Found by the parents: by the child, all that it waits for would be read.
-        update job_parent set ended = its_end
-         where parent = any (ids) and (child = any (locked)) is true and ended is null returning child
-    )
-    select array_agg(distinct child) into children from told;
-    if children is null then
-        return;
-    end if;
-    if its_end <> 'done' then
-        for failed in
-            select child, min(parent) as parent from job_parent
-             where parent = any (ids) and child = any (children) and not any_end group by child
-        loop
-            delete from job_waiting where job_id = failed.child and waiting_for = 'parents' returning * into this;
-            continue when not found;
-            this := orphaned(this, failed.parent, its_end);
-            insert into job values (this.*);
-            cancelled := cancelled || this.job_id;
-        end loop;
-    end if;
-    for this in
-        delete from job_waiting as waiting
-         where waiting.job_id = any (children) and waiting.waiting_for = 'parents' and (
-            -- The last ones first: those before them have left dead entries in the index.
-            select link.parent from job_parent as link where link.child = waiting.job_id and link.ended is null
-             order by link.parent desc limit 1) is null
-        returning *
-    loop
-        this := make_eligible(with_ends(this));
-        insert into job values (this.*);
-        freed := true;
-    end loop;
-    -- First who waits no more: those that still do may have a million parents, which would all be read.
-    children := array(select id from unnest(children) as id
-                       where not exists (select from job_waiting where job_id = id and waiting_for = 'parents'));
-    delete from job_parent where child = any (children);
-end $$;
-
--- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: another job has begun
--- to wait for them. What is held by an open transaction stays as it is for the next look, which may come many times a
--- second: it costs little and leaves no dead row. Returns whether other jobs may run because of it.
-create or replace function txqueue.follow_late() returns boolean
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-set jit = off
-set plan_cache_mode = force_custom_plan
-as $$
-declare
-    places tid[];
-    late   bigint[];
-    held   bigint[];
-    marked bigint[];
-    locked bigint[];
-    these  bigint[];
-    ended  text;
-    freed  boolean := false;
-begin
-    select array_agg(ctid), array_agg(job_id) into places, late
-      from (select ctid, job_id from unfollowed limit 10000 for update skip locked) as noted;
-    if late is null then
-        -- A session that notes one in an open transaction has set it, and does not set it again at the commit; nor does the one that looks now.
-        if not is_noted() then
-            perform setval('has_unfollowed', 0);
-            -- Another session may have set it, and even have committed, between the look and this.
-            if is_noted() or exists (select from unfollowed) then
-                perform setval('has_unfollowed', 1);
-            end if;
-        end if;
-        return false;
-    end if;
-    locked := lock_children(null, late);
-    held := held_keys(late);
-    late := array(select distinct id from unnest(late) as id where id <> all (held));
-    if late = '{}' then
-        return false;
-    end if;
-    marked := array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned')
-                       for update skip locked);
-    update job set followed = 1
-     where job_id = any (marked) and state in ('waiting', 'ready', 'assigned') and followed is null;
-    held := held || array(
-        select job_id from job
-         where job_id = any (late) and job_id <> all (marked) and state in ('waiting', 'ready', 'assigned'));
-    delete from unfollowed where ctid = any (places) and job_id <> all (held);
-    late := array(select id from unnest(late) as id where id <> all (marked) and id <> all (held));
-    foreach ended in array array['done', 'failed', 'cancelled'] loop
-        these := array(select job_id from job where job_id = any (late) and state = ended::job_state);
-        if these <> '{}' then
-            freed := follow(these, ended, locked) or freed;
-        end if;
-    end loop;
-    if freed then
-        perform wake();
-    end if;
-    return freed;
-end $$;
-
--- A cool-down begins when its job has ended, however it ended.
-create or replace function txqueue.follow_schedules(ids bigint[], ended text) returns boolean
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-as $$
-begin
-    perform from schedule where kind = 'cooldown' and last_job = any (ids) order by schedule_id for update;
-    update schedule set next_due = next_within(until, times - runs, clock_timestamp() + make_interval(secs => seconds + jitter * random()))
-     where kind = 'cooldown' and last_job = any (ids);
-    return false;
-end $$;
-
--- Lets the next job of a unique key go as the one that held it ends, or the key. A key that is asked for in a
--- transaction that is still open is left for follow_late(): no completion waits for an application.
--- Returns whether a job may run because of it.
-create or replace function txqueue.follow_unique(ids bigint[]) returns boolean
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-set jit = off
-as $$
-declare
-    held  unique_job;
-    next  job;
-    seen  bigint[] := '{}';
-    freed boolean := false;
-begin
-    for held in
-        select * from unique_job where job_id = any (ids) or next_id = any (ids)
-         order by work_type, key for update skip locked
-    loop
-        seen := seen || held.job_id || held.next_id;
-        next := null;
-        if held.job_id = any (ids) then
-            delete from job_waiting where job_id = held.next_id and waiting_for = 'unique' returning * into next;
-        end if;
-        if next.job_id is not null then
-            next := make_eligible(next);
-            insert into job values (next.*);
-            update unique_job set job_id = next.job_id, next_id = null
-             where work_type = held.work_type and key = held.key;
-            freed := true;
-        elsif held.job_id = any (ids) then
-            delete from unique_job where work_type = held.work_type and key = held.key;
-        else
-            update unique_job set next_id = null where work_type = held.work_type and key = held.key;
-        end if;
-    end loop;
-    perform note_unfollowed(array(
-        select id from unique_job as other, lateral (values (other.job_id), (other.next_id)) as each (id)
-         where (other.job_id = any (ids) or other.next_id = any (ids)) and id = any (ids) and id <> all (array_remove(seen, null))));
-    return freed;
-end $$;
+as $$ select case cardinality(ids) when 1 then 'job ' || ids[1] else cardinality(ids) || ' jobs' end $$;
 
 -- Readies as many of the oldest parked jobs of each group as may run, less those that are ready
 -- already; called by whatever took a job of the group away. If the group's bucket of tokens is empty, its
@@ -3604,12 +3620,12 @@ begin
                     select from job_waiting where waiting_for = 'rate' and "group" = slots.name))
     loop
         -- Locked first, by a statement of its own: a session that marks a parked job moves its row. What another transaction has
-        -- locked, which may be an application's, is left for free_late().
+        -- locked, which may be an application's, is left for free_late_groups().
         tids := array(select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
                        order by rank, job_id limit greatest(its.room, 1) for update skip locked);
         if cardinality(tids) < its.room and exists (
                 select from job_waiting where waiting_for = 'group' and "group" = its.name and ctid <> all (tids)) then
-            insert into unfreed values (its.name);
+            insert into late_group values (its.name);
         end if;
         for this in delete from job_waiting where ctid = any (tids) returning * loop
             if its.room > 0 then
@@ -3639,25 +3655,25 @@ $$;
 
 -- Looks again at groups of which parked jobs were locked as they were to be readied: by an application that enqueues what
 -- follows them, or a handler that took them along.
-create or replace function txqueue.free_late() returns void
+create or replace function txqueue.free_late_groups() returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 declare
-    places tid[] := array(select ctid from unfreed limit 1000 for update skip locked);
+    places tid[] := array(select ctid from late_group limit 1000 for update skip locked);
     keys   smallint[];
     groups text[];
 begin
     if places <> '{}' then
         -- Of which another session holds the key, they are left for the next time.
-        keys := try_keys(array(select distinct key_of("group") from unfreed where ctid = any (places)));
+        keys := try_keys(array(select distinct key_of("group") from late_group where ctid = any (places)));
         with gone as (
-            delete from unfreed where ctid = any (places) and key_of("group") = any (keys) returning "group"
+            delete from late_group where ctid = any (places) and key_of("group") = any (keys) returning "group"
         )
         select array_agg(distinct "group") into groups from gone;
         if groups is not null then
             perform free_groups(groups);
-            perform wake();
+            perform wake_masters();
         end if;
     end if;
 end $$;
@@ -3703,7 +3719,7 @@ begin
     end if;
     insert into job values (this.*);
     if this.state = 'failed' and this.followed is not null then
-        perform follow(array[this.job_id], 'failed');
+        perform propagate_ends(array[this.job_id], 'failed');
     end if;
 end $$;
 
@@ -3714,14 +3730,14 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 declare
-    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog', 'await_ends'];
+    enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'backlog', 'request_end_notices'];
     worksets  constant text[] := array['ensure_workset', 'fill_workset', 'start_workset', 'retry_workset'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_assigned', 'identity', 'direct_jobs', 'assignments_of', 'jobs_of', 'backlog', 'next_job',
         'complete', 'settle', 'complete_one', 'started', 'release', 'pass_on', 'rescue', 'renew_for_peer', 'declare_dead', 'reserve_incarnation', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'refresh_backlog_flags', 'ensure_history', 'explain_facts', 'pause', 'resume', 'set_limit', 'cancel', 'retry', 'set_priority', 'drain_node',
-        'ensure_workset', 'fill_workset', 'start_workset', 'retry_workset', 'await_ends', 'next_part', 'end_part', 'split_workset_part', 'cut_from', 'add_parts', 'end_slot',
+        'ensure_workset', 'fill_workset', 'start_workset', 'retry_workset', 'request_end_notices', 'next_part', 'end_part', 'split_workset_part', 'lock_next_cut', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
-        'stats', 'find_job', 'due_schedules', 'met_conditions', 'is_input', 'tick', 'mend_schedules', 'put_schedule',
+        'stats', 'find_job', 'due_schedules', 'find_met_conditions', 'is_input', 'tick', 'start_missed_cooldowns', 'put_schedule',
         'coalesce_into', 'repeat', 'repeat_archived', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs'];
     reading   constant text[] := array['explain_facts', 'backlog', 'schedule_runs', 'stats', 'find_job'];
     its_role text;
@@ -3789,6 +3805,18 @@ begin
      cross join lateral bucket_level(control) as bucket;
 end $$;
 
+-- Whether some master sleeps until it is woken. Read without a scan, which would cost as much as a statement.
+-- Without settings of its own, so that it is inlined.
+create or replace function txqueue.has_sleeping_master() returns boolean
+language sql volatile
+as $$ select coalesce(pg_sequence_last_value('txqueue.asleep'), 0) = 1 $$;
+
+-- Whether a client waits for jobs to end just now. Without settings of its own: they would cost more than
+-- what it does.
+create or replace function txqueue.has_waiting_clients() returns boolean
+language sql volatile
+as $$ select last_value > extract(epoch from clock_timestamp()) from txqueue.awaited $$;
+
 -- Renews a node's lease and rescues the jobs of nodes whose lease has expired. Jobs of a known type that
 -- were enqueued before it was published, and committed after, are readied here.
 --
@@ -3818,10 +3846,10 @@ begin
             rescued := rescue(its_incarnation);
         end if;
         perform ready_known();
-        perform follow_late();
-        perform free_late();
+        perform propagate_late_ends();
+        perform free_late_groups();
         perform refresh_backlog_flags();
-        cancels := cancels_for(its_incarnation);
+        cancels := find_cancellations(its_incarnation);
     exception when lock_not_available or deadlock_detected or out_of_memory then
         raise warning 'txqueue: the next heartbeat tries again what this one could not do for others: %', sqlerrm;
         rescued := 0;
@@ -3842,32 +3870,6 @@ begin
         -- There may be more, which a transaction of its own gives back.
         next_end := 0;
     end if;
-end $$;
-
--- Which of some jobs have, or are to have, a unique key that an open transaction holds, or are a schedule's that one
--- holds. The keys of the others are locked, after the schedules whose jobs they are: in the order in which follow()
--- takes them.
-create or replace function txqueue.held_keys(ids bigint[]) returns bigint[]
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-set jit = off
-set plan_cache_mode = force_custom_plan
-as $$
-declare
-    open bigint[];
-    free jsonb;
-begin
-    open := array(select last_job from schedule where kind = 'cooldown' and last_job = any (ids)
-                   order by schedule_id for update skip locked);
-    free := (select coalesce(jsonb_object_agg(job_id, key), '{}') from (
-        select job_id, key from unique_job where job_id = any (ids) or next_id = any (ids) for update skip locked) as mine);
-    return array(
-        select id from unique_job as other, lateral (values (other.job_id), (other.next_id)) as each (id)
-         where (other.job_id = any (ids) or other.next_id = any (ids)) and id = any (ids)
-           and not free ? other.job_id::text
-        union
-        select last_job from schedule where kind = 'cooldown' and last_job = any (ids) and last_job <> all (open));
 end $$;
 
 -- The days of history that may be archived and dropped: those before a day, and no younger than yesterday's;
@@ -3899,35 +3901,60 @@ select kind.state, coalesce(sum(greatest(stats.n_live_tup, 0)), 0)::bigint as jo
  group by kind.state;
 comment on view txqueue.history_size is 'About how many jobs history holds.';
 
+-- A job as it is with the parents that link_parents() has written for it: cancelled if one can never be done
+-- any more, waiting while one has not ended, else as it was, with how they ended. Its rows of job_parent go
+-- unless it waits.
+create or replace function txqueue.hold_for_parents(this job, others bigint[]) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    failed record;
+begin
+    select parent, ended into failed from job_parent
+     where child = this.job_id and ended in ('failed', 'cancelled') and not any_end order by parent limit 1;
+    if found then
+        this := cancel_orphan(this, failed.parent, failed.ended);
+    elsif exists (select from job_parent where child = this.job_id and ended is null) then
+        this.state := 'waiting';
+        this.waiting_for := 'parents';
+        this.followed := 1;
+        perform note_late_ends(array(
+            select parent from job_parent where child = this.job_id and ended is null and parent = any (others)));
+        return this;
+    else
+        this := add_parent_outcomes(this);
+    end if;
+    delete from job_parent where child = this.job_id;
+    return this;
+end $$;
+
+-- A job that runs again as reset_for_retry() made it, with the parents it had: it waits for those that run again too, and is
+-- cancelled if one of them cannot be done any more. A parent that history no longer has was done.
+create or replace function txqueue.hold_for_parents_again(this job) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    parents bigint[];
+begin
+    if coalesce(jsonb_typeof(this.options -> 'after'), 'null') <> 'array' then
+        -- Of too many only the number is known; one that never ran had a parent that was not done, or was cancelled by hand.
+        if this.options ? 'after' and not this.options ? 'parents' then
+            this.state := 'cancelled';
+        end if;
+        return this;
+    end if;
+    parents := array(select value::bigint from jsonb_array_elements_text(this.options -> 'after') as value where value ~ '^\d{1,18}$');
+    return hold_for_parents(this, link_parents(this.job_id, parents, coalesce(this.options -> 'after_any_end' = 'true', false)));
+end $$;
+
 -- Tells this queue from every other: a client and a node that it joins must be of the same one.
 create or replace function txqueue.identity() returns uuid
 language sql stable security definer
 set search_path = txqueue, pg_temp
 as $$ select identity from setting $$;
-
--- Whether some master sleeps until it is woken. Read without a scan, which would cost as much as a statement.
--- Without settings of its own, so that it is inlined.
-create or replace function txqueue.is_asleep() returns boolean
-language sql volatile
-as $$ select coalesce(pg_sequence_last_value('txqueue.asleep'), 0) = 1 $$;
-
--- Whether a client waits for jobs to end just now. Without settings of its own: they would cost more than
--- what it does.
-create or replace function txqueue.is_awaited() returns boolean
-language sql volatile
-as $$ select last_value > extract(epoch from clock_timestamp()) from txqueue.awaited $$;
-
--- Whether a job may be given another payload in a transaction that may stay open for long: no other session waits for its row. A
--- claim skips it; but the completion of a job of a group waits for the group's next.
-create or replace function txqueue.is_changeable(this job) returns boolean
-language sql immutable
-set search_path = txqueue, pg_temp
-as $$
-    select case this.state
-        when 'ready' then this."group" is null
-        when 'waiting' then this.waiting_for in ('time', 'type', 'unique')
-        else false end
-$$;
 
 -- Whether a text can be read as a value of a type. PostgreSQL has it as pg_input_is_valid() from version 16 on.
 create or replace function txqueue.is_input(given text, its_type regtype) returns boolean
@@ -3944,6 +3971,16 @@ exception when data_exception then
     return false;
 end $$;
 
+-- Whether another open transaction has noted jobs that are to be looked at again, or looks at them.
+create or replace function txqueue.is_late_end_in_use() returns boolean
+language sql volatile
+set search_path = txqueue, pg_temp
+as $$
+    select exists (select from pg_locks
+                    where relation = 'late_end'::regclass and mode in ('RowExclusiveLock', 'RowShareLock')
+                      and pid is distinct from pg_backend_pid())
+$$;
+
 -- Whether a job has not ended.
 create or replace function txqueue.is_live_job(its_job_id bigint) returns boolean
 language sql stable
@@ -3953,19 +3990,9 @@ as $$
     select exists (select from job where job_id = its_job_id and state in ('waiting', 'ready', 'assigned'))
 $$;
 
--- Whether another open transaction has noted jobs that are to be looked at again, or looks at them.
-create or replace function txqueue.is_noted() returns boolean
-language sql volatile
-set search_path = txqueue, pg_temp
-as $$
-    select exists (select from pg_locks
-                    where relation = 'unfollowed'::regclass and mode in ('RowExclusiveLock', 'RowShareLock')
-                      and pid is distinct from pg_backend_pid())
-$$;
-
 -- Whether a request is for a job that its node does not hold any more, and it is the node that asks that is to
 -- look after it: its own, or any node if its own no longer lives.
-create or replace function txqueue.is_stale(this request, its_incarnation integer) returns boolean
+create or replace function txqueue.is_stale_cancellation(this request, its_incarnation integer) returns boolean
 language sql stable
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -4043,10 +4070,10 @@ begin
 end $$;
 
 -- Writes for which parents a job waits, and how those ended that have; returns the parents that are not of
--- this transaction: those may end meanwhile, see note_unfollowed(). A parent that does not exist gets no row.
+-- this transaction: those may end meanwhile, see note_late_ends(). A parent that does not exist gets no row.
 --
 -- Jobs of this very transaction are marked as followed. Others may end meanwhile, and their rows must not be held
--- for as long as an application's transaction lasts: see follow_late().
+-- for as long as an application's transaction lasts: see propagate_late_ends().
 create or replace function txqueue.link_parents(child bigint, parents bigint[], its_any_end boolean) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4093,23 +4120,6 @@ select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) a
  group by queue, work_type, state, waiting_for;
 comment on view txqueue.live_jobs is 'Jobs that are not history yet, counted.';
 
--- The state of a node that lives; refused for any other.
-create or replace function txqueue.live_state(its_name text) returns text
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-declare
-    its_state text;
-begin
-    select state into its_state from node_info
-     where name = its_name and state in ('alive', 'draining') and heartbeat_at >= clock_timestamp() - lease
-       for update;
-    if not found then
-        perform refuse(format('no live node is named %s', its_name), 'see which live: txqueue nodes');
-    end if;
-    return its_state;
-end $$;
-
 -- The tenants that have jobs which are not history yet: how many, since when the oldest could run, and
 -- what holds for them. Empty until a first job of a tenant was enqueued.
 create or replace view txqueue.live_tenants as
@@ -4129,7 +4139,7 @@ comment on view txqueue.live_tenants is 'What each tenant has that is not histor
 -- Locks the jobs that wait for some others, in the order in which all do, and returns their numbers: two parents of one
 -- child that end at the same time must see each other. With them those that wait for these in turn, where the others are
 -- not done, and the others themselves if they wait: they end as well. A job that begins to wait after this look is left to
--- follow_late(), which he has told; a second look in the same transaction would lock out of order.
+-- propagate_late_ends(), which he has told; a second look in the same transaction would lock out of order.
 create or replace function txqueue.lock_children(done bigint[], not_done bigint[]) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4153,6 +4163,32 @@ begin
             union
             select child from job_parent where parent = any (done)))
          order by job_id for update);
+end $$;
+
+-- Returns the control of a queue, a group or a tenant, made if there is none. No claim commits between this
+-- and the end of the transaction: claims share the lock.
+create or replace function txqueue.lock_control(its_kind text, its_key text) returns control
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this control;
+begin
+    if its_kind is null or its_kind not in ('queue', 'group', 'tenant') then
+        perform refuse(format('%s is neither a queue nor a group nor a tenant', coalesce(its_kind, 'nothing')),
+                       'name one of the three kinds');
+    end if;
+    if coalesce(length(its_key), 0) not between 1 and 1000 then
+        perform refuse(format('the name of a %s must have 1 to 1000 characters', its_kind), 'name the one that is meant');
+    end if;
+    -- A group's key first, as completions take it before they look at its limits. Claims wait for no key.
+    if its_kind = 'group' then
+        perform lock_keys(array[key_of(its_key)]);
+    end if;
+    lock table claiming in exclusive mode;
+    insert into control (kind, key) values (its_kind, its_key) on conflict do nothing;
+    select * into strict this from control where kind = its_kind and key = its_key;
+    return this;
 end $$;
 
 -- Locks the keys of the groups of some jobs, in the order in which all do, as every statement that touches a parked job
@@ -4185,6 +4221,34 @@ begin
     perform from key_lock where key = any (keys) order by key for update;
 end $$;
 
+-- The state of a node that lives; refused for any other.
+create or replace function txqueue.lock_live_node(its_name text) returns text
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    its_state text;
+begin
+    select state into its_state from node_info
+     where name = its_name and state in ('alive', 'draining') and heartbeat_at >= clock_timestamp() - lease
+       for update;
+    if not found then
+        perform refuse(format('no live node is named %s', its_name), 'see which live: txqueue nodes');
+    end if;
+    return its_state;
+end $$;
+
+-- Which keys of an application's table come next into parts: null if another session is about to say.
+create or replace function txqueue.lock_next_cut(its_name text, out is_cut boolean, out cut_to text)
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if lock_workset('cut ' || its_name, false) then
+        select workset.is_cut, workset.cut_to into is_cut, cut_to from workset where name = its_name;
+    end if;
+end $$;
+
 -- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
 -- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
 -- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
@@ -4212,7 +4276,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4222,7 +4286,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4232,7 +4296,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4267,7 +4331,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_1
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4277,7 +4341,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_1
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4287,7 +4351,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_1
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4322,7 +4386,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_2
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4332,7 +4396,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_2
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4342,7 +4406,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_2
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4377,7 +4441,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_3
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4387,7 +4451,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_3
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4397,7 +4461,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_3
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4432,7 +4496,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_4
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4442,7 +4506,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_4
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4452,7 +4516,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_4
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4487,7 +4551,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_5
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4497,7 +4561,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_5
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4507,7 +4571,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_5
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4542,7 +4606,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_6
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4552,7 +4616,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_6
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4562,7 +4626,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_6
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4597,7 +4661,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_7
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4607,7 +4671,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_7
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -4617,13 +4681,28 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_7
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
                  order by rank, job_id limit at_most for update skip locked) as locked;
     end if;
     select rank, job_id into last_rank, last_job from job_ready_7 where ctid = tids[cardinality(tids)];
+end $$;
+
+-- Returns the schedule of a name, locked until the end of the transaction.
+create or replace function txqueue.lock_schedule(its_name text) returns schedule
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this schedule;
+begin
+    select * into this from schedule where name = its_name for update;
+    if this.schedule_id is null then
+        perform refuse(format('there is no schedule %s', its_name), 'see: txqueue schedules');
+    end if;
+    return this;
 end $$;
 
 -- Locks a name of a workset to the end of the transaction, which may be an application's: its keys are no group's.
@@ -4699,54 +4778,6 @@ begin
     return rescued;
 end $$;
 
--- Has cool-downs begin whose job is gone without a noticed end: an operator has deleted it, or it was
--- not this schedule's alone. Returns how many.
-create or replace function txqueue.mend_schedules() returns integer
-language plpgsql volatile security definer
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-as $$
-declare
-    mended integer;
-begin
-    update schedule set next_due = next_within(until, times - runs, clock_timestamp() + make_interval(secs => seconds + jitter * random()))
-     where kind = 'cooldown' and is_active and next_due is null and not exists (
-        select from job where job.job_id = schedule.last_job and state in ('waiting', 'ready', 'assigned'));
-    get diagnostics mended = row_count;
-    return mended;
-end $$;
-
--- Which of some values stand in a column of an application's table or view. A value that can be none of the
--- column's stands nowhere. It runs with the rights of the node that calls it: a condition sees what the node's
--- own role may read. The caller bounds its time.
-create or replace function txqueue.met_conditions(its_table text, its_column text, given text[]) returns text[]
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-set jit = off
-as $$
-declare
-    target record;
-    met    text[];
-begin
-    select space.nspname, class.relname,
-           -- Without its length: a value is compared whole.
-           (select case atttypid when 'bpchar'::regtype then 'bpchar' else atttypid::regtype::text end
-              from pg_attribute where attrelid = class.oid and attname = its_column and attnum > 0 and not attisdropped) as type
-      into target
-      from pg_class as class join pg_namespace as space on space.oid = class.relnamespace
-     where class.oid = to_regclass(its_table);
-    if target.type is null then
-        perform refuse(format('%s has no column %s', its_table, its_column), 'change the schedule, or make the table again');
-    end if;
-    -- Compared as what the column is, or its index could not be used.
-    execute format('with fit as materialized (select value from unnest($1) as value where txqueue.is_input(value, %L::regtype)) '
-                   'select array_agg(value) from fit where exists (select from %I.%I as here where here.%I = fit.value::%s)',
-                   target.type, target.nspname, target.relname, its_column, target.type)
-       into met using given;
-    return coalesce(met, '{}');
-end $$;
-
 -- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more than a
 -- few. It locks the lane against all writers, for which it waits no longer than an instant: a session
 -- that looked for a moving job in its old place would otherwise wait for it, and find it gone. Returns how many.
@@ -4762,7 +4793,7 @@ declare
     moved integer := 0;
     this  job;
 begin
-    if rows_in(leaf, few + 1) > few then
+    if count_lane_rows(leaf, few + 1) > few then
         return 0;
     end if;
     execute format('lock table %I in exclusive mode', leaf);
@@ -4786,6 +4817,15 @@ as $$
       from job_waiting
      where waiting_for in ('time', 'rate') and not_before >= coalesce(since, '-infinity')
      order by not_before limit 1
+$$;
+
+-- When a schedule is due next that may be due until a moment and has so many runs left, either null for no end: infinity
+-- if it has come to its end.
+create or replace function txqueue.next_due_within(its_until timestamptz, runs_left bigint, its_next timestamptz) returns timestamptz
+language sql immutable
+set search_path = txqueue, pg_temp
+as $$
+    select case when runs_left <= 0 or its_next > its_until then 'infinity' else its_next end
 $$;
 
 -- What masters call: promotes what is due, then takes ready jobs for this node in rank order, up
@@ -4873,8 +4913,8 @@ begin
     lock table claiming in row share mode;
     alone := false;
     seen_at := clock_timestamp();
-    if coalesce(pg_sequence_last_value('txqueue.has_unfollowed'), 0) = 1 then
-        perform follow_late();
+    if coalesce(pg_sequence_last_value('txqueue.has_late_ends'), 0) = 1 then
+        perform propagate_late_ends();
     end if;
     due_in := next_due(since);
     if due_in <= 0 then
@@ -5140,7 +5180,7 @@ begin
     else
         -- One job that was all there was is no stream of them: the next enqueue may as well wake this master.
         is_busy := total > 1 or (total = 1 and reached is not null);
-        if free_weight > 0 and is_busy = is_asleep() then
+        if free_weight > 0 and is_busy = has_sleeping_master() then
             perform setval('asleep', case when is_busy then 0 else 1 end);
         end if;
     end if;
@@ -5288,15 +5328,6 @@ begin
     end loop;
 end $$;
 
--- When a schedule is due next that may be due until a moment and has so many runs left, either null for no end: infinity
--- if it has come to its end.
-create or replace function txqueue.next_within(its_until timestamptz, runs_left bigint, its_next timestamptz) returns timestamptz
-language sql immutable
-set search_path = txqueue, pg_temp
-as $$
-    select case when runs_left <= 0 or its_next > its_until then 'infinity' else its_next end
-$$;
-
 -- The nodes, with what only the moment of asking tells: who is silent for longer than its lease,
 -- though it has not been declared dead yet, and how many jobs each holds.
 create or replace view txqueue.node_status as
@@ -5366,32 +5397,28 @@ begin
     delete from history_day as known where to_regclass(format('%I', known.leaf)) is null;
 end $$;
 
+-- Notes jobs that are to be looked at again.
+create or replace function txqueue.note_late_ends(ids bigint[]) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if ids <> '{}' then
+        insert into late_end select distinct id from unnest(ids) as id;
+        perform setval('has_late_ends', 1);
+    end if;
+end $$;
+
 -- Notes that there are jobs with a tenant, so that claims look for them from now on. Without settings
 -- of its own: they would cost more than what it does.
 create or replace function txqueue.note_tenants() returns void
 language sql volatile
 as $$ select setval('txqueue.has_tenants', 1) from txqueue.has_tenants where last_value = 0 $$;
 
--- Notes jobs that are to be looked at again.
-create or replace function txqueue.note_unfollowed(ids bigint[]) returns void
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-begin
-    if ids <> '{}' then
-        insert into unfollowed select distinct id from unnest(ids) as id;
-        perform setval('has_unfollowed', 1);
-    end if;
-end $$;
-
--- How long a payload is as text, which is how it travels. What is stored small is counted as it is stored: to write
--- out each of millions of small ones costs more than the limit of a claim is worth. Without settings of its own, so
--- that it is inlined.
-create or replace function txqueue.octets_of(payload jsonb) returns integer
-language sql stable
-as $$
-    select case when pg_column_size(payload) < 64 then pg_column_size(payload) else octet_length(payload::text) end
-$$;
+-- Tells waiting clients which jobs ended, their numbers joined by commas; nothing if they are too many.
+create or replace function txqueue.notify_ended_jobs(ids text) returns void
+language sql volatile
+as $$ select pg_notify('txqueue_ended', case when length(ids) <= 4000 then ids else '' end) $$;
 
 -- What keeps vacuum from its work: transactions open for over a minute that hold a snapshot,
 -- prepared transactions, replication slots. A role sees others' transactions only as a member of
@@ -5412,32 +5439,6 @@ select 'replication slot', slot_name::text, active_pid, null
  where xmin is not null and not active;
 comment on view txqueue.old_snapshots is 'What keeps vacuum from removing dead rows.';
 
--- Returns the control of a queue, a group or a tenant, made if there is none. No claim commits between this
--- and the end of the transaction: claims share the lock.
-create or replace function txqueue.open_control(its_kind text, its_key text) returns control
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-declare
-    this control;
-begin
-    if its_kind is null or its_kind not in ('queue', 'group', 'tenant') then
-        perform refuse(format('%s is neither a queue nor a group nor a tenant', coalesce(its_kind, 'nothing')),
-                       'name one of the three kinds');
-    end if;
-    if coalesce(length(its_key), 0) not between 1 and 1000 then
-        perform refuse(format('the name of a %s must have 1 to 1000 characters', its_kind), 'name the one that is meant');
-    end if;
-    -- A group's key first, as completions take it before they look at its limits. Claims wait for no key.
-    if its_kind = 'group' then
-        perform lock_keys(array[key_of(its_key)]);
-    end if;
-    lock table claiming in exclusive mode;
-    insert into control (kind, key) values (its_kind, its_key) on conflict do nothing;
-    select * into strict this from control where kind = its_kind and key = its_key;
-    return this;
-end $$;
-
 -- Of the queues that a node serves, those that may give jobs now. For each one how many jobs (null for
 -- any number), the weight that must stay free for priorities from 7 on, and whether its jobs are counted.
 -- opens_in says in how many seconds a queue that is left out may give jobs again, where that is known.
@@ -5456,7 +5457,7 @@ begin
         select * into this from control where kind = 'queue' and key = name;
         its := null;
         if found then
-            select * into its from allowance(this);
+            select * into its from compute_allowance(this);
             opens_in := least(opens_in, its.opens_in);
             continue when its.jobs = 0;
             open := open || name;
@@ -5472,34 +5473,6 @@ begin
         end if;
     end loop;
     open := coalesce(open, '{}');
-end $$;
-
--- Returns the schedule of a name, locked until the end of the transaction.
-create or replace function txqueue.open_schedule(its_name text) returns schedule
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-declare
-    this schedule;
-begin
-    select * into this from schedule where name = its_name for update;
-    if this.schedule_id is null then
-        perform refuse(format('there is no schedule %s', its_name), 'see: txqueue schedules');
-    end if;
-    return this;
-end $$;
-
--- A job as it is cancelled because one that it was to follow was not done.
-create or replace function txqueue.orphaned(this job, parent bigint, its_end text) returns job
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-begin
-    this.state := 'cancelled';
-    this.waiting_for := null;
-    this.finished_at := clock_timestamp();
-    this.error := format('cancelled: parent %s %s', parent, case its_end when 'failed' then 'failed' else 'was cancelled' end);
-    return this;
 end $$;
 
 -- Passes jobs of a node's assignments on to another that lives and serves their queues and types: all
@@ -5548,6 +5521,48 @@ begin
       from passed group by passed.assignment;
 end $$;
 
+-- Lets the next job of a unique key go as the one that held it ends, or the key. A key that is asked for in a
+-- transaction that is still open is left for propagate_late_ends(): no completion waits for an application.
+-- Returns whether a job may run because of it.
+create or replace function txqueue.pass_on_unique_keys(ids bigint[]) returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    held  unique_job;
+    next  job;
+    seen  bigint[] := '{}';
+    freed boolean := false;
+begin
+    for held in
+        select * from unique_job where job_id = any (ids) or next_id = any (ids)
+         order by work_type, key for update skip locked
+    loop
+        seen := seen || held.job_id || held.next_id;
+        next := null;
+        if held.job_id = any (ids) then
+            delete from job_waiting where job_id = held.next_id and waiting_for = 'unique' returning * into next;
+        end if;
+        if next.job_id is not null then
+            next := make_eligible(next);
+            insert into job values (next.*);
+            update unique_job set job_id = next.job_id, next_id = null
+             where work_type = held.work_type and key = held.key;
+            freed := true;
+        elsif held.job_id = any (ids) then
+            delete from unique_job where work_type = held.work_type and key = held.key;
+        else
+            update unique_job set next_id = null where work_type = held.work_type and key = held.key;
+        end if;
+    end loop;
+    perform note_late_ends(array(
+        select id from unique_job as other, lateral (values (other.job_id), (other.next_id)) as each (id)
+         where (other.job_id = any (ids) or other.next_id = any (ids)) and id = any (ids) and id <> all (array_remove(seen, null))));
+    return freed;
+end $$;
+
 -- Has no job of a queue, a group or a tenant start until it is resumed; what runs goes on. Returns whether
 -- that changed anything.
 create or replace function txqueue.pause(its_kind text, its_key text, who text) returns boolean
@@ -5555,11 +5570,11 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    this    control := open_control(its_kind, its_key);
+    this    control := lock_control(its_kind, its_key);
     changes boolean := not this.is_paused;
 begin
     this.is_paused := true;
-    perform close_control(this);
+    perform save_control(this);
     perform note_action(who, 'pause', its_kind || ' ' || its_key);
     return changes;
 end $$;
@@ -5571,12 +5586,21 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    this schedule := open_schedule(its_name);
+    this schedule := lock_schedule(its_name);
 begin
     update schedule set is_active = false where schedule_id = this.schedule_id;
     perform note_action(who, 'pause', 'schedule ' || its_name);
     return this.is_active;
 end $$;
+
+-- How long a payload is as text, which is how it travels. What is stored small is counted as it is stored: to write
+-- out each of millions of small ones costs more than the limit of a claim is worth. Without settings of its own, so
+-- that it is inlined.
+create or replace function txqueue.payload_octets(payload jsonb) returns integer
+language sql stable
+as $$
+    select case when pg_column_size(payload) < 64 then pg_column_size(payload) else octet_length(payload::text) end
+$$;
 
 -- Has jobs that failed in one way run again, but not before a moment: failed ones start anew then, and those
 -- that wait for another attempt wait until then. At most so many at once. Returns how many, and the moment:
@@ -5614,12 +5638,12 @@ begin
              where job_id = any (ids) and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
             returning *
         loop
-            if this.state = 'waiting' or takes_key(this) then
-                again := case this.state when 'failed' then renewed(this) else this end;
+            if this.state = 'waiting' or retake_unique_key(this) then
+                again := case this.state when 'failed' then reset_for_retry(this) else this end;
                 again.fingerprint := this.fingerprint;
                 again.failed_at := this.failed_at;
                 again.not_before := until;
-                again.rank := rank_of(until, again.not_after, again.priority, (select aging from setting));
+                again.rank := compute_rank(until, again.not_after, again.priority, (select aging from setting));
                 again.state := 'waiting';
                 again.waiting_for := coalesce(again.waiting_for, 'time');
                 moved := moved || this.job_id;
@@ -5632,7 +5656,7 @@ begin
     end loop;
     postponed := cardinality(moved);
     if postponed > 0 then
-        perform note_action(who, 'postpone', subject_of(moved), jsonb_build_object(
+        perform note_action(who, 'postpone', format_job_ids(moved), jsonb_build_object(
             'jobs', moved, 'fingerprint', its_fingerprint, 'until', until));
     end if;
 end $$;
@@ -5670,6 +5694,93 @@ begin
         exit when urgent >= at_most;
     end loop;
     return promoted + urgent;
+end $$;
+
+-- What else happens as jobs end, all in one way (done, failed or cancelled), in the transaction that ends
+-- them. Only jobs that are marked as followed come here, and those that end because of them. Returns whether other
+-- jobs may run because of it. A caller that calls it more than once in a transaction has locked the children before, see
+-- lock_children(), and passes them.
+create or replace function txqueue.propagate_ends(ids bigint[], ended text, locked bigint[] default null) returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    freed boolean := false;
+    heirs record;
+begin
+    if locked is null then
+        locked := lock_children(case ended when 'done' then ids end, case when ended <> 'done' then ids end);
+    end if;
+    loop
+        freed := start_cooldowns(ids, ended) or freed;
+        freed := pass_on_unique_keys(ids) or freed;
+        heirs := unblock_children(ids, ended, locked);
+        freed := heirs.freed or freed;
+        ids := heirs.cancelled;
+        ended := 'cancelled';
+        exit when ids = '{}';
+    end loop;
+    return freed;
+end $$;
+
+-- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: another job has begun
+-- to wait for them. What is held by an open transaction stays as it is for the next look, which may come many times a
+-- second: it costs little and leaves no dead row. Returns whether other jobs may run because of it.
+create or replace function txqueue.propagate_late_ends() returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+    places tid[];
+    late   bigint[];
+    held   bigint[];
+    marked bigint[];
+    locked bigint[];
+    these  bigint[];
+    ended  text;
+    freed  boolean := false;
+begin
+    select array_agg(ctid), array_agg(job_id) into places, late
+      from (select ctid, job_id from late_end limit 10000 for update skip locked) as noted;
+    if late is null then
+        -- A session that notes one in an open transaction has set it, and does not set it again at the commit; nor does the one that looks now.
+        if not is_late_end_in_use() then
+            perform setval('has_late_ends', 0);
+            -- Another session may have set it, and even have committed, between the look and this.
+            if is_late_end_in_use() or exists (select from late_end) then
+                perform setval('has_late_ends', 1);
+            end if;
+        end if;
+        return false;
+    end if;
+    locked := lock_children(null, late);
+    held := find_held_keys(late);
+    late := array(select distinct id from unnest(late) as id where id <> all (held));
+    if late = '{}' then
+        return false;
+    end if;
+    marked := array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned')
+                       for update skip locked);
+    update job set followed = 1
+     where job_id = any (marked) and state in ('waiting', 'ready', 'assigned') and followed is null;
+    held := held || array(
+        select job_id from job
+         where job_id = any (late) and job_id <> all (marked) and state in ('waiting', 'ready', 'assigned'));
+    delete from late_end where ctid = any (places) and job_id <> all (held);
+    late := array(select id from unnest(late) as id where id <> all (marked) and id <> all (held));
+    foreach ended in array array['done', 'failed', 'cancelled'] loop
+        these := array(select job_id from job where job_id = any (late) and state = ended::job_state);
+        if these <> '{}' then
+            freed := propagate_ends(these, ended, locked) or freed;
+        end if;
+    end loop;
+    if freed then
+        perform wake_masters();
+    end if;
+    return freed;
 end $$;
 
 -- Publishes the policies of work types and readies the jobs that waited for one of them.
@@ -5717,90 +5828,6 @@ begin
     return changed;
 end $$;
 
--- Enqueues a job that waits until others have ended: all as done, or in any way. One that can never run any more is put
--- as cancelled, as if it had been there before. Returns its number.
-create or replace function txqueue.put_child(this job, after bigint[], its_any_end boolean) returns bigint
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-as $$
-declare
-    parents bigint[] := array(select distinct id from unnest(after) as id order by id);
-    others  bigint[];
-    missing bigint;
-begin
-    if cardinality(parents) > 1000000 or array_position(parents, null) is not null then
-        perform refuse('after has a null or more than a million jobs', 'pass the numbers of the jobs to wait for');
-    end if;
-    others := link_parents(this.job_id, parents, its_any_end);
-    select id into missing from unnest(others) as id
-     where not exists (select from job_parent where child = this.job_id and parent = id) limit 1;
-    if found then
-        perform refuse(format('there is no job %s to wait for', missing), 'enqueue it first, and commit that or use the same transaction');
-    end if;
-    this := await_parents(with_parents(this, parents, its_any_end), others);
-    insert into job values (this.*);
-    return this.job_id;
-end $$;
-
--- Enqueues a job that has a unique key or waits for others. Returns the number of the job that there is then:
--- a key may be held by another.
-create or replace function txqueue.put_related(
-    this job, key text, mode text, after bigint[], after_any_end boolean) returns bigint
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-begin
-    if jsonb_typeof(coalesce(this.options, '{}')) <> 'object' then
-        perform refuse('options is not a JSON object', 'pass an object, or null for none');
-    end if;
-    if key is not null and after is not null then
-        perform refuse('a job with a unique key cannot wait for others',
-                       'leave out unique, or enqueue it from the last of the others');
-    end if;
-    if key is null and mode is not null then
-        perform refuse('unique_mode without unique', 'pass the key as unique');
-    end if;
-    if after is null and after_any_end is not null then
-        perform refuse('after_any_end without after', 'pass the jobs as after');
-    end if;
-    if after is not null then
-        return put_child(this, after, coalesce(after_any_end, false));
-    end if;
-    if mode = 'once' or this.options ?| array['as_of', 'once_for'] then
-        return put_remembered(this, key, coalesce(mode, 'keep'));
-    end if;
-    return put_unique(this, key, coalesce(mode, 'keep'));
-end $$;
-
--- Enqueues a job whose unique key is remembered after its end, unless that says that it is not needed. It is not
---   with once             if the key was ever enqueued so, or not longer ago than the option once_for, in seconds
---   with the option as_of if the key was enqueued as of that moment or a later one
--- Returns the number of the job that there is then; of one that is not needed, that of the one that is remembered.
-create or replace function txqueue.put_remembered(this job, its_key text, mode text) returns bigint
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-declare
-    moment   timestamptz := checked_as_of(this.options, mode);
-    patience interval := checked_once_for(this.options, mode);
-    its_id   bigint;
-begin
-    perform check_unique(its_key, mode);
-    insert into seen_key as seen (work_type, key, job_id, as_of) values (this.work_type, its_key, this.job_id, moment)
-    on conflict (work_type, key) do update
-       set job_id = excluded.job_id, as_of = coalesce(excluded.as_of, seen.as_of), at = excluded.at
-     where case mode when 'once' then seen.at < excluded.at - patience else excluded.as_of > coalesce(seen.as_of, '-infinity') end;
-    if not found then
-        return (select job_id from seen_key where work_type = this.work_type and key = its_key);
-    end if;
-    its_id := put_unique(this, its_key, case mode when 'once' then 'keep' else mode end);
-    if its_id <> this.job_id then
-        update seen_key set job_id = its_id where work_type = this.work_type and key = its_key;
-    end if;
-    return its_id;
-end $$;
-
 -- Makes a schedule, or changes the one of that name; what it is due next is computed anew only if that is what
 -- changes. Returns whether anything did.
 create or replace function txqueue.put_schedule(
@@ -5846,88 +5873,6 @@ begin
     return true;
 end $$;
 
--- Enqueues a job with a unique key unless another job of its work type holds it, which has not ended. What becomes
--- of the new one then, the mode says:
---   keep     nothing: the other does for both
---   reject   an error
---   replace  a pending one takes all that the new one has, its moment too
---   again    a pending one takes all that the new one has, but keeps its place
--- If the other runs, or may be taken by its group at any moment, replace and again have the new one follow it, and that is
--- the pending one from then on. Returns the number of the pending one; with keep that of the other.
---
--- With replace and again the key is held to the end of the transaction, and others that ask for it so wait, as for any unique
--- index. A completion does not wait: see follow_unique().
-create or replace function txqueue.put_unique(this job, its_key text, mode text) returns bigint
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-set jit = off
-as $$
-declare
-    held  unique_job;
-    other job;
-begin
-    perform check_unique(its_key, mode);
-    this.options := coalesce(this.options, '{}') || jsonb_build_object('unique', its_key);
-    this.followed := 1;
-    loop
-        insert into unique_job (work_type, key, job_id) values (this.work_type, its_key, this.job_id) on conflict do nothing;
-        if found then
-            insert into job values (this.*);
-            return this.job_id;
-        end if;
-        if mode in ('keep', 'reject') then
-            select * into held from unique_job where work_type = this.work_type and key = its_key;
-            select * into other from job where job_id = held.job_id and state in ('waiting', 'ready', 'assigned');
-            if found and mode = 'reject' then
-                perform refuse_duplicate(this.work_type, held.job_id);
-            elsif found then
-                return coalesce(held.next_id, held.job_id);
-            end if;
-        end if;
-        select * into held from unique_job where work_type = this.work_type and key = its_key for update;
-        continue when not found;
-        select * into other from job
-         where job_id = coalesce(held.next_id, held.job_id) and state in ('waiting', 'ready', 'assigned');
-        if not found then
-            if current_setting('transaction_isolation') <> 'read committed' then
-                -- It may as well have moved to where this transaction cannot see it.
-                raise exception using errcode = 'serialization_failure',
-                    message = format('this transaction is too old to see what became of job %s', coalesce(held.next_id, held.job_id)),
-                    hint = 'try it again, or enqueue in a read committed one';
-            end if;
-            -- It has ended, and its completion could not wait for the key.
-            update unique_job set job_id = case when held.next_id is null then this.job_id else held.job_id end, next_id = null
-             where work_type = this.work_type and key = its_key;
-            continue when held.next_id is not null;
-            insert into job values (this.*);
-            return this.job_id;
-        end if;
-        continue when mode in ('keep', 'reject');
-        if not is_changeable(other) then
-            this.state := 'waiting';
-            this.waiting_for := 'unique';
-            insert into job values (this.*);
-            update unique_job set next_id = this.job_id where work_type = this.work_type and key = its_key;
-            return this.job_id;
-        end if;
-        delete from job where job_id = other.job_id and state in ('waiting', 'ready') returning * into other;
-        if found then
-            other := superseded(other, this, mode);
-            insert into job values (other.*);
-            return other.job_id;
-        end if;
-    end loop;
-end $$;
-
--- The moment by which jobs are ordered, smaller first: when a job is due, less its priority; or, if
--- that is sooner, where a job of the highest priority that became due at not_after would stand.
--- Without settings of its own, so that it is inlined.
-create or replace function txqueue.rank_of(
-    not_before timestamptz, not_after timestamptz, priority integer, aging interval) returns timestamptz
-language sql stable parallel safe
-as $$ select least(not_before - priority * aging, not_after - 9 * aging) $$;
-
 -- Readies the jobs that waited for a type that is published by now. Returns how many.
 create or replace function txqueue.ready_known() returns integer
 language plpgsql volatile
@@ -5956,7 +5901,7 @@ begin
         released := released + 1;
     end loop;
     if released > 0 then
-        perform wake();
+        perform wake_masters();
     end if;
     return released;
 end $$;
@@ -6031,7 +5976,7 @@ begin
 end $$;
 
 -- Refuses a job because its queue is full, with an error of its own: the same job may be taken later.
-create or replace function txqueue.refuse_full(its_queue text) returns text
+create or replace function txqueue.refuse_full_queue(its_queue text) returns text
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
@@ -6048,7 +5993,7 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 begin
-    return case broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
+    return case find_broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
         when 'work_type' then refuse('a work type must have 1 to 200 characters', 'pass the name of a work type')
         when 'payload' then refuse(format('the payload of %s is not a JSON object', work_type),
                                    'pass an object with the fields of the work item')
@@ -6078,7 +6023,7 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 declare
-    broken text := broken_option(options);
+    broken text := find_broken_option(options);
 begin
     return case broken
         when 'options' then refuse('options is not a JSON object', 'pass an object, or null for none')
@@ -6146,7 +6091,7 @@ end $$;
 -- named by number; not those that were handed by a message, if they are spared: it may be on its way.
 -- died says that the process that held them is dead. Returns how many; if as many as at_most, there may be more: those
 -- that ran go first. With at_most, nothing is waited for: a stopped process may hold a job, or its group's key, between its
--- completion and its commit; such jobs are left, and such groups noted for free_late().
+-- completion and its commit; such jobs are left, and such groups noted for free_late_groups().
 create or replace function txqueue.release(
     its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null,
     spare_handed boolean default false, at_most integer default null)
@@ -6177,14 +6122,14 @@ begin
     groups := array_remove(groups, null);
     if groups <> '{}' and at_most is not null then
         keys := try_keys(array(select distinct key_of(name) from unnest(groups) as name));
-        insert into unfreed select distinct name from unnest(groups) as name where key_of(name) <> all (keys);
+        insert into late_group select distinct name from unnest(groups) as name where key_of(name) <> all (keys);
         groups := array(select name from unnest(groups) as name where key_of(name) = any (keys));
     end if;
     if groups <> '{}' then
         perform free_groups(groups);
     end if;
     if released > 0 then
-        perform wake();
+        perform wake_masters();
     end if;
     return released;
 end $$;
@@ -6196,7 +6141,7 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    this schedule := open_schedule(its_name);
+    this schedule := lock_schedule(its_name);
 begin
     if this.is_declared then
         perform refuse(format('the schedule %s is declared on its class', its_name), 'pause it, or remove it there');
@@ -6228,42 +6173,6 @@ begin
     )
     select coalesce(array_agg(incarnation), '{}') into kept from renewed;
     return kept;
-end $$;
-
--- A job as it is when it runs again by hand.
-create or replace function txqueue.renewed(this job) returns job
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-declare
-    settings setting;
-begin
-    if this.state = 'waiting' or this.attempt > 0 or this.not_before < clock_timestamp() then
-        this.not_before := clock_timestamp();
-    end if;
-    if this.state <> 'waiting' then
-        select * into strict settings from setting;
-        this.rank := rank_of(this.not_before, this.not_after, this.priority, settings.aging);
-        this.attempt := 0;
-        this.deaths := 0;
-    end if;
-    this.waiting_for := case
-        when not exists (select from work_type as known where known.work_type = this.work_type) then 'type'
-        when this.not_before > clock_timestamp() then 'time' end;
-    this.state := case when this.waiting_for is null then 'ready' else 'waiting' end;
-    this.lane := current_lane();
-    this.assignment := null;
-    this.node_id := null;
-    this.incarnation := null;
-    this.assigned_at := null;
-    this.started_at := null;
-    this.finished_at := null;
-    this.result := null;
-    this.fingerprint := null;
-    this.failed_at := null;
-    this.handed := null;
-    this.counted := null;
-    return this;
 end $$;
 
 -- Enqueues a job that has ended once more, as a new one: see enqueue_again(). Returns the number.
@@ -6301,6 +6210,41 @@ begin
     this.options := its_options;
     return enqueue_again(this, who);
 end $$;
+
+-- A pending job as it is when a newer one with its unique key takes its place, under the old number.
+create or replace function txqueue.replace_pending(old job, new job, mode text) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    new.job_id := old.job_id;
+    new.enqueued_at := old.enqueued_at;
+    new.attempt := old.attempt;
+    new.deaths := old.deaths;
+    new.error := old.error;
+    if mode = 'again' then
+        new.rank := least(new.rank, old.rank);
+        -- One that has failed still waits for its next attempt.
+        if new.not_before > old.not_before or old.attempt > 0 then
+            new.not_before := old.not_before;
+        end if;
+    end if;
+    if old.waiting_for = 'unique' then
+        new.state := 'waiting';
+        new.waiting_for := 'unique';
+        return new;
+    end if;
+    return make_eligible(new);
+end $$;
+
+-- Has the ends of jobs told on the channel txqueue_ended for some seconds: a waiting client calls it again
+-- before they are over. Not told without end, because NOTIFY takes a lock of the whole database at commit.
+create or replace function txqueue.request_end_notices(seconds integer default 10) returns void
+language sql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+    select setval('awaited', least(greatest(seconds, 1), 60) + ceil(extract(epoch from clock_timestamp()))::bigint)
+$$;
 
 -- Declares nodes dead whose lease has expired and gives their jobs back, and what was handed since to
 -- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
@@ -6353,17 +6297,53 @@ as $$
     select nextval('incarnation')::integer
 $$;
 
+-- A job as it is when it runs again by hand.
+create or replace function txqueue.reset_for_retry(this job) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    settings setting;
+begin
+    if this.state = 'waiting' or this.attempt > 0 or this.not_before < clock_timestamp() then
+        this.not_before := clock_timestamp();
+    end if;
+    if this.state <> 'waiting' then
+        select * into strict settings from setting;
+        this.rank := compute_rank(this.not_before, this.not_after, this.priority, settings.aging);
+        this.attempt := 0;
+        this.deaths := 0;
+    end if;
+    this.waiting_for := case
+        when not exists (select from work_type as known where known.work_type = this.work_type) then 'type'
+        when this.not_before > clock_timestamp() then 'time' end;
+    this.state := case when this.waiting_for is null then 'ready' else 'waiting' end;
+    this.lane := current_lane();
+    this.assignment := null;
+    this.node_id := null;
+    this.incarnation := null;
+    this.assigned_at := null;
+    this.started_at := null;
+    this.finished_at := null;
+    this.result := null;
+    this.fingerprint := null;
+    this.failed_at := null;
+    this.handed := null;
+    this.counted := null;
+    return this;
+end $$;
+
 -- Lets the jobs of a paused queue, group or tenant start again. Returns whether that changed anything.
 create or replace function txqueue.resume(its_kind text, its_key text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    this    control := open_control(its_kind, its_key);
+    this    control := lock_control(its_kind, its_key);
     changes boolean := this.is_paused;
 begin
     this.is_paused := false;
-    perform close_control(this);
+    perform save_control(this);
     perform note_action(who, 'resume', its_kind || ' ' || its_key);
     return changes;
 end $$;
@@ -6375,7 +6355,7 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    this schedule := open_schedule(its_name);
+    this schedule := lock_schedule(its_name);
 begin
     if not this.is_active then
         update schedule set is_active = true, error = null, next_due = first_due(this.kind, this.last_job)
@@ -6384,6 +6364,21 @@ begin
     end if;
     perform note_action(who, 'resume', 'schedule ' || its_name);
     return not this.is_active;
+end $$;
+
+-- Has a job that is to run again take its unique key; returns whether it may run: it has none, or no other job holds it.
+create or replace function txqueue.retake_unique_key(this job) returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+begin
+    if jsonb_typeof(this.options) is distinct from 'object' or not this.options ? 'unique' then
+        return true;
+    end if;
+    insert into unique_job (work_type, key, job_id) values (this.work_type, this.options ->> 'unique', this.job_id)
+        on conflict do nothing;
+    return found;
 end $$;
 
 -- Runs jobs again: failed and cancelled ones start anew, with no attempt spent and behind those that are
@@ -6416,7 +6411,7 @@ begin
         returning *
     loop
         if this.state = 'waiting' then
-            this := renewed(this);
+            this := reset_for_retry(this);
             retried := retried || this.job_id;
             insert into job values (this.*);
         else
@@ -6425,8 +6420,8 @@ begin
     end loop;
     -- Parents come before their children: those find them running again.
     for this in select * from unnest(ended) as each order by each.job_id loop
-        if takes_key(this) then
-            again := await_again(renewed(this));
+        if retake_unique_key(this) then
+            again := hold_for_parents_again(reset_for_retry(this));
             if again.state <> 'cancelled' then
                 retried := retried || this.job_id;
                 this := again;
@@ -6440,7 +6435,7 @@ begin
     if retried <> '{}' then
         perform pg_notify('txqueue', '');
     end if;
-    perform note_action(who, 'retry', subject_of(ids), jsonb_build_object(
+    perform note_action(who, 'retry', format_job_ids(ids), jsonb_build_object(
         'jobs', ids, 'retried', cardinality(retried), 'refused', cardinality(refused)));
 end $$;
 
@@ -6553,7 +6548,7 @@ begin
          order by bytes desc
     loop
         exit when cardinality(did) >= at_most;
-        rows := rows_in(this.leaf, few + 1);
+        rows := count_lane_rows(this.leaf, few + 1);
         if rows = 0 then
             users := lane_holders(this.leaf);
             if not users && held and truncate_if_empty(this.leaf) then
@@ -6576,25 +6571,6 @@ begin
     end loop;
 end $$;
 
--- How many rows a lane has, up to so many. Jobs leave a lane from its front, where dead rows may lie by the
--- hundred thousand, so its last pages are looked at first.
-create or replace function txqueue.rows_in(leaf text, most integer) returns integer
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set jit = off
-as $$
-declare
-    pages    constant bigint := pg_relation_size(leaf::regclass) / current_setting('block_size')::integer;
-    near_end constant tid := format('(%s,0)', greatest(0, pages - 64));
-    rows     integer;
-begin
-    execute format('select count(*) from (select from %I where ctid >= $1 limit $2) as rows', leaf) into rows using near_end, most;
-    if rows < most then
-        execute format('select count(*) from (select from %I limit $1) as rows', leaf) into rows using most;
-    end if;
-    return rows;
-end $$;
-
 -- Enqueues the job of a schedule now, whatever its condition and even if it is paused; when it is due next stays as it
 -- is, but for a cool-down, whose jobs follow one another. Returns its number.
 create or replace function txqueue.run_schedule(its_name text, who text) returns bigint
@@ -6603,7 +6579,7 @@ set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    this   schedule := open_schedule(its_name);
+    this   schedule := lock_schedule(its_name);
     at     timestamptz := clock_timestamp();
     ran    bigint;
 begin
@@ -6620,6 +6596,29 @@ begin
      where schedule_id = this.schedule_id;
     perform note_action(who, 'run', 'schedule ' || its_name, jsonb_build_object('jobs', jsonb_build_array(ran)));
     return ran;
+end $$;
+
+-- Writes a control back, or removes it if it says nothing, and lets those go on that it held back.
+create or replace function txqueue.save_control(this control) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if not this.is_paused and this.concurrency is null and this.rate is null and this.burst = 1 and this.share = 1
+       and this.reserve = 0 and this.backlog is null then
+        delete from control where kind = this.kind and key = this.key;
+    else
+        update control
+           set is_paused = this.is_paused, concurrency = this.concurrency, rate = this.rate, burst = this.burst,
+               share = this.share, reserve = this.reserve, backlog = this.backlog,
+               is_full = this.is_full and this.backlog is not null
+         where kind = this.kind and key = this.key;
+    end if;
+    if this.kind = 'group' then
+        perform free_groups(array[this.key]);
+    end if;
+    perform refresh_backlog_flags();
+    perform pg_notify('txqueue', '');
 end $$;
 
 -- The last runs of schedules, at most so many of each, the latest first: the moment it was due, its job, when that
@@ -6660,7 +6659,7 @@ declare
     this control;
 begin
     perform check_limit(its_kind, its_concurrency, its_rate, its_burst, its_share, its_reserve, its_backlog, cleared);
-    this := open_control(its_kind, its_key);
+    this := lock_control(its_kind, its_key);
     this.concurrency := coalesce(its_concurrency, case when not 'concurrency' = any (cleared) then this.concurrency end);
     this.rate := coalesce(its_rate, case when not 'rate' = any (cleared) then this.rate end);
     this.burst := coalesce(its_burst, case when 'burst' = any (cleared) then 1 else this.burst end);
@@ -6679,7 +6678,7 @@ begin
     if this.kind = 'queue' and this.concurrency is not null then
         update job_assigned set counted = 1 where queue = its_key and counted is null;
     end if;
-    perform close_control(this);
+    perform save_control(this);
     perform note_action(who, 'limit', its_kind || ' ' || its_key, jsonb_build_object(
         'concurrency', its_concurrency, 'rate', its_rate, 'burst', its_burst, 'share', its_share,
         'reserve', its_reserve, 'backlog', its_backlog, 'cleared', to_jsonb(nullif(cleared, '{}'))));
@@ -6706,13 +6705,13 @@ begin
     with ranked as (
         update job
            set priority = its_priority,
-               rank = rank_of(not_before, not_after, its_priority, (select aging from setting))
+               rank = compute_rank(not_before, not_after, its_priority, (select aging from setting))
          where job_id = any (ids) and state in ('waiting', 'ready') and ("group" is null or "group" = any (locked))
         returning job_id
     )
     select coalesce(array_agg(job_id order by job_id), '{}') into changed from ranked;
     refused := array(select distinct id from unnest(ids) as id where id <> all (changed) order by id);
-    perform note_action(who, 'priority', subject_of(ids), jsonb_build_object(
+    perform note_action(who, 'priority', format_job_ids(ids), jsonb_build_object(
         'jobs', ids, 'priority', its_priority, 'changed', cardinality(changed), 'refused', cardinality(refused)));
 end $$;
 
@@ -6798,12 +6797,12 @@ begin
     end loop;
     if done || failed || stopped <> '{}' then
         locked := lock_children(done, failed || stopped);
-        freed := done <> '{}' and follow(done, 'done', locked) or freed;
-        freed := failed <> '{}' and follow(failed, 'failed', locked) or freed;
-        freed := stopped <> '{}' and follow(stopped, 'cancelled', locked) or freed;
+        freed := done <> '{}' and propagate_ends(done, 'done', locked) or freed;
+        freed := failed <> '{}' and propagate_ends(failed, 'failed', locked) or freed;
+        freed := stopped <> '{}' and propagate_ends(stopped, 'cancelled', locked) or freed;
     end if;
-    if settled <> '{}' and is_awaited() then
-        perform tell_ended(array_to_string(settled, ','));
+    if settled <> '{}' and has_waiting_clients() then
+        perform notify_ended_jobs(array_to_string(settled, ','));
     end if;
     groups := array_remove(groups, null);
     if groups <> '{}' then
@@ -6883,6 +6882,36 @@ begin
     return true;
 end $$;
 
+-- A cool-down begins when its job has ended, however it ended.
+create or replace function txqueue.start_cooldowns(ids bigint[], ended text) returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+begin
+    perform from schedule where kind = 'cooldown' and last_job = any (ids) order by schedule_id for update;
+    update schedule set next_due = next_due_within(until, times - runs, clock_timestamp() + make_interval(secs => seconds + jitter * random()))
+     where kind = 'cooldown' and last_job = any (ids);
+    return false;
+end $$;
+
+-- Has cool-downs begin whose job is gone without a noticed end: an operator has deleted it, or it was
+-- not this schedule's alone. Returns how many.
+create or replace function txqueue.start_missed_cooldowns() returns integer
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    mended integer;
+begin
+    update schedule set next_due = next_due_within(until, times - runs, clock_timestamp() + make_interval(secs => seconds + jitter * random()))
+     where kind = 'cooldown' and is_active and next_due is null and not exists (
+        select from job where job.job_id = schedule.last_job and state in ('waiting', 'ready', 'assigned'));
+    get diagnostics mended = row_count;
+    return mended;
+end $$;
+
 -- Has a workset worked through from now on; of an application's table that has been, from its beginning.
 -- Says how many items are to be expected of it. Returns how many jobs were enqueued.
 create or replace function txqueue.start_workset(its_name text, its_items bigint default null) returns integer
@@ -6954,58 +6983,6 @@ as $$
      order by 1, 2
 $$;
 
--- How an action names jobs.
-create or replace function txqueue.subject_of(ids bigint[]) returns text
-language sql immutable
-set search_path = txqueue, pg_temp
-as $$ select case cardinality(ids) when 1 then 'job ' || ids[1] else cardinality(ids) || ' jobs' end $$;
-
--- A pending job as it is when a newer one with its unique key takes its place, under the old number.
-create or replace function txqueue.superseded(old job, new job, mode text) returns job
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-begin
-    new.job_id := old.job_id;
-    new.enqueued_at := old.enqueued_at;
-    new.attempt := old.attempt;
-    new.deaths := old.deaths;
-    new.error := old.error;
-    if mode = 'again' then
-        new.rank := least(new.rank, old.rank);
-        -- One that has failed still waits for its next attempt.
-        if new.not_before > old.not_before or old.attempt > 0 then
-            new.not_before := old.not_before;
-        end if;
-    end if;
-    if old.waiting_for = 'unique' then
-        new.state := 'waiting';
-        new.waiting_for := 'unique';
-        return new;
-    end if;
-    return make_eligible(new);
-end $$;
-
--- Has a job that is to run again take its unique key; returns whether it may run: it has none, or no other job holds it.
-create or replace function txqueue.takes_key(this job) returns boolean
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-as $$
-begin
-    if jsonb_typeof(this.options) is distinct from 'object' or not this.options ? 'unique' then
-        return true;
-    end if;
-    insert into unique_job (work_type, key, job_id) values (this.work_type, this.options ->> 'unique', this.job_id)
-        on conflict do nothing;
-    return found;
-end $$;
-
--- Tells waiting clients which jobs ended, their numbers joined by commas; nothing if they are too many.
-create or replace function txqueue.tell_ended(ids text) returns void
-language sql volatile
-as $$ select pg_notify('txqueue_ended', case when length(ids) <= 4000 then ids else '' end) $$;
-
 -- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
 -- shares, in rounds of short turns first, so that a few jobs of one do not come after many of another; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
 -- tenant's part goes to the next claim. Systematic sampling gives each its part but for a
@@ -7058,7 +7035,7 @@ begin
         select * into this from control where kind = 'tenant' and key = its_name;
         its := null;
         if found then
-            select * into its from allowance(this);
+            select * into its from compute_allowance(this);
             opens_in := least(opens_in, its.opens_in);
             continue when its.jobs = 0;
             limits := limits || its.jobs;
@@ -7162,7 +7139,7 @@ begin
           from jsonb_array_elements(runs) with ordinality as each (run, place) group by 1
     )
     update schedule as this
-       set next_due = next_within(this.until, this.times - this.runs - coalesce(cardinality(ran.jobs), 0),
+       set next_due = next_due_within(this.until, this.times - this.runs - coalesce(cardinality(ran.jobs), 0),
                                   case when this.kind = 'cooldown' and given.next is null and ran.jobs is null
                                        then clock_timestamp() + make_interval(secs => this.seconds + this.jitter * random())
                                        else given.next end),
@@ -7231,13 +7208,73 @@ begin
     return array(select key from key_lock where key = any (keys) order by key for update skip locked);
 end $$;
 
+-- Lets the jobs go that waited for some others, the last of which have ended now; cancels those that waited for
+-- them to be done, if they are not: only those that the caller has locked, see lock_children(). Returns whether some may
+-- run because of it, and which were cancelled.
+create or replace function txqueue.unblock_children(
+    ids bigint[], its_end text, locked bigint[], out freed boolean, out cancelled bigint[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+    children bigint[];
+    this     job;
+    failed   record;
+begin
+    freed := false;
+    cancelled := '{}';
+    delete from job_parent where child = any (ids);
+    with told as (
+        -- Found by the parents: by the child, all that it waits for would be read.
+        update job_parent set ended = its_end
+         where parent = any (ids) and (child = any (locked)) is true and ended is null returning child
+    )
+    select array_agg(distinct child) into children from told;
+    if children is null then
+        return;
+    end if;
+    if its_end <> 'done' then
+        for failed in
+            select child, min(parent) as parent from job_parent
+             where parent = any (ids) and child = any (children) and not any_end group by child
+        loop
+            delete from job_waiting where job_id = failed.child and waiting_for = 'parents' returning * into this;
+            continue when not found;
+            this := cancel_orphan(this, failed.parent, its_end);
+            insert into job values (this.*);
+            cancelled := cancelled || this.job_id;
+        end loop;
+    end if;
+    for this in
+        delete from job_waiting as waiting
+         where waiting.job_id = any (children) and waiting.waiting_for = 'parents' and (
+            -- The last ones first: those before them have left dead entries in the index.
+            select link.parent from job_parent as link where link.child = waiting.job_id and link.ended is null
+             order by link.parent desc limit 1) is null
+        returning *
+    loop
+        this := make_eligible(add_parent_outcomes(this));
+        insert into job values (this.*);
+        freed := true;
+    end loop;
+    -- First who waits no more: those that still do may have a million parents, which would all be read.
+    children := array(select id from unnest(children) as id
+                       where not exists (select from job_waiting where job_id = id and waiting_for = 'parents'));
+    delete from job_parent where child = any (children);
+end $$;
+
 -- Lets a draining node take jobs again. Returns whether that changed anything.
 create or replace function txqueue.undrain_node(its_name text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    former text := live_state(its_name);
+    former text := lock_live_node(its_name);
 begin
     update node_info set state = 'alive' where name = its_name and state = 'draining';
     perform pg_notify('txqueue', '');
@@ -7248,38 +7285,9 @@ end $$;
 -- Tells sleeping masters that there is work; silent while every master is awake, because NOTIFY
 -- takes a lock of the whole database at commit. Without settings of its own: they would cost
 -- more than what it does.
-create or replace function txqueue.wake() returns void
+create or replace function txqueue.wake_masters() returns void
 language sql volatile
-as $$ select pg_notify('txqueue', '') where txqueue.is_asleep() $$;
-
--- A job with how those ended that it waited for, among what its worker is told.
-create or replace function txqueue.with_ends(this job) returns job
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-as $$
-begin
-    this.options := coalesce(this.options, '{}') || jsonb_build_object('parents', (
-        select jsonb_build_object(
-                   'done', count(*) filter (where ended = 'done'), 'failed', count(*) filter (where ended = 'failed'),
-                   'cancelled', count(*) filter (where ended = 'cancelled'))
-          from job_parent where child = this.job_id));
-    return this;
-end $$;
-
--- A job with the parents it waits for among its options: for its history, and for when it is run again by hand. Of more
--- than a thousand the number is kept alone, and the job cannot be run again by hand once one was not done.
-create or replace function txqueue.with_parents(this job, parents bigint[], its_any_end boolean) returns job
-language plpgsql volatile
-set search_path = txqueue, pg_temp
-as $$
-begin
-    this.options := coalesce(this.options, '{}')
-        || case when cardinality(parents) <= 1000 then jsonb_build_object('after', parents)
-                else jsonb_build_object('after', cardinality(parents)) end
-        || case when its_any_end then '{"after_any_end": true}' else '{}' end::jsonb;
-    return this;
-end $$;
+as $$ select pg_notify('txqueue', '') where txqueue.has_sleeping_master() $$;
 
 -- The fields of the items in a workset's own table, all quoted: each name after a comma, the same with types,
 -- and the names as a list that is never empty.
@@ -7323,6 +7331,8 @@ insert into txqueue.migration (number, name, serves) values (4, 'relations', nul
 insert into txqueue.migration (number, name, serves) values (5, 'faults_from_outside', null);
 
 insert into txqueue.migration (number, name, serves) values (6, 'worksets', null);
+
+insert into txqueue.migration (number, name, serves) values (7, 'late_ends', null);
 
 select ensure_history();
 

@@ -16,7 +16,7 @@ from tests.fixtures.databases import Templates, fresh_database
 EMPTY = """
     drop table if exists app;
     truncate txqueue.job, txqueue.node_info, txqueue.work_type, txqueue.action, txqueue.request,
-        txqueue.unique_job, txqueue.seen_key, txqueue.job_parent, txqueue.unfollowed;
+        txqueue.unique_job, txqueue.seen_key, txqueue.job_parent, txqueue.late_end;
     truncate txqueue.schedule, txqueue.workset, txqueue.workset_slot, txqueue.workset_part,
         txqueue.workset_failed, txqueue.failed_attempt;
     delete from txqueue.control;
@@ -24,7 +24,7 @@ EMPTY = """
     insert into txqueue.setting default values;
     select setval('txqueue.job_id', 1, false);
     select setval('txqueue.asleep', 0), setval('txqueue.lane', 0), setval('txqueue.has_tenants', 0),
-        setval('txqueue.has_unfollowed', 0)
+        setval('txqueue.has_late_ends', 0)
 """
 
 

@@ -44,7 +44,7 @@ def checked(
     node: Master, condition: tuple[str, str], rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Say of schedules of one condition whether it holds."""
-    asked = "select txqueue.met_conditions(%s, %s, %s::text[])"
+    asked = "select txqueue.find_met_conditions(%s, %s, %s::text[])"
     try:
         met = node.value(asked, *condition, [row["condition"][2] for row in rows])
     except psycopg2.Error as error:

@@ -8,11 +8,18 @@ import pytest
 from tests.db.masters import Master
 
 ROLES = ("txqueue_enqueue", "txqueue_worksets", "txqueue_worker", "txqueue_read")
-ENQUEUING = ["await_ends", "backlog", "enqueue", "enqueue_assigned", "enqueue_many", "identity"]
+ENQUEUING = [
+    "backlog",
+    "enqueue",
+    "enqueue_assigned",
+    "enqueue_many",
+    "identity",
+    "request_end_notices",
+]
 WORKSETS = ["ensure_workset", "fill_workset", "retry_workset", "start_workset"]
 READING = ["backlog", "explain_facts", "find_job", "schedule_runs", "stats"]
 # It looks into tables of the application with the rights of the node that calls it.
-INVOKING = ["due_schedules", "is_input", "met_conditions"]
+INVOKING = ["due_schedules", "find_met_conditions", "is_input"]
 FUNCTIONS = sorted((Path(__file__).parents[2] / "schema" / "functions").rglob("*.sql"))
 # What may be put into a statement as it is: a number, and names that are quoted already.
 NUMBERS = {"lane", "head.lane", "this.control_id", "few + 1", "signature", "its_lane"}

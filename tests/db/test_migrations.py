@@ -238,22 +238,22 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         " and not 'search_path=txqueue, pg_temp' = any (coalesce(proconfig, '{}')) order by 1"
     )
     assert loose == [
-        "broken_length",
-        "broken_option",
-        "broken_rule",
+        "check_encrypted",
         "check_job",
-        "check_sealed",
+        "compute_rank",
         "current_lane",
-        "is_asleep",
-        "is_awaited",
+        "find_broken_length",
+        "find_broken_option",
+        "find_broken_rule",
+        "has_sleeping_master",
+        "has_waiting_clients",
         "key_of",
         "lease_margin",
         "note_tenants",
-        "octets_of",
-        "rank_of",
-        "tell_ended",
+        "notify_ended_jobs",
+        "payload_octets",
         "terms_of",
-        "wake",
+        "wake_masters",
     ]
 
 

@@ -100,4 +100,6 @@ def test_rows_of_a_lane_are_counted_wherever_they_lie(kept: str, node: Master) -
     left = {"front": ids[:3], "end": ids[-3:], "both": ids[:2] + ids[-1:], "none": []}[kept]
     node.cursor.execute("delete from txqueue.job_ready where job_id <> all (%s::bigint[])", (left,))
     for most in (1, 2, 5):
-        assert node.value("select txqueue.rows_in('job_ready_0', %s)", most) == min(most, len(left))
+        assert node.value("select txqueue.count_lane_rows('job_ready_0', %s)", most) == min(
+            most, len(left)
+        )

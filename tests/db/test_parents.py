@@ -36,7 +36,7 @@ def end(session: Master, outcome: str, job_id: int) -> None:
 def links(session: Master) -> int:
     """How many rows say who waits for whom, or is to be looked at."""
     session.value("select owned from txqueue.heartbeat(%s, 0)", session.incarnation)
-    tables = ("job_parent", "unfollowed")
+    tables = ("job_parent", "late_end")
     return sum(session.value(f"select count(*) from txqueue.{table}") for table in tables)
 
 
@@ -65,7 +65,7 @@ def test_parents_of_the_same_transaction(node: Master, open_one: Master) -> None
     (first,) = open_one.enqueue({})
     second = put(open_one, [first])
     third = put(open_one, [second])
-    assert node.value("select count(*) from txqueue.unfollowed") == 0
+    assert node.value("select count(*) from txqueue.late_end") == 0
     open_one.connection.commit()
     for job_id in (first, second, third):
         (chunk,) = node.claim()

@@ -82,4 +82,4 @@ def test_nobody_waits_for_ever(node: Master, dsn: str, seed: int) -> None:
     assert node.column(orphaned) == []
     node.value("select owned from txqueue.heartbeat(%s, 0)", node.incarnation)
     assert node.value("select count(*) from txqueue.job_parent") == 0
-    assert node.value("select count(*) from txqueue.unfollowed") == 0
+    assert node.value("select count(*) from txqueue.late_end") == 0

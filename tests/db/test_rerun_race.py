@@ -121,4 +121,4 @@ def test_the_last_change_is_always_processed(node: Master, dsn: str, seed: int) 
     assert node.states() == {"done": node.value("select count(*) from txqueue.job")}
     node.value("select owned from txqueue.heartbeat(%s, 0)", node.incarnation)
     assert node.value("select count(*) from txqueue.unique_job") == 0
-    assert node.value("select count(*) from txqueue.unfollowed") == 0
+    assert node.value("select count(*) from txqueue.late_end") == 0

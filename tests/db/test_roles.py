@@ -93,10 +93,10 @@ INSIDE = [
     "select txqueue.grant_roles()",
     "select txqueue.assign_0('{}', 1, 1, null)",
     "select txqueue.truncate_if_empty('job_ready_0')",
-    "select txqueue.end_waiting('{}', 'ann')",
-    "select txqueue.open_control('queue', 'nobody')",
+    "select txqueue.cancel_unstarted('{}', 'ann')",
+    "select txqueue.lock_control('queue', 'nobody')",
     "select txqueue.note_action('ann', 'pause', 'queue mail')",
-    "select txqueue.follow_schedules('{}', 'done')",
+    "select txqueue.start_cooldowns('{}', 'done')",
     "select txqueue.enqueue_runs('[]')",
 ]
 

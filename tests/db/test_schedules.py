@@ -119,9 +119,9 @@ def test_a_cool_down_outlives_a_job_that_was_deleted(node: Master) -> None:
     tick(node, due(node))
     passes(node, 100)
     tick(node, due(node))
-    assert node.value("select txqueue.mend_schedules()") == 0
+    assert node.value("select txqueue.start_missed_cooldowns()") == 0
     node.cursor.execute("truncate txqueue.job")
-    assert node.value("select txqueue.mend_schedules()") == 1
+    assert node.value("select txqueue.start_missed_cooldowns()") == 1
     assert schedule(node)["next_due"] is not None
 
 
@@ -295,7 +295,7 @@ def test_an_end_does_not_wait_for_who_holds_its_schedule(node: Master, other: Ma
     passes(node, 10_000)
     tick(node, due(node))
     last = schedule(node)["last_job"]
-    look = f"select txqueue.held_keys(array[{last}]::bigint[])"
+    look = f"select txqueue.find_held_keys(array[{last}]::bigint[])"
     assert node.value(look) == []
     other.connection.autocommit = False
     other.value("select 1 from txqueue.schedule for update")
@@ -353,4 +353,4 @@ def test_the_end_of_the_last_job_of_a_cooldown_begins_no_other(
     (chunk,) = node.claim()
     node.settle(chunk, "done")
     assert (schedule(node)["next_due"], schedule(node)["runs"]) == ("infinity", 1)
-    assert node.value("select txqueue.mend_schedules()") == 0
+    assert node.value("select txqueue.start_missed_cooldowns()") == 0

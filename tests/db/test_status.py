@@ -76,7 +76,7 @@ def test_ends_are_told_only_while_somebody_waits(node: Master, other: Master) ->
     )
     node.complete(first)
     assert told() == []
-    node.value("select txqueue.await_ends()")
+    node.value("select txqueue.request_end_notices()")
     node.complete(second)
     node.settle(third, "failed", error="x")
     assert told() == [str(second.ids[0]), str(third.ids[0])]

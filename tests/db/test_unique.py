@@ -260,7 +260,7 @@ def test_a_change_that_is_rolled_back_leaves_the_key_free(node: Master, open_one
     put(open_one, 4, "again")
     open_one.connection.rollback()
     node.value("select owned from txqueue.heartbeat(%s, 0)", node.incarnation)
-    assert node.value("select count(*) from txqueue.unfollowed") == 0
+    assert node.value("select count(*) from txqueue.late_end") == 0
 
 
 def test_a_pending_one_that_is_being_changed_is_not_taken(node: Master, open_one: Master) -> None:
@@ -292,11 +292,11 @@ def test_what_an_open_transaction_holds_leaves_nothing_behind(
     (chunk,) = node.claim()
     second = put(open_one, 2, "again")
     node.complete(chunk)
-    before = node.column("select ctid::text from txqueue.unfollowed")
+    before = node.column("select ctid::text from txqueue.late_end")
     assert len(before) == 1
     for _ in range(3):
         assert node.claim() == []
-    assert node.column("select ctid::text from txqueue.unfollowed") == before
+    assert node.column("select ctid::text from txqueue.late_end") == before
     open_one.connection.commit()
     assert node.claimed_ids() == [second]
 

@@ -203,7 +203,7 @@ MUTATIONS: Final = {
     "moments of all kinds are taken, and not read": _of(
         "hostile_enqueues",
         "expected run I1 I10",
-        "schema/functions/enqueue/broken_rule.sql",
+        "schema/functions/enqueue/find_broken_rule.sql",
         "when not_before not between '1900-01-01Z' and '9998-12-31Z' and",
         "when false and",
         "txqueue/store/timestamps.py",

@@ -74,7 +74,7 @@ class Hearing:
     async def _ask(self) -> None:
         try:
             is_new = await self._listener.ensure()
-            await self._pool.query(f"select {self._schema}.await_ends(%s)", (TOLD_FOR,))
+            await self._pool.query(f"select {self._schema}.request_end_notices(%s)", (TOLD_FOR,))
         except ConfigurationError as error:
             self._is_deaf = True
             self.log.info(

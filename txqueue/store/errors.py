@@ -23,7 +23,7 @@ from txqueue.errors import (
 
 __all__ = ["answered", "complaint", "demoted", "is_passing", "lost", "translated", "translation"]
 
-# Raised by the stored functions refuse(), refuse_full() and refuse_duplicate().
+# Raised by the stored functions refuse(), refuse_full_queue() and refuse_duplicate().
 _REFUSALS: dict[str | None, type[Refused]] = {
     "TXQ01": Refused,
     "TXQ02": QueueFull,

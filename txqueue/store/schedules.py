@@ -116,7 +116,7 @@ class Schedules:
         """
         sql = (
             f"set local statement_timeout = {CONDITION_PATIENCE * 1000};"
-            f" select {self._schema}.met_conditions(%s, %s, %s::text[])"
+            f" select {self._schema}.find_met_conditions(%s, %s, %s::text[])"
         )
         with answered(CONDITION_PATIENCE, CONDITION_REMEDY):
             return set((await self._pool.query(sql, (table, column, list(values))))[0][0])
@@ -127,7 +127,7 @@ class Schedules:
 
     async def mend(self) -> int:
         """Have cool-downs begin whose job is gone; returns how many."""
-        return int(await self._call("mend_schedules()"))
+        return int(await self._call("start_missed_cooldowns()"))
 
     async def publish(self, work_types: Sequence[str], schedules: Sequence[Any]) -> int:
         """Publish what `declared` returned, of types a node knows; returns how many changed.

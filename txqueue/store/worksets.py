@@ -278,7 +278,7 @@ class Parts:
         """
         async with self.connections.transaction() as connection:
             rows = await connection.query(
-                f"select is_cut, cut_to from {self.schema}.cut_from(%s)", (cls.workset,)
+                f"select is_cut, cut_to from {self.schema}.lock_next_cut(%s)", (cls.workset,)
             )
             is_cut, cut_to = rows[0]
             if is_cut is None or is_cut:

@@ -17,7 +17,7 @@ begin
                    row_number() over running as place,
                    sum(least(weight, $2)) over running as total,
                    max(least(weight, $2)) over running as heaviest,
-                   sum(octets_of(payload) + coalesce(octet_length(options::text), 0)) over running as octets
+                   sum(payload_octets(payload) + coalesce(octet_length(options::text), 0)) over running as octets
               from job_ready_%s where ctid = any ($1)
             window running as (order by rank, job_id)) as numbered
           where total <= $3 and heaviest <= $4 and ((total <= $6 and octets <= $5) or place = 1)', its_lane)

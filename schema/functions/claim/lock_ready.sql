@@ -25,7 +25,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -35,7 +35,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and tenant = its_tenant and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)
@@ -45,7 +45,7 @@ begin
                count(locked."group"), array_agg(locked.tid) filter (where locked.deaths > 1),
                array_agg(locked.tid) filter (where locked.deaths > 2)
           into jobs, tids, weight, heaviest, octets, grouped, suspects, gravest
-          from (select ctid as tid, weight, octets_of(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
+          from (select ctid as tid, weight, payload_octets(payload) + coalesce(octet_length(options::text), 0) as octets, "group", deaths
                   from job_ready_0
                  where queue = its_queue and tenant is null and work_type = any (work_types) and deaths <= most_deaths
                    and (rank, job_id) >= (from_rank, from_job) and (rank, job_id) <= (until_rank, until_job)

@@ -83,8 +83,8 @@ begin
     lock table claiming in row share mode;
     alone := false;
     seen_at := clock_timestamp();
-    if coalesce(pg_sequence_last_value('txqueue.has_unfollowed'), 0) = 1 then
-        perform follow_late();
+    if coalesce(pg_sequence_last_value('txqueue.has_late_ends'), 0) = 1 then
+        perform propagate_late_ends();
     end if;
     due_in := next_due(since);
     if due_in <= 0 then
@@ -287,7 +287,7 @@ begin
     else
         -- One job that was all there was is no stream of them: the next enqueue may as well wake this master.
         is_busy := total > 1 or (total = 1 and reached is not null);
-        if free_weight > 0 and is_busy = is_asleep() then
+        if free_weight > 0 and is_busy = has_sleeping_master() then
             perform setval('asleep', case when is_busy then 0 else 1 end);
         end if;
     end if;

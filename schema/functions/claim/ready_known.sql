@@ -26,7 +26,7 @@ begin
         released := released + 1;
     end loop;
     if released > 0 then
-        perform wake();
+        perform wake_masters();
     end if;
     return released;
 end $$;

@@ -27,8 +27,8 @@ begin
     this.options := nullif(coalesce(its.options, '{}') || jsonb_strip_nulls(jsonb_build_object('unique', this.options -> 'unique')), '{}');
     perform check_job(this.work_type, this.payload, settings.payload_limit, this.priority, this.weight, this.queue, this."group",
                       this.tenant, this.not_before, this.not_after, its.options);
-    perform check_sealed(known.policy, this.work_type, this.payload);
-    this.rank := rank_of(this.not_before, this.not_after, this.priority, settings.aging);
+    perform check_encrypted(known.policy, this.work_type, this.payload);
+    this.rank := compute_rank(this.not_before, this.not_after, this.priority, settings.aging);
     this.attempt := 0;
     this.deaths := 0;
     this.error := null;

@@ -38,10 +38,10 @@ begin
         end loop;
     end loop;
     if followed <> '{}' then
-        freed := follow(followed, 'done') or freed;
+        freed := propagate_ends(followed, 'done') or freed;
     end if;
-    if is_awaited() then
-        perform tell_ended(translate(array_to_string(ids, ','), '{}', ''));
+    if has_waiting_clients() then
+        perform notify_ended_jobs(translate(array_to_string(ids, ','), '{}', ''));
     end if;
     if groups is not null then
         perform free_groups(groups);

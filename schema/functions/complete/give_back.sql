@@ -39,6 +39,6 @@ begin
     end if;
     insert into job values (this.*);
     if this.state = 'failed' and this.followed is not null then
-        perform follow(array[this.job_id], 'failed');
+        perform propagate_ends(array[this.job_id], 'failed');
     end if;
 end $$;

@@ -2,7 +2,7 @@
 -- named by number; not those that were handed by a message, if they are spared: it may be on its way.
 -- died says that the process that held them is dead. Returns how many; if as many as at_most, there may be more: those
 -- that ran go first. With at_most, nothing is waited for: a stopped process may hold a job, or its group's key, between its
--- completion and its commit; such jobs are left, and such groups noted for free_late().
+-- completion and its commit; such jobs are left, and such groups noted for free_late_groups().
 create or replace function txqueue.release(
     its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null,
     spare_handed boolean default false, at_most integer default null)
@@ -33,14 +33,14 @@ begin
     groups := array_remove(groups, null);
     if groups <> '{}' and at_most is not null then
         keys := try_keys(array(select distinct key_of(name) from unnest(groups) as name));
-        insert into unfreed select distinct name from unnest(groups) as name where key_of(name) <> all (keys);
+        insert into late_group select distinct name from unnest(groups) as name where key_of(name) <> all (keys);
         groups := array(select name from unnest(groups) as name where key_of(name) = any (keys));
     end if;
     if groups <> '{}' then
         perform free_groups(groups);
     end if;
     if released > 0 then
-        perform wake();
+        perform wake_masters();
     end if;
     return released;
 end $$;

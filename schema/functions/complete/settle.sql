@@ -80,12 +80,12 @@ begin
     end loop;
     if done || failed || stopped <> '{}' then
         locked := lock_children(done, failed || stopped);
-        freed := done <> '{}' and follow(done, 'done', locked) or freed;
-        freed := failed <> '{}' and follow(failed, 'failed', locked) or freed;
-        freed := stopped <> '{}' and follow(stopped, 'cancelled', locked) or freed;
+        freed := done <> '{}' and propagate_ends(done, 'done', locked) or freed;
+        freed := failed <> '{}' and propagate_ends(failed, 'failed', locked) or freed;
+        freed := stopped <> '{}' and propagate_ends(stopped, 'cancelled', locked) or freed;
     end if;
-    if settled <> '{}' and is_awaited() then
-        perform tell_ended(array_to_string(settled, ','));
+    if settled <> '{}' and has_waiting_clients() then
+        perform notify_ended_jobs(array_to_string(settled, ','));
     end if;
     groups := array_remove(groups, null);
     if groups <> '{}' then

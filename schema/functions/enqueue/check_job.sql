@@ -5,7 +5,7 @@ create or replace function txqueue.check_job(
 language sql volatile
 as $$
     select case
-        when txqueue.broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
+        when txqueue.find_broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
              is not null
             then txqueue.refuse_job(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
     end

@@ -29,29 +29,29 @@ begin
     its_state := case when waits_for is null then 'ready' else 'waiting' end;
     refused := check_job(work_type, payload, facts.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options);
     if facts.policy ? 'encrypted' then
-        refused := check_sealed(facts.policy, work_type, payload);
+        refused := check_encrypted(facts.policy, work_type, payload);
     end if;
     if exists (select from control as held where held.kind = 'queue' and held.is_full and held.key = enqueue.queue) then
-        refused := refuse_full(queue);
+        refused := refuse_full_queue(queue);
     end if;
     if "unique" is not null or unique_mode is not null or after is not null or after_any_end is not null then
-        job_id := put_related(jsonb_populate_record(null::job, jsonb_build_object(
-            'job_id', job_id, 'rank', rank_of(not_before, not_after, priority, facts.aging), 'not_before', not_before,
+        job_id := enqueue_related(jsonb_populate_record(null::job, jsonb_build_object(
+            'job_id', job_id, 'rank', compute_rank(not_before, not_after, priority, facts.aging), 'not_before', not_before,
             'not_after', not_after, 'enqueued_at', now(), 'weight', weight, 'priority', priority, 'attempt', 0, 'deaths', 0,
             'lane', lane, 'state', its_state, 'waiting_for', waits_for, 'work_type', work_type, 'queue', queue, 'group', "group",
             'tenant', tenant, 'options', options, 'payload', payload)), "unique", unique_mode, after, after_any_end);
     else
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                          waiting_for, work_type, queue, "group", tenant, options, payload)
-        values (job_id, rank_of(not_before, not_after, priority, facts.aging), not_before, not_after, now(), weight,
+        values (job_id, compute_rank(not_before, not_after, priority, facts.aging), not_before, not_after, now(), weight,
                 priority, lane, its_state, waits_for, work_type, queue, "group", tenant, options, payload);
     end if;
     if tenant is not null then
         perform note_tenants();
     end if;
     -- Asked here as well: to perform a function costs more than what most enqueues need of it.
-    if is_asleep() and not_before < now() + interval '3 seconds' then
-        perform wake();
+    if has_sleeping_master() and not_before < now() + interval '3 seconds' then
+        perform wake_masters();
     end if;
     return job_id;
 end $$;

@@ -42,12 +42,12 @@ begin
             refused := check_job(work_type, payload, facts.payload_limit, priority, its_weight, facts.queue, null::text,
                                  null::text, not_before, not_after, options);
             if facts.policy ? 'encrypted' then
-                refused := check_sealed(facts.policy, work_type, payload);
+                refused := check_encrypted(facts.policy, work_type, payload);
             end if;
             insert into job_assigned (job_id, rank, not_before, not_after, enqueued_at, assigned_at, assignment,
                                       node_id, incarnation, weight, priority, lane, state, work_type, queue, handed,
                                       options, payload)
-            values (job_id, rank_of(not_before, not_after, priority, facts.aging), not_before, not_after, now(),
+            values (job_id, compute_rank(not_before, not_after, priority, facts.aging), not_before, not_after, now(),
                     clock_timestamp(), assignment, its_node, its_incarnation, its_weight, priority, lane, 'assigned',
                     work_type, facts.queue, 1, options, payload);
             return;

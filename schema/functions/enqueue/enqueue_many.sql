@@ -36,14 +36,14 @@ begin
         select given.*, nextval('job_id') as job_id,
                coalesce(check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
                                   tenant, its_not_before, not_after, options),
-                        check_sealed(policy, work_type, payload),
-                        case when its_queue = any (full_queues) then refuse_full(its_queue) end) as refused
+                        check_encrypted(policy, work_type, payload),
+                        case when its_queue = any (full_queues) then refuse_full_queue(its_queue) end) as refused
           from given
     ), put as (
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                          waiting_for, work_type, queue, "group", tenant, options, payload)
         select job_id,
-               rank_of(its_not_before, not_after, its_priority, settings.aging),
+               compute_rank(its_not_before, not_after, its_priority, settings.aging),
                its_not_before, not_after, now(), its_weight, its_priority, its_lane,
                case when is_known and its_not_before <= now() then 'ready'::job_state else 'waiting' end,
                case when not is_known then 'type' when its_not_before > now() then 'time' end,
@@ -58,7 +58,7 @@ begin
         perform note_tenants();
     end if;
     if is_soon then
-        perform wake();
+        perform wake_masters();
     end if;
     return coalesce(ids, '{}');
 end $$;

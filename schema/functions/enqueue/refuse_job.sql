@@ -6,7 +6,7 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 begin
-    return case broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
+    return case find_broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
         when 'work_type' then refuse('a work type must have 1 to 200 characters', 'pass the name of a work type')
         when 'payload' then refuse(format('the payload of %s is not a JSON object', work_type),
                                    'pass an object with the fields of the work item')

@@ -4,7 +4,7 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 declare
-    broken text := broken_option(options);
+    broken text := find_broken_option(options);
 begin
     return case broken
         when 'options' then refuse('options is not a JSON object', 'pass an object, or null for none')

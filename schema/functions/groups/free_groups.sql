@@ -30,12 +30,12 @@ begin
                     select from job_waiting where waiting_for = 'rate' and "group" = slots.name))
     loop
         -- Locked first, by a statement of its own: a session that marks a parked job moves its row. What another transaction has
-        -- locked, which may be an application's, is left for free_late().
+        -- locked, which may be an application's, is left for free_late_groups().
         tids := array(select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
                        order by rank, job_id limit greatest(its.room, 1) for update skip locked);
         if cardinality(tids) < its.room and exists (
                 select from job_waiting where waiting_for = 'group' and "group" = its.name and ctid <> all (tids)) then
-            insert into unfreed values (its.name);
+            insert into late_group values (its.name);
         end if;
         for this in delete from job_waiting where ctid = any (tids) returning * loop
             if its.room > 0 then

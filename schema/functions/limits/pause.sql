@@ -5,11 +5,11 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    this    control := open_control(its_kind, its_key);
+    this    control := lock_control(its_kind, its_key);
     changes boolean := not this.is_paused;
 begin
     this.is_paused := true;
-    perform close_control(this);
+    perform save_control(this);
     perform note_action(who, 'pause', its_kind || ' ' || its_key);
     return changes;
 end $$;

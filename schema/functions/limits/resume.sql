@@ -4,11 +4,11 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    this    control := open_control(its_kind, its_key);
+    this    control := lock_control(its_kind, its_key);
     changes boolean := this.is_paused;
 begin
     this.is_paused := false;
-    perform close_control(this);
+    perform save_control(this);
     perform note_action(who, 'resume', its_kind || ' ' || its_key);
     return changes;
 end $$;

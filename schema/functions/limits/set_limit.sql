@@ -13,7 +13,7 @@ declare
     this control;
 begin
     perform check_limit(its_kind, its_concurrency, its_rate, its_burst, its_share, its_reserve, its_backlog, cleared);
-    this := open_control(its_kind, its_key);
+    this := lock_control(its_kind, its_key);
     this.concurrency := coalesce(its_concurrency, case when not 'concurrency' = any (cleared) then this.concurrency end);
     this.rate := coalesce(its_rate, case when not 'rate' = any (cleared) then this.rate end);
     this.burst := coalesce(its_burst, case when 'burst' = any (cleared) then 1 else this.burst end);
@@ -32,7 +32,7 @@ begin
     if this.kind = 'queue' and this.concurrency is not null then
         update job_assigned set counted = 1 where queue = its_key and counted is null;
     end if;
-    perform close_control(this);
+    perform save_control(this);
     perform note_action(who, 'limit', its_kind || ' ' || its_key, jsonb_build_object(
         'concurrency', its_concurrency, 'rate', its_rate, 'burst', its_burst, 'share', its_share,
         'reserve', its_reserve, 'backlog', its_backlog, 'cleared', to_jsonb(nullif(cleared, '{}'))));

@@ -12,7 +12,7 @@ set jit = off
 as $$
     with unknown as materialized (
         select job.assignment,
-               sum(sum(octets_of(job.payload) + coalesce(octet_length(job.options::text), 0))) over running as octets,
+               sum(sum(payload_octets(job.payload) + coalesce(octet_length(job.options::text), 0))) over running as octets,
                row_number() over running as place
           from job_assigned as job
          where job.incarnation = its_incarnation and job.handed is not null

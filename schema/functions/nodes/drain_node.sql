@@ -5,7 +5,7 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    former text := live_state(its_name);
+    former text := lock_live_node(its_name);
 begin
     update node_info set state = 'draining' where name = its_name and state = 'alive';
     if not exists (select from node_info where state = 'alive') then

@@ -27,10 +27,10 @@ begin
             rescued := rescue(its_incarnation);
         end if;
         perform ready_known();
-        perform follow_late();
-        perform free_late();
+        perform propagate_late_ends();
+        perform free_late_groups();
         perform refresh_backlog_flags();
-        cancels := cancels_for(its_incarnation);
+        cancels := find_cancellations(its_incarnation);
     exception when lock_not_available or deadlock_detected or out_of_memory then
         raise warning 'txqueue: the next heartbeat tries again what this one could not do for others: %', sqlerrm;
         rescued := 0;

@@ -4,7 +4,7 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    former text := live_state(its_name);
+    former text := lock_live_node(its_name);
 begin
     update node_info set state = 'alive' where name = its_name and state = 'draining';
     perform pg_notify('txqueue', '');

@@ -13,7 +13,7 @@ declare
 begin
     perform check_isolation('jobs are not cancelled');
     select ended.cancelled, ended.requested into cancelled, requested
-      from end_waiting(ids, coalesce(nullif(who, ''), session_user)) as ended;
+      from cancel_unstarted(ids, coalesce(nullif(who, ''), session_user)) as ended;
     for this in delete from job where job_id = any (ids) and state = 'failed' returning * loop
         this.state := 'cancelled';
         this.finished_at := clock_timestamp();
@@ -24,7 +24,7 @@ begin
     end loop;
     found := cancelled || array(select (each ->> 2)::bigint from jsonb_array_elements(requested) as each);
     refused := array(select distinct id from unnest(ids) as id where id <> all (found) order by id);
-    perform note_action(who, 'cancel', subject_of(ids), jsonb_build_object(
+    perform note_action(who, 'cancel', format_job_ids(ids), jsonb_build_object(
         'jobs', ids, 'cancelled', cardinality(cancelled), 'requested', jsonb_array_length(requested),
         'refused', cardinality(refused)));
 end $$;

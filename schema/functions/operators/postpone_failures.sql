@@ -34,12 +34,12 @@ begin
              where job_id = any (ids) and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
             returning *
         loop
-            if this.state = 'waiting' or takes_key(this) then
-                again := case this.state when 'failed' then renewed(this) else this end;
+            if this.state = 'waiting' or retake_unique_key(this) then
+                again := case this.state when 'failed' then reset_for_retry(this) else this end;
                 again.fingerprint := this.fingerprint;
                 again.failed_at := this.failed_at;
                 again.not_before := until;
-                again.rank := rank_of(until, again.not_after, again.priority, (select aging from setting));
+                again.rank := compute_rank(until, again.not_after, again.priority, (select aging from setting));
                 again.state := 'waiting';
                 again.waiting_for := coalesce(again.waiting_for, 'time');
                 moved := moved || this.job_id;
@@ -52,7 +52,7 @@ begin
     end loop;
     postponed := cardinality(moved);
     if postponed > 0 then
-        perform note_action(who, 'postpone', subject_of(moved), jsonb_build_object(
+        perform note_action(who, 'postpone', format_job_ids(moved), jsonb_build_object(
             'jobs', moved, 'fingerprint', its_fingerprint, 'until', until));
     end if;
 end $$;

@@ -28,7 +28,7 @@ begin
         returning *
     loop
         if this.state = 'waiting' then
-            this := renewed(this);
+            this := reset_for_retry(this);
             retried := retried || this.job_id;
             insert into job values (this.*);
         else
@@ -37,8 +37,8 @@ begin
     end loop;
     -- Parents come before their children: those find them running again.
     for this in select * from unnest(ended) as each order by each.job_id loop
-        if takes_key(this) then
-            again := await_again(renewed(this));
+        if retake_unique_key(this) then
+            again := hold_for_parents_again(reset_for_retry(this));
             if again.state <> 'cancelled' then
                 retried := retried || this.job_id;
                 this := again;
@@ -52,6 +52,6 @@ begin
     if retried <> '{}' then
         perform pg_notify('txqueue', '');
     end if;
-    perform note_action(who, 'retry', subject_of(ids), jsonb_build_object(
+    perform note_action(who, 'retry', format_job_ids(ids), jsonb_build_object(
         'jobs', ids, 'retried', cardinality(retried), 'refused', cardinality(refused)));
 end $$;

@@ -18,12 +18,12 @@ begin
     with ranked as (
         update job
            set priority = its_priority,
-               rank = rank_of(not_before, not_after, its_priority, (select aging from setting))
+               rank = compute_rank(not_before, not_after, its_priority, (select aging from setting))
          where job_id = any (ids) and state in ('waiting', 'ready') and ("group" is null or "group" = any (locked))
         returning job_id
     )
     select coalesce(array_agg(job_id order by job_id), '{}') into changed from ranked;
     refused := array(select distinct id from unnest(ids) as id where id <> all (changed) order by id);
-    perform note_action(who, 'priority', subject_of(ids), jsonb_build_object(
+    perform note_action(who, 'priority', format_job_ids(ids), jsonb_build_object(
         'jobs', ids, 'priority', its_priority, 'changed', cardinality(changed), 'refused', cardinality(refused)));
 end $$;

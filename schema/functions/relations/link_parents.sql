@@ -1,8 +1,8 @@
 -- Writes for which parents a job waits, and how those ended that have; returns the parents that are not of
--- this transaction: those may end meanwhile, see note_unfollowed(). A parent that does not exist gets no row.
+-- this transaction: those may end meanwhile, see note_late_ends(). A parent that does not exist gets no row.
 --
 -- Jobs of this very transaction are marked as followed. Others may end meanwhile, and their rows must not be held
--- for as long as an application's transaction lasts: see follow_late().
+-- for as long as an application's transaction lasts: see propagate_late_ends().
 create or replace function txqueue.link_parents(child bigint, parents bigint[], its_any_end boolean) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -13,7 +13,7 @@ declare
     moved integer := 0;
     this  job;
 begin
-    if rows_in(leaf, few + 1) > few then
+    if count_lane_rows(leaf, few + 1) > few then
         return 0;
     end if;
     execute format('lock table %I in exclusive mode', leaf);

@@ -44,7 +44,7 @@ begin
          order by bytes desc
     loop
         exit when cardinality(did) >= at_most;
-        rows := rows_in(this.leaf, few + 1);
+        rows := count_lane_rows(this.leaf, few + 1);
         if rows = 0 then
             users := lane_holders(this.leaf);
             if not users && held and truncate_if_empty(this.leaf) then

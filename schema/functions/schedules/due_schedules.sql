@@ -1,5 +1,5 @@
 -- Returns the schedules that are due, as an array of objects, the condition of each among them (see
--- met_conditions()), seconds until it is worth looking again (null for nothing to wait for), and the clock. A caller
+-- find_met_conditions()), seconds until it is worth looking again (null for nothing to wait for), and the clock. A caller
 -- that has looked up to a moment passes it as since, so that the dead rows before it are not read again; null looks
 -- at all. Those for which no moment was computed yet are always among them.
 create or replace function txqueue.due_schedules(

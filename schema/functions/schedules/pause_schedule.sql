@@ -5,7 +5,7 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    this schedule := open_schedule(its_name);
+    this schedule := lock_schedule(its_name);
 begin
     update schedule set is_active = false where schedule_id = this.schedule_id;
     perform note_action(who, 'pause', 'schedule ' || its_name);

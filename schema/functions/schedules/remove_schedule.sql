@@ -5,7 +5,7 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    this schedule := open_schedule(its_name);
+    this schedule := lock_schedule(its_name);
 begin
     if this.is_declared then
         perform refuse(format('the schedule %s is declared on its class', its_name), 'pause it, or remove it there');

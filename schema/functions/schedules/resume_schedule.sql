@@ -5,7 +5,7 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
 declare
-    this schedule := open_schedule(its_name);
+    this schedule := lock_schedule(its_name);
 begin
     if not this.is_active then
         update schedule set is_active = true, error = null, next_due = first_due(this.kind, this.last_job)

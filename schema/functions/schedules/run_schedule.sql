@@ -6,7 +6,7 @@ set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    this   schedule := open_schedule(its_name);
+    this   schedule := lock_schedule(its_name);
     at     timestamptz := clock_timestamp();
     ran    bigint;
 begin

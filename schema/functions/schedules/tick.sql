@@ -59,7 +59,7 @@ begin
           from jsonb_array_elements(runs) with ordinality as each (run, place) group by 1
     )
     update schedule as this
-       set next_due = next_within(this.until, this.times - this.runs - coalesce(cardinality(ran.jobs), 0),
+       set next_due = next_due_within(this.until, this.times - this.runs - coalesce(cardinality(ran.jobs), 0),
                                   case when this.kind = 'cooldown' and given.next is null and ran.jobs is null
                                        then clock_timestamp() + make_interval(secs => this.seconds + this.jitter * random())
                                        else given.next end),

@@ -50,7 +50,7 @@ begin
         select * into this from control where kind = 'tenant' and key = its_name;
         its := null;
         if found then
-            select * into its from allowance(this);
+            select * into its from compute_allowance(this);
             opens_in := least(opens_in, its.opens_in);
             continue when its.jobs = 0;
             limits := limits || its.jobs;

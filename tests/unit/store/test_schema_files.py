@@ -35,4 +35,4 @@ def test_a_branch_for_each_lane() -> None:
 
 def test_messages_name_the_program() -> None:
     """A hint tells what to type, whatever the schema's name."""
-    assert "'see which live: txqueue nodes'" in dict(functions("elsewhere"))["live_state"]
+    assert "'see which live: txqueue nodes'" in dict(functions("elsewhere"))["lock_live_node"]

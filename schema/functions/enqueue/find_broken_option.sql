@@ -1,0 +1,20 @@
+-- Which option of a job a worker could not obey; null for none. Those that txqueue writes itself are not the caller's
+-- to give. Without settings of its own, so that it is inlined.
+create or replace function txqueue.find_broken_option(options jsonb) returns text
+language sql volatile
+as $$
+    select case
+        when options is null then null
+        when jsonb_typeof(options) <> 'object' then 'options'
+        when octet_length(options::text) > 65536 then 'size'
+        when options ?| array['parents', 'after', 'after_any_end', 'grouped', 'left'] then 'reserved'
+        when options ? 'timeout' and not case jsonb_typeof(options -> 'timeout')
+            when 'number' then (options ->> 'timeout')::numeric > 0 and (options ->> 'timeout')::numeric <= 315360000
+            else false end then 'timeout'
+        when options ? 'attempts' and not case jsonb_typeof(options -> 'attempts')
+            when 'number' then (options ->> 'attempts')::numeric between 1 and 32767 and (options ->> 'attempts')::numeric % 1 = 0
+            else false end then 'attempts'
+        when options ? 'expires' and jsonb_typeof(options -> 'expires') <> 'boolean' then 'expires'
+        when options ? 'redacted' and jsonb_typeof(options -> 'redacted') <> 'boolean' then 'redacted'
+    end
+$$;

@@ -1,6 +1,0 @@
--- Tells sleeping masters that there is work; silent while every master is awake, because NOTIFY
--- takes a lock of the whole database at commit. Without settings of its own: they would cost
--- more than what it does.
-create or replace function txqueue.wake() returns void
-language sql volatile
-as $$ select pg_notify('txqueue', '') where txqueue.is_asleep() $$;

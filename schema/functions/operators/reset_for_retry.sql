@@ -1,0 +1,35 @@
+-- A job as it is when it runs again by hand.
+create or replace function txqueue.reset_for_retry(this job) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    settings setting;
+begin
+    if this.state = 'waiting' or this.attempt > 0 or this.not_before < clock_timestamp() then
+        this.not_before := clock_timestamp();
+    end if;
+    if this.state <> 'waiting' then
+        select * into strict settings from setting;
+        this.rank := compute_rank(this.not_before, this.not_after, this.priority, settings.aging);
+        this.attempt := 0;
+        this.deaths := 0;
+    end if;
+    this.waiting_for := case
+        when not exists (select from work_type as known where known.work_type = this.work_type) then 'type'
+        when this.not_before > clock_timestamp() then 'time' end;
+    this.state := case when this.waiting_for is null then 'ready' else 'waiting' end;
+    this.lane := current_lane();
+    this.assignment := null;
+    this.node_id := null;
+    this.incarnation := null;
+    this.assigned_at := null;
+    this.started_at := null;
+    this.finished_at := null;
+    this.result := null;
+    this.fingerprint := null;
+    this.failed_at := null;
+    this.handed := null;
+    this.counted := null;
+    return this;
+end $$;

@@ -1,0 +1,14 @@
+-- A job with how those ended that it waited for, among what its worker is told.
+create or replace function txqueue.add_parent_outcomes(this job) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+begin
+    this.options := coalesce(this.options, '{}') || jsonb_build_object('parents', (
+        select jsonb_build_object(
+                   'done', count(*) filter (where ended = 'done'), 'failed', count(*) filter (where ended = 'failed'),
+                   'cancelled', count(*) filter (where ended = 'cancelled'))
+          from job_parent where child = this.job_id));
+    return this;
+end $$;

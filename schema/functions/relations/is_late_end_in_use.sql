@@ -1,0 +1,9 @@
+-- Whether another open transaction has noted jobs that are to be looked at again, or looks at them.
+create or replace function txqueue.is_late_end_in_use() returns boolean
+language sql volatile
+set search_path = txqueue, pg_temp
+as $$
+    select exists (select from pg_locks
+                    where relation = 'late_end'::regclass and mode in ('RowExclusiveLock', 'RowShareLock')
+                      and pid is distinct from pg_backend_pid())
+$$;

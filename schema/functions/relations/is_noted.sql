@@ -1,9 +1,0 @@
--- Whether another open transaction has noted jobs that are to be looked at again, or looks at them.
-create or replace function txqueue.is_noted() returns boolean
-language sql volatile
-set search_path = txqueue, pg_temp
-as $$
-    select exists (select from pg_locks
-                    where relation = 'unfollowed'::regclass and mode in ('RowExclusiveLock', 'RowShareLock')
-                      and pid is distinct from pg_backend_pid())
-$$;

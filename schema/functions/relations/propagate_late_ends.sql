@@ -1,0 +1,59 @@
+-- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: another job has begun
+-- to wait for them. What is held by an open transaction stays as it is for the next look, which may come many times a
+-- second: it costs little and leaves no dead row. Returns whether other jobs may run because of it.
+create or replace function txqueue.propagate_late_ends() returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+    places tid[];
+    late   bigint[];
+    held   bigint[];
+    marked bigint[];
+    locked bigint[];
+    these  bigint[];
+    ended  text;
+    freed  boolean := false;
+begin
+    select array_agg(ctid), array_agg(job_id) into places, late
+      from (select ctid, job_id from late_end limit 10000 for update skip locked) as noted;
+    if late is null then
+        -- A session that notes one in an open transaction has set it, and does not set it again at the commit; nor does the one that looks now.
+        if not is_late_end_in_use() then
+            perform setval('has_late_ends', 0);
+            -- Another session may have set it, and even have committed, between the look and this.
+            if is_late_end_in_use() or exists (select from late_end) then
+                perform setval('has_late_ends', 1);
+            end if;
+        end if;
+        return false;
+    end if;
+    locked := lock_children(null, late);
+    held := find_held_keys(late);
+    late := array(select distinct id from unnest(late) as id where id <> all (held));
+    if late = '{}' then
+        return false;
+    end if;
+    marked := array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned')
+                       for update skip locked);
+    update job set followed = 1
+     where job_id = any (marked) and state in ('waiting', 'ready', 'assigned') and followed is null;
+    held := held || array(
+        select job_id from job
+         where job_id = any (late) and job_id <> all (marked) and state in ('waiting', 'ready', 'assigned'));
+    delete from late_end where ctid = any (places) and job_id <> all (held);
+    late := array(select id from unnest(late) as id where id <> all (marked) and id <> all (held));
+    foreach ended in array array['done', 'failed', 'cancelled'] loop
+        these := array(select job_id from job where job_id = any (late) and state = ended::job_state);
+        if these <> '{}' then
+            freed := propagate_ends(these, ended, locked) or freed;
+        end if;
+    end loop;
+    if freed then
+        perform wake_masters();
+    end if;
+    return freed;
+end $$;

@@ -1,0 +1,18 @@
+-- How many rows a lane has, up to so many. Jobs leave a lane from its front, where dead rows may lie by the
+-- hundred thousand, so its last pages are looked at first.
+create or replace function txqueue.count_lane_rows(leaf text, most integer) returns integer
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set jit = off
+as $$
+declare
+    pages    constant bigint := pg_relation_size(leaf::regclass) / current_setting('block_size')::integer;
+    near_end constant tid := format('(%s,0)', greatest(0, pages - 64));
+    rows     integer;
+begin
+    execute format('select count(*) from (select from %I where ctid >= $1 limit $2) as rows', leaf) into rows using near_end, most;
+    if rows < most then
+        execute format('select count(*) from (select from %I limit $1) as rows', leaf) into rows using most;
+    end if;
+    return rows;
+end $$;

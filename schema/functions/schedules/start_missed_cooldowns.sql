@@ -1,0 +1,16 @@
+-- Has cool-downs begin whose job is gone without a noticed end: an operator has deleted it, or it was
+-- not this schedule's alone. Returns how many.
+create or replace function txqueue.start_missed_cooldowns() returns integer
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    mended integer;
+begin
+    update schedule set next_due = next_due_within(until, times - runs, clock_timestamp() + make_interval(secs => seconds + jitter * random()))
+     where kind = 'cooldown' and is_active and next_due is null and not exists (
+        select from job where job.job_id = schedule.last_job and state in ('waiting', 'ready', 'assigned'));
+    get diagnostics mended = row_count;
+    return mended;
+end $$;

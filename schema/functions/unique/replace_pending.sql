@@ -1,0 +1,25 @@
+-- A pending job as it is when a newer one with its unique key takes its place, under the old number.
+create or replace function txqueue.replace_pending(old job, new job, mode text) returns job
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    new.job_id := old.job_id;
+    new.enqueued_at := old.enqueued_at;
+    new.attempt := old.attempt;
+    new.deaths := old.deaths;
+    new.error := old.error;
+    if mode = 'again' then
+        new.rank := least(new.rank, old.rank);
+        -- One that has failed still waits for its next attempt.
+        if new.not_before > old.not_before or old.attempt > 0 then
+            new.not_before := old.not_before;
+        end if;
+    end if;
+    if old.waiting_for = 'unique' then
+        new.state := 'waiting';
+        new.waiting_for := 'unique';
+        return new;
+    end if;
+    return make_eligible(new);
+end $$;

@@ -1,0 +1,10 @@
+-- Which keys of an application's table come next into parts: null if another session is about to say.
+create or replace function txqueue.lock_next_cut(its_name text, out is_cut boolean, out cut_to text)
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if lock_workset('cut ' || its_name, false) then
+        select workset.is_cut, workset.cut_to into is_cut, cut_to from workset where name = its_name;
+    end if;
+end $$;

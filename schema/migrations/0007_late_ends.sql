@@ -1,0 +1,7 @@
+-- What is to be looked at again is called late; older code knows other names.
+
+alter table txqueue.unfollowed rename to late_end;
+alter sequence txqueue.has_unfollowed rename to has_late_ends;
+alter table txqueue.unfreed rename to late_group;
+comment on table txqueue.late_end is
+    'Jobs to be looked at again: a transaction that concerned them had not committed when they ended.';
