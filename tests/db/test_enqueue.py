@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from attrs import define
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
@@ -14,7 +15,7 @@ from txpostgres import txpostgres
 import txqueue
 from tests.db.letters import FAR, TRICKY, Letter, Note, opened
 from tests.db.masters import Master, emptied
-from txqueue import Transaction, WorkQueue
+from txqueue import Transaction, WorkItem, WorkQueue
 from txqueue.errors import JobNotFound
 
 
@@ -135,6 +136,30 @@ async def test_options_go_before_policy(node: Master, dsn: str) -> None:
         job_id = await queue.enqueue(Letter("x"), queue="default", priority=4, weight=1)
     job = node.job(job_id)
     assert ("default", 4, 1) == (job["queue"], job["priority"], job["weight"])
+
+
+@pytest.mark.parametrize(
+    ("defined", "expected"),
+    [
+        ({}, ("mail", 7, 3)),
+        ({"priority": 4}, ("mail", 4, 3)),
+        ({"queue": "default", "weight": 1}, ("default", 7, 1)),
+        ({"priority": 5}, ("mail", 5, 3)),
+    ],
+    ids=str,
+)
+async def test_what_a_class_defines_goes_before_the_published_policy(
+    node: Master, dsn: str, defined: dict[str, object], expected: tuple[str, int, int]
+) -> None:
+    """Even where it says what is usual: one at a time, in bulk, and in a transaction."""
+    node.publish("enqueue.explicit", queue="mail", priority=7, weight=3)
+    work = define(type("Explicit", (WorkItem,), {"work_type": "enqueue.explicit", **defined}))
+    async with opened(dsn) as queue:
+        ids = [await queue.enqueue(work()), *await queue.enqueue_many([work()])]
+        async with queue.transaction() as txn:
+            ids.append(await txn.enqueue(work()))
+    jobs = [node.job(job_id) for job_id in ids]
+    assert [expected] * 3 == [(job["queue"], job["priority"], job["weight"]) for job in jobs]
 
 
 def test_null_means_the_published_policy(node: Master) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "Runtime",
     "UniqueMode",
     "WorkItem",
+    "explicit_policy",
     "find_work_type",
     "is_timeout",
     "is_work_type",
@@ -92,15 +93,17 @@ _POLICY = frozenset(
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
 _registry: dict[str, type[WorkItem]] = {}
+_explicit: dict[type[WorkItem], frozenset[str]] = {}
 
 
 class WorkItem:
     """Base class of all work items. Subclass it with ``attrs.define``.
 
     The fields are the payload. The class attributes are its policy; each may be overridden at
-    enqueue. A ``group`` property returns the key of which at most one job, or ``group_limit`` jobs,
-    run at a time. A ``tenant`` property returns the tenant of the job; the tenants of a queue take
-    turns. A ``unique`` property returns the key that at most one unended job of the type holds.
+    enqueue. What a class defines goes before what nodes have published of its type. A ``group``
+    property returns the key of which at most one job, or ``group_limit`` jobs, run at a time. A
+    ``tenant`` property returns the tenant of the job; the tenants of a queue take turns. A
+    ``unique`` property returns the key that at most one unended job of the type holds.
 
     Attributes:
         work_type: The name stored with each job; the class's qualified name unless given.
@@ -149,6 +152,7 @@ class WorkItem:
 
     def __init_subclass__(cls, is_abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        _explicit[cls] = _explicit_policy(cls)
         if is_abstract:
             return
         if "work_type" not in cls.__dict__:
@@ -184,13 +188,19 @@ class WorkItem:
         raise NotImplementedError(f"{type(self).__qualname__} has no perform(self, job): define it")
 
 
+def _explicit_policy(cls: type[WorkItem]) -> frozenset[str]:
+    bases = [base for base in cls.__mro__ if base not in (WorkItem, object)]
+    return _POLICY.intersection(name for base in bases for name in vars(base))
+
+
 def _keep_fields_out_of_sight(cls: type[WorkItem]) -> None:
     """Give the class a ``__repr__`` without the fields, before attrs makes its own."""
 
     def shown(work: WorkItem) -> str:
         return f"{type(work).__qualname__}(redacted)"
 
-    cls.redacted = cls.redacted or cls.encrypted
+    if cls.encrypted:
+        cls.redacted = True
     if cls.redacted and "__repr__" not in cls.__dict__:
         vars_of: Any = cls
         vars_of.__repr__ = shown
@@ -357,6 +367,15 @@ def _register(cls: type[WorkItem]) -> None:
 def is_timeout(value: object) -> bool:
     """Tell whether a value is a time limit in seconds that a worker can enforce."""
     return type(value) in (int, float) and _is_positive(value)
+
+
+def explicit_policy(cls: type[WorkItem]) -> frozenset[str]:
+    """Return the names of the policy attributes that a class, or a base below `WorkItem`, defines.
+
+    What a class defines holds even where it says what `WorkItem` says; for all else its work type's
+    published policy holds.
+    """
+    return _explicit[cls]
 
 
 def find_work_type(work_type: str) -> type[WorkItem]:

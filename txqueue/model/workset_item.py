@@ -13,7 +13,7 @@ from attrs import frozen
 
 from txqueue.errors import InvalidWork
 from txqueue.model.retry import MOST_ATTEMPTS, Retry
-from txqueue.model.work_item import WorkItem
+from txqueue.model.work_item import WorkItem, explicit_policy
 
 __all__ = [
     "ExistingTable",
@@ -144,7 +144,8 @@ class WorksetJob(WorkItem, is_abstract=True):
 
 def _job_type(items: type[WorksetItem]) -> type[WorksetJob]:
     """Make the class of a workset's jobs, with the policy of its items."""
-    policy = {name: getattr(items, name) for name in ("queue", "priority", "weight", "heartbeat")}
+    shared = explicit_policy(items) & {"queue", "priority", "weight", "heartbeat"}
+    policy = {name: getattr(items, name) for name in shared}
     names = {"__module__": items.__module__, "__qualname__": f"{items.__qualname__}.job_type"}
     body = {**policy, **names, "items": items, "work_type": f"{items.work_type}:workset"}
     made: type[WorksetJob] = attrs.define(slots=False)(type("WorksetJobOf", (WorksetJob,), body))

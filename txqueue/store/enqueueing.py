@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 from txqueue.errors import InvalidWork
 from txqueue.model.payload import encode, option_json
 from txqueue.model.retry import MOST_ATTEMPTS
-from txqueue.model.work_item import UniqueMode, WorkItem, is_timeout
+from txqueue.model.work_item import UniqueMode, WorkItem, explicit_policy, is_timeout
 from txqueue.store.encryption import sealed
 
 __all__ = [
@@ -164,11 +164,13 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
         job["group"] = group
     if (tenant := work.tenant) is not None:
         job["tenant"] = tenant
-    if work.queue != "default":
+    # The database fills in what is left out from the policy that nodes have published.
+    explicit = explicit_policy(type(work))
+    if "queue" in explicit:
         job["queue"] = work.queue
-    if work.priority != 4:
+    if "priority" in explicit:
         job["priority"] = int(work.priority)
-    if work.weight != 1:
+    if "weight" in explicit:
         job["weight"] = work.weight
     if (key := work.unique) is not None:
         job["unique"] = key

@@ -6,10 +6,16 @@ from typing import Any, ClassVar
 import pytest
 from attrs import define, field, frozen
 
-from txqueue import Priority, Retry, Runtime, WorkItem
+from txqueue import Priority, Retry, Runtime, UniqueMode, WorkItem
 from txqueue.errors import InvalidWork, UnknownWorkType
 from txqueue.model import work_item as work_module
-from txqueue.model.work_item import find_work_type, is_work_type, known_work_types
+from txqueue.model.work_item import (
+    explicit_policy,
+    find_work_type,
+    is_work_type,
+    known_work_types,
+)
+from txqueue.model.workset_item import WorksetItem
 
 
 @pytest.fixture(autouse=True)
@@ -209,3 +215,48 @@ def test_a_work_item_without_a_handler_says_so() -> None:
     assert not inspect.iscoroutinefunction(Idle.perform)
     with pytest.raises(NotImplementedError):
         Idle().perform(None)
+
+
+def made(*bases: type, **body: object) -> type[WorkItem]:
+    """A class with a policy, as attrs leaves it: with slots, made twice."""
+    return define(type("Made", bases or (WorkItem,), {"work_type": "explicit.made", **body}))
+
+
+@pytest.mark.parametrize(
+    ("name", "usual"),
+    [
+        ("queue", "default"),
+        ("priority", Priority.NORMAL),
+        ("weight", 1),
+        ("retry", Retry()),
+        ("timeout", None),
+        ("heartbeat", None),
+        ("runtime", Runtime.TWISTED),
+        ("group_limit", 1),
+        ("unique_mode", UniqueMode.KEEP),
+        ("expires", False),
+        ("redacted", False),
+        ("encrypted", False),
+        ("schedule", None),
+    ],
+)
+def test_what_a_class_defines_is_explicit(name: str, usual: object) -> None:
+    """Even if it says what holds anyway, and of a base below `WorkItem` as well."""
+    assert getattr(WorkItem, name) == usual
+    assert name not in explicit_policy(made())
+    assert name in explicit_policy(made(**{name: usual}))
+    base = type("Base", (WorkItem,), {name: usual}, is_abstract=True)
+    assert name in explicit_policy(made(base))
+    mixin = type("Mixin", (), {name: usual, "__slots__": ()})
+    assert name in explicit_policy(made(mixin, WorkItem))
+
+
+def test_a_policy_that_follows_is_explicit() -> None:
+    """An encrypted type is redacted as well."""
+    assert explicit_policy(made(encrypted=True)) >= {"encrypted", "redacted"}
+
+
+def test_the_jobs_of_a_workset_have_what_its_items_define() -> None:
+    """No more: for the rest the published policy of the workset's jobs holds."""
+    items: Any = define(type("Item", (WorksetItem,), {"work_type": "explicit.item", "priority": 4}))
+    assert explicit_policy(items.job_type) & {"queue", "priority", "weight"} == {"priority"}

@@ -39,6 +39,16 @@ class Special(WorkItem):
 
 
 @define
+class Usual(WorkItem):
+    """A policy of its own that says what is usual."""
+
+    work_type = "enqueuing.usual"
+    queue = "default"
+    priority = 4
+    weight = 1
+
+
+@define
 class Ratio(WorkItem):
     """A field that JSON cannot always carry."""
 
@@ -63,6 +73,12 @@ def test_policy_goes_along() -> None:
         "weight": 3,
         "group": "user:7",
     }
+
+
+def test_what_a_class_defines_is_sent() -> None:
+    """Even if it is what is usual: a published policy may say otherwise."""
+    job = job_object(Usual())
+    assert (job["queue"], job["priority"], job["weight"]) == ("default", 4, 1)
 
 
 def test_options_go_before_policy() -> None:
