@@ -155,7 +155,7 @@ MUTATIONS: Final = {
         "unheard_claim",
         "I10 expected",
         "txqueue/node/reconciliation.py",
-        "            await self._give_back(incarnation, again[:MOST])\n",
+        "            await self._give_back(identity.incarnation, again[:MOST])\n",
         "",
     ),
     "a rescue waits for a completion": _of(
@@ -196,7 +196,7 @@ MUTATIONS: Final = {
     "all that waited in a dead process died with it": _of(
         "poison_among_many",
         "expected",
-        "txqueue/node/worker_pool.py",
+        "txqueue/node/workers.py",
         "self.reports.give_back(assignment, died=True, ids=blamed)",
         "self.reports.give_back(assignment, died=True)",
     ),
@@ -213,7 +213,7 @@ MUTATIONS: Final = {
     "one that cannot reach the database is handed work": _of(
         "node_cut_with_work",
         "expected",
-        "txqueue/node/cluster.py",
+        "txqueue/node/own_report.py",
         " if has_room else 0,",
         ",",
         "schema/functions/nodes/pass_on.sql",

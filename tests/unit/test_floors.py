@@ -50,15 +50,27 @@ ONLY_IN: Final = {
 SERVICE_PACKAGES: Final = ("txqueue.node", "txqueue.worker")
 """Their modules are services, which do not import each other."""
 
-ASSEMBLERS: Final = frozenset({"__init__", "__main__", "cluster", "node", "service"})
-"""The modules of those packages that put the services together."""
+ASSEMBLERS: Final = frozenset(
+    {"__init__", "__main__", "description", "node", "service", "services"}
+)
+"""The modules of those packages that put the services together, or ask all of them."""
 
 PARTS: Final = {
     "txqueue.node.periodic": "what the services are made of: a wait, and a step done again",
     "txqueue.node.host": "facts: whether a process of this host has ended",
     "txqueue.node.peer": "one other master as this one sees it; the mesh is the service",
     "txqueue.node.yielding": "a decision that the claimer asks for, with a memory of its own",
-    "txqueue.node.records": "a protocol: what several services wait for",
+    "txqueue.node.collaborators": "protocols: what services ask of each other",
+    "txqueue.node.deduplication": "state that services share: which assignments have arrived",
+    "txqueue.node.inbox": "state that services share: assignments named by messages",
+    "txqueue.node.lease": "state that services share: the right to the node's jobs",
+    "txqueue.node.lease_keeper": "what follows when the lease changes; heartbeats are the service",
+    "txqueue.node.lifecycle": "state that services share: whether the node drains or ends",
+    "txqueue.node.own_report": "values: what the node says of itself to its peers",
+    "txqueue.node.peer_table": "state that services share: the peers that are known",
+    "txqueue.node.reactor": "protocols: what services need of a reactor",
+    "txqueue.node.wakeups": "state that services share: the alarms by which they wake each other",
+    "txqueue.node.workers": "the jobs in the workers; the pool that keeps these is the service",
     "txqueue.node.settings": "values: how a node runs",
     "txqueue.node.worker_process": "one worker process; the pool of them is the service",
     "txqueue.worker.unstarted": "what waits in a worker; it knows no service",

@@ -6,13 +6,14 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import asdict
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
+from txqueue.node.lease import Lease
 from txqueue.policy.pagination import as_text, first_page, joined, numbers
 from txqueue.store import queries
 from txqueue.store.connection_pool import ConnectionPool
@@ -22,7 +23,7 @@ from txqueue.wire import admin_commands as wire
 from txqueue.wire.identity import caller_of
 from txqueue.wire.pipe import Pipe, Responders
 
-__all__ = ["AdminHandlers"]
+__all__ = ["AdminHandlers", "Canceller", "Description"]
 
 # More jobs than this do not fit into a page anyway.
 MOST_LISTED = 200
@@ -52,14 +53,29 @@ _ACTS: dict[Command, str] = {
 }
 
 
+class Description(Protocol):
+    """What the node says of itself without asking the database."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return it as plain data, without secrets."""
+
+
+class Canceller(Protocol):
+    """The workers, which may hold a job that is cancelled."""
+
+    def cancel(self, assignment: int, job_id: int, who: str) -> None:
+        """Have the worker that holds a job, if one does, end it."""
+
+
 class AdminHandlers:
     """Answers each command of an operator.
 
     Args:
         pool: Runs the statements.
         schema: The name of the schema.
-        describe: Returns the node's description of itself, without the database.
-        cancelled: Called with a job to cancel: incarnation, assignment, number, the operator.
+        description: What the node says of itself.
+        lease: Has the incarnation of this run.
+        workers: End a cancelled job at once if they hold it, rather than at the next heartbeat.
     """
 
     log = Logger()
@@ -69,13 +85,15 @@ class AdminHandlers:
         pool: ConnectionPool,
         schema: str,
         *,
-        describe: Callable[[], Mapping[str, Any]],
-        cancelled: Callable[[int, int, int, str], None],
+        description: Description,
+        lease: Lease,
+        workers: Canceller,
     ) -> None:
         self._operations = Operations(pool, schema)
         self._schema = schema
-        self._describe = describe
-        self._cancelled = cancelled
+        self._description = description
+        self._lease = lease
+        self._workers = workers
 
     def responders(self, pipe: Pipe) -> Responders:
         """Return the handler of each command for the operator at the other end of a connection."""
@@ -122,7 +140,7 @@ class AdminHandlers:
     # Questions. Every operator gets the same answer.
 
     async def _list_nodes(self, _who: str, after: str | None = None) -> Answer:
-        own = self._describe()
+        own = self._description.describe()
         try:
             found = await self._operations.find(queries.about_nodes(self._schema))
         except DatabaseUnavailable:
@@ -202,7 +220,8 @@ class AdminHandlers:
     async def _cancel(self, who: str, ids: str) -> Answer:
         cancelled, held, refused = await self._row("cancel", who, ids)
         for incarnation, assignment, job_id in held:
-            self._cancelled(incarnation, assignment, job_id, who)
+            if incarnation == self._lease.incarnation:
+                self._workers.cancel(assignment, job_id, who)
         return {
             "cancelled": joined(cancelled),
             "requested": joined(job_id for _, _, job_id in held),

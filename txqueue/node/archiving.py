@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ProcessExitedAlready
@@ -13,6 +12,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
 from txqueue.node.periodic import Periodic
+from txqueue.node.reactor import Process, Spawner
 from txqueue.store.functions import StoredFunctions
 
 __all__ = ["Archiving"]
@@ -36,12 +36,12 @@ class Archiving(Periodic):
 
     name = "archiving"
 
-    def __init__(self, reactor: Any, engine: StoredFunctions, dsn: str, schema: str) -> None:
+    def __init__(self, reactor: Spawner, engine: StoredFunctions, dsn: str, schema: str) -> None:
         super().__init__(reactor)
         self._reactor = reactor
         self._engine = engine
         self._told = {"TXQUEUE_DSN": dsn, "TXQUEUE_SCHEMA": schema}
-        self._process: Any = None
+        self._process: Process | None = None
 
     async def step(self) -> float | None:
         """Look, and archive what there is."""

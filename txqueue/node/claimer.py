@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import DatabaseUnavailable
+from txqueue.node.collaborators import BacklogListener, Capacity, Executor
+from txqueue.node.lease import Identity, Lease
 from txqueue.node.periodic import Periodic
+from txqueue.node.wakeups import Wakeups
 from txqueue.node.yielding import Yielding
 from txqueue.policy.dispatch import Room, claim_delay, idle_delay
-from txqueue.store.functions import Chunk, Claim, StoredFunctions
+from txqueue.store.functions import Claim, StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Claimer", "Performers"]
+__all__ = ["Claimer", "Lanes", "Performers"]
 
 CHUNK_JOBS = 1000
 # Dead rows of promoted jobs older than this are skipped, except by one look in so many seconds:
@@ -33,19 +36,15 @@ ANYWHERE = "-infinity"
 BREATH = 0.001
 
 
-class Performers(Protocol):
-    """Performs the jobs that a claim took."""
+class Performers(Capacity, Executor, Protocol):
+    """The workers: they say what a claim may take, and perform it."""
 
-    @property
-    def room(self) -> Room:
-        """What a claim may take."""
 
-    @property
-    def takes_suspects(self) -> bool:
-        """Whether a job that may kill its process can be given one of its own."""
+class Lanes(Protocol):
+    """The service that rotates lanes as they fill up."""
 
-    def perform(self, chunks: Sequence[Chunk]) -> None:
-        """Perform chunks."""
+    def claimed(self, jobs: int) -> None:
+        """A claim took so many jobs."""
 
 
 class Claimer(Periodic):
@@ -54,14 +53,15 @@ class Claimer(Periodic):
     Args:
         clock: Times the waits.
         engine: The stored functions.
-        identity: Returns (node_id, incarnation) of this run, or None while it has no lease.
+        lease: Without it nothing is claimed.
         queues: The queues served.
         work_types: The names of the types known.
-        performers: Performs the jobs.
+        workers: Perform the jobs.
         yielding: Says how heavy the jobs may be.
-        claimed: Told how many jobs each claim took.
-        looked: Told after each look whether ready jobs are left.
-        lost: Called when a claim may have taken jobs, and its answer is lost.
+        lanes: Told how many jobs each claim took.
+        listeners: Told after each look whether ready jobs are left.
+        wakeups: Has its alarm; wakes the reconciliation when a claim may have taken jobs, and its
+            answer is lost.
     """
 
     name = "claimer"
@@ -71,25 +71,25 @@ class Claimer(Periodic):
         clock: Clock,
         engine: StoredFunctions,
         *,
-        identity: Callable[[], tuple[int, int] | None],
+        lease: Lease,
         queues: Sequence[str],
         work_types: Sequence[str],
-        performers: Performers,
+        workers: Performers,
         yielding: Yielding,
-        claimed: Callable[[int], None],
-        looked: Callable[[bool], None],
-        lost: Callable[[], None],
+        lanes: Lanes,
+        listeners: Sequence[BacklogListener],
+        wakeups: Wakeups,
     ) -> None:
-        super().__init__(clock)
+        super().__init__(clock, wakeups.claimer)
         self._engine = engine
-        self._identity = identity
+        self._lease = lease
         self._queues = queues
         self._work_types = work_types
-        self._performers = performers
+        self._workers = workers
         self._yielding = yielding
-        self._claimed = claimed
-        self._looked = looked
-        self._lost = lost
+        self._lanes = lanes
+        self._listeners = listeners
+        self._wakeups = wakeups
         self._claims = 0
         self._is_claiming = False
         self._empty_claims = 0
@@ -118,8 +118,8 @@ class Claimer(Periodic):
 
     async def step(self) -> float | None:
         """Claim once, if there is room; say how long to wait for the next."""
-        identity = self._identity()
-        room = self._performers.room
+        identity = self._lease.identity
+        room = self._workers.room
         delay = claim_delay(room, time.monotonic() - self._claimed_at)
         self._wants_room = True
         if identity is None or delay is None:
@@ -129,13 +129,13 @@ class Claimer(Periodic):
             return delay
         claim = await self._claim(identity, room)
         if self.running:
-            self._performers.perform(claim.chunks)
+            self._workers.perform(claim.chunks)
         else:
-            await self._return(identity[1], claim)
-        self._claimed(claim.jobs)
+            await self._return(identity.incarnation, claim)
+        self._lanes.claimed(claim.jobs)
         return self._pause_after(claim)
 
-    async def _claim(self, identity: tuple[int, int], room: Room) -> Claim:
+    async def _claim(self, identity: Identity, room: Room) -> Claim:
         self._claimed_at = time.monotonic()
         self._claims += 1
         self._is_claiming = True
@@ -150,12 +150,12 @@ class Claimer(Periodic):
                 chunk_jobs=CHUNK_JOBS,
                 workers=room.workers,
                 since=self._look_since(),
-                suspects=self._performers.takes_suspects,
+                suspects=self._workers.takes_suspects,
                 reached=self._go_on_from(),
                 after_tenant=self._last_tenant,
             )
         except DatabaseUnavailable:
-            self._lost()
+            self._wakeups.reconciliation.ring()
             raise
         finally:
             self._is_claiming = False
@@ -180,7 +180,8 @@ class Claimer(Periodic):
         is_anywhere = claim.reached is not None and claim.reached[0] == ANYWHERE
         self._reached = None if is_anywhere else claim.reached
         if looked_back or claim.reached is not None:
-            self._looked(claim.reached is not None)
+            for listener in self._listeners:
+                listener.looked(has_backlog=claim.reached is not None)
         if not claim.is_quiet:
             self._empty_claims = 0
             return 0.0 if claim.reached else BREATH

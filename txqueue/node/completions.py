@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from attrs import Factory, define
 from twisted.internet.defer import Deferred
 
+from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
+from txqueue.node.wakeups import Wakeups
 from txqueue.store.errors import is_passing
 from txqueue.store.functions import Finished, StoredFunctions
 from txqueue.system.clock import Clock
@@ -59,23 +61,19 @@ class Completions(Periodic):
     Args:
         clock: Times the retries.
         engine: The stored functions.
-        incarnation: Returns the incarnation of this run.
-        given_back: Called when jobs became ready by what was written.
+        lease: Has the incarnation of this run.
+        wakeups: Wakes the claimer when jobs became ready by what was written.
     """
 
     name = "completions"
 
     def __init__(
-        self,
-        clock: Clock,
-        engine: StoredFunctions,
-        incarnation: Callable[[], int],
-        given_back: Callable[[], None],
+        self, clock: Clock, engine: StoredFunctions, lease: Lease, wakeups: Wakeups
     ) -> None:
         super().__init__(clock)
         self._engine = engine
-        self._incarnation = incarnation
-        self._given_back = given_back
+        self._lease = lease
+        self._wakeups = wakeups
         self._clock = clock
         self._open = _Entries()
         self._writing = _Entries()
@@ -161,7 +159,7 @@ class Completions(Periodic):
             await waiting
 
     async def _write(self, entries: _Entries) -> None:
-        incarnation = self._incarnation()
+        incarnation = self._lease.incarnation
         while entries.finished:
             await self._complete(incarnation, entries.finished)
         if entries.settled:
@@ -176,7 +174,7 @@ class Completions(Periodic):
             alike, rest = _alike(entries.given_back)
             await self._release(incarnation, alike)
             entries.given_back = rest
-            self._given_back()
+            self._wakeups.look_for_work()
 
     async def _complete(self, incarnation: int, finished: list[Finished]) -> None:
         """Write some, half as many after a failure: it may be that they are too many."""
@@ -200,7 +198,7 @@ class Completions(Periodic):
     def _tell(self, freed: bool) -> None:
         self._has_freed = freed
         if freed:
-            self._given_back()
+            self._wakeups.look_for_work()
 
     async def _note_started(self, incarnation: int, jobs: list[_Started]) -> None:
         assignments = [assignment for assignment, *_ in jobs]

@@ -4,27 +4,57 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import TxqueueError
-from txqueue.policy.dispatch import NodeLoad, Room, credit_limit, new_credit
-from txqueue.store.functions import Chunk
+from txqueue.node.collaborators import Capacity, Executor
+from txqueue.node.deduplication import Deduplicator
+from txqueue.node.inbox import Inbox
+from txqueue.node.lease import Lease
+from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.wakeups import Wakeups
+from txqueue.policy.dispatch import NodeLoad, credit_limit, new_credit
+from txqueue.store.functions import Beat, Chunk
 from txqueue.system.clock import Clock
 from txqueue.wire.client_commands import CannotJoin, Credit, Deliver, Join, WakeNode, Withdraw
 from txqueue.wire.pipe import Pipe, Responders
 
-__all__ = ["Credits"]
+__all__ = ["Credits", "OtherNodes", "Performers", "Queue"]
 
 # A transaction may commit and its client vanish: so long after the last credit was out, seconds,
 # jobs whose messages are lost are looked for often.
 LINGER = 30.0
 # How often it is looked at whether credit is for the right nodes, seconds.
 EVEN_OUT = 1.0
+
+
+class Queue(Protocol):
+    """The queue that the node serves."""
+
+    async def identity(self) -> str:
+        """Return what tells it from every other."""
+
+
+class Performers(Capacity, Executor, Protocol):
+    """The workers: credit is given for their room, and they perform what is delivered."""
+
+
+class OtherNodes(Protocol):
+    """The other masters."""
+
+    def loads(self) -> list[NodeLoad]:
+        """Return what those hold that may be handed jobs."""
+
+    def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
+        """Tell one that jobs are assigned to it."""
+
+    def wake(self) -> None:
+        """Tell those with room that there may be work."""
 
 
 @define(eq=False)
@@ -49,17 +79,15 @@ class Credits:
 
     Args:
         clock: Its time says how long ago credit was out.
+        queue: The queue; clients of another are refused.
         name: The node's.
-        identity: Returns (node_id, incarnation) of this run, or None while it has no lease.
-        queue_identity: Asks what tells this queue from every other.
-        room: Returns what the workers can be handed.
-        peer_loads: Returns what the peers hold that may be handed jobs.
-        perform: Performs chunks that have arrived for the first time.
-        accept: Notes that an assignment arrived; says whether for the first time.
-        read: Told of assignments of this node to be read from the database.
-        forward: Told of assignments of another node: its incarnation and their numbers.
-        wake: Called when there may be jobs to claim.
-        joined: Called when a process has joined.
+        lease: Without it no credit is given.
+        lifecycle: A node that drains gives none either.
+        workers: Have room, and perform what is delivered.
+        peers: Credit is given for their room as well.
+        arrivals: Says what arrives for the first time.
+        inbox: Takes the assignments that a client has named by their numbers alone.
+        wakeups: Wakes what may have something to do when a client joins, or says so.
     """
 
     log = Logger()
@@ -67,33 +95,30 @@ class Credits:
     def __init__(
         self,
         clock: Clock,
+        queue: Queue,
         *,
         name: str,
-        identity: Callable[[], tuple[int, int] | None],
-        queue_identity: Callable[[], Awaitable[str]],
-        room: Callable[[], Room],
-        peer_loads: Callable[[], Sequence[NodeLoad]],
-        perform: Callable[[Sequence[Chunk]], None],
-        accept: Callable[[int], bool],
-        read: Callable[[Sequence[int]], None],
-        forward: Callable[[int, Sequence[int]], None],
-        wake: Callable[[], None],
-        joined: Callable[[], None],
+        lease: Lease,
+        lifecycle: Lifecycle,
+        workers: Performers,
+        peers: OtherNodes,
+        arrivals: Deduplicator,
+        inbox: Inbox,
+        wakeups: Wakeups,
     ) -> None:
         self._clock = clock
+        self._queue = queue
         self._name = name
-        self._identity = identity
-        self._queue_identity = queue_identity
-        self._room = room
-        self._peer_loads = peer_loads
-        self._perform = perform
-        self._accept = accept
-        self._read = read
-        self._forward = forward
-        self._wake = wake
-        self._joined = joined
+        self._lease = lease
+        self._lifecycle = lifecycle
+        self._workers = workers
+        self._peers = peers
+        self._arrivals = arrivals
+        self._inbox = inbox
+        self._wakeups = wakeups
         self._guests: list[_Guest] = []
-        self._is_open = True
+        self._queue_identity = ""
+        self._was_draining = False
         self._has_backlog = True
         self._is_short = False
         self._out_at = self._evened_at = float("-inf")
@@ -138,15 +163,13 @@ class Credits:
         if self._is_short:
             self.review()
 
-    def close(self) -> None:
-        """Withdraw all credit and give no more; what was enqueued with it is performed."""
-        self._is_open = False
-        self.review()
-
-    def open(self) -> None:
-        """Give credit again."""
-        self._is_open = True
-        self.review()
+    def heard(self, beat: Beat) -> None:
+        """Withdraw all credit once an operator drains the node; give it again when it may."""
+        del beat
+        is_draining, was_draining = self._lifecycle.is_draining, self._was_draining
+        if is_draining != was_draining:
+            self._was_draining = is_draining
+            self.review()
 
     def review(self) -> None:
         """Give and withdraw credit as things are now."""
@@ -158,11 +181,11 @@ class Credits:
 
     def _nodes(self) -> list[NodeLoad]:
         """Those that credit can be given for, the own one first; what is in credit counts."""
-        own = self._identity()
-        if own is None or not self._is_open or self._has_backlog:
+        own = self._lease.reaching
+        if own is None or self._lifecycle.is_draining or self._has_backlog:
             return []
-        room = self._room()
-        loads = [NodeLoad(*own, room.limit - room.free, room.limit), *self._peer_loads()]
+        room = self._workers.room
+        loads = [NodeLoad(*own, room.limit - room.free, room.limit), *self._peers.loads()]
         return [
             evolve(load, outstanding=load.outstanding + self._reserved(load.incarnation))
             for load in loads
@@ -207,18 +230,18 @@ class Credits:
     def _give(self, guest: _Guest, node: NodeLoad, weight: int) -> None:
         guest.stock[node.incarnation] += weight
         self._out_at = self._clock.seconds()
-        own = self._identity()
+        own = self._lease.reaching
         guest.pipe.say(
             Credit,
             node_id=node.node_id,
             incarnation=node.incarnation,
             weight=weight,
-            is_own=own is not None and own[1] == node.incarnation,
+            is_own=own is not None and own.incarnation == node.incarnation,
         )
 
     async def _join(self, guest: _Guest, identity: str) -> dict[str, Any]:
         try:
-            ours = await self._queue_identity()
+            ours = self._queue_identity = self._queue_identity or await self._queue.identity()
         except TxqueueError as error:
             raise CannotJoin(str(error)) from None
         if identity != ours:
@@ -231,7 +254,7 @@ class Credits:
             guest.has_joined = True
             self._guests.append(guest)
             self.review()
-            self._joined()
+            self._wakeups.orphans.ring()
         return {"name": self._name}
 
     def _left(self, guest: _Guest) -> None:
@@ -241,27 +264,30 @@ class Credits:
             self.review()
 
     def _woken(self) -> dict[str, Any]:
-        self._wake()
+        """Claim, for there is work; tell the peers too if there is no room here."""
+        self._wakeups.look_for_work()
+        if not self._workers.room.free:
+            self._peers.wake()
         return {}
 
     def _delivered(self, guest: _Guest, heads: list[list[int]], texts: list[str]) -> None:
-        own = self._identity()
+        own = self._lease.reaching
         chunks: list[Chunk] = []
         others: dict[int, list[int]] = {}
         for (incarnation, lane, assignment, weight), text in zip(heads, texts, strict=True):
             guest.stock[incarnation] = max(0, guest.stock[incarnation] - weight)
             guest.spent += weight
-            if own is None or incarnation != own[1] or not text:
+            if own is None or incarnation != own.incarnation or not text:
                 others.setdefault(incarnation, []).append(assignment)
-            elif self._accept(assignment):
+            elif self._arrivals.accept(assignment):
                 chunks.append(Chunk(incarnation, lane, assignment, 1, weight, text))
-        self._perform(chunks)
+        self._workers.perform(chunks)
         self._count += len(chunks)
         for incarnation, assignments in others.items():
-            if own is not None and incarnation == own[1]:
-                self._read(assignments)
+            if own is not None and incarnation == own.incarnation:
+                self._inbox.read(assignments)
             else:
-                self._forward(incarnation, assignments)
+                self._peers.forward(incarnation, assignments)
         if 3 * guest.spent >= guest.stock.total():
             self._refill(guest)
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from txqueue.node.collaborators import Executor, GivenBack, OwnReport
+from txqueue.node.deduplication import Deduplicator
+from txqueue.node.inbox import Inbox
+from txqueue.node.lease import Lease
+from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.periodic import Periodic
 from txqueue.policy.balancing import NodeReport, Transfer, Unstarted, drain_shares, overflow, theft
-from txqueue.store.functions import Chunk, Passed, StoredFunctions
+from txqueue.store.functions import Beat, Passed, StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Handover", "Holders", "Neighbours"]
+__all__ = ["Handover", "Neighbours"]
 
 # Seconds between two looks at the peers; between two while work comes in; while there are none.
 LOOK, EAGER, ALONE = 0.1, 0.02, 0.5
@@ -22,18 +30,8 @@ FIRST_REST, LONGEST_REST = 0.2, 10.0
 MOST_JOBS = 1_000
 
 
-class Holders(Protocol):
-    """The holder of this node's jobs."""
-
-    async def take_back(self, most: int | None = None) -> Unstarted:
-        """Have them start nothing of what they hold, or not the last of it up to a weight."""
-
-    def perform(self, chunks: Sequence[Chunk]) -> None:
-        """Perform chunks."""
-
-
 class Neighbours(Protocol):
-    """The service that knows the peers."""
+    """The other masters."""
 
     @property
     def reports(self) -> list[NodeReport]:
@@ -52,41 +50,44 @@ class Handover(Periodic):
     Args:
         clock: Times the looks.
         engine: The stored functions.
-        incarnation: Returns the incarnation of this run.
+        lease: Has the incarnation of this run.
+        lifecycle: A node that drains passes all on.
         workers: The worker processes, which hold this node's jobs.
-        peers: Returns the service that knows the peers; None if this node has none.
-        load: Returns what this node says of itself.
-        is_idle: Whether the last claim found nothing.
-        accept: Notes that an assignment arrived; says whether for the first time.
-        give_back: Called with an assignment and its jobs that no peer takes.
+        peers: The other masters.
+        own: What this node says of itself.
+        arrivals: Says what arrives for the first time.
+        inbox: Takes the assignments that a peer hands over.
+        records: Takes the jobs that no peer takes.
     """
 
-    name = "handoff"
+    name = "handover"
 
     def __init__(
         self,
         clock: Clock,
         engine: StoredFunctions,
         *,
-        incarnation: Callable[[], int],
-        workers: Holders,
-        peers: Callable[[], Neighbours | None],
-        load: Callable[[], NodeReport],
-        is_idle: Callable[[], bool],
-        accept: Callable[[int], bool],
-        give_back: Callable[[int, list[int]], None],
+        lease: Lease,
+        lifecycle: Lifecycle,
+        workers: Executor,
+        peers: Neighbours,
+        own: OwnReport,
+        arrivals: Deduplicator,
+        inbox: Inbox,
+        records: GivenBack,
     ) -> None:
         super().__init__(clock)
         self._clock = clock
         self._engine = engine
-        self._incarnation = incarnation
+        self._lease = lease
+        self._lifecycle = lifecycle
         self._workers = workers
         self._peers = peers
-        self._load = load
-        self._is_idle = is_idle
-        self._accept = accept
-        self._give_back = give_back
-        self._is_eager = False
+        self._own = own
+        self._arrivals = arrivals
+        self._inbox = inbox
+        self._records = records
+        self._is_eager = self._is_idle = False
         self._excess = (float("inf"), 0)
         self._rests: dict[int, tuple[float, float]] = {}
 
@@ -95,20 +96,37 @@ class Handover(Periodic):
         if self._is_eager:
             self.alarm.ring()
 
+    def looked(self, *, has_backlog: bool) -> None:
+        """Ask peers for work only while the queue has none."""
+        self._is_idle = not has_backlog
+
+    def heard(self, beat: Beat) -> None:
+        """Pass all on while an operator drains the node."""
+        del beat
+        if self._lifecycle.is_draining and self.running:
+            Deferred.fromCoroutine(self.pass_all()).addErrback(self._not_passed)
+
+    def taken(self, assignments: Sequence[int]) -> None:
+        """Take what a peer hands over; a node that drains gives it back."""
+        if not self._lifecycle.is_draining:
+            self._inbox.read(assignments)
+            return
+        for assignment in assignments:
+            self._records.give_back(assignment, died=False)
+
     async def step(self) -> float | None:
         """Look whether work should go to a peer or back to the queue, or come from a peer."""
-        neighbours, mine = self._peers(), self._load()
-        peers = self._rested(neighbours.reports) if neighbours is not None else []
+        mine, peers = self._own.now(), self._rested(self._peers.reports)
         self._is_eager = False
         if lasting := self._lasting_excess(mine.excess):
             self._return(await self._workers.take_back(lasting))
-        if neighbours is None or not peers or mine.is_draining:
+        if not peers or mine.is_draining:
             return LOOK if mine.excess else ALONE
         if shares := overflow(mine, peers):
             unstarted = await self._workers.take_back(sum(share.weight for share in shares))
             await self._share_out(unstarted, shares)
-        elif self._is_idle() and (taken := theft(mine, peers)) is not None:
-            assignments, _ = await neighbours.steal(taken.incarnation, taken.weight)
+        elif self._is_idle and (taken := theft(mine, peers)) is not None:
+            assignments, _ = await self._peers.steal(taken.incarnation, taken.weight)
             await self._perform(assignments)
             self._note(taken.incarnation, is_in_vain=not assignments)
             self._is_eager = bool(assignments)
@@ -135,7 +153,7 @@ class Handover(Periodic):
         Returns:
             The assignments that are the other's now, and their weight.
         """
-        waits = self._load().ahead
+        waits = self._own.now().ahead
         if waits == 0:
             return [], 0
         unstarted = await self._workers.take_back(min(weight, waits))
@@ -144,10 +162,18 @@ class Handover(Periodic):
 
     async def pass_all(self) -> None:
         """Pass all that is not started on to peers with room, and give the rest back."""
-        neighbours = self._peers()
         unstarted = await self._workers.take_back()
-        peers = neighbours.reports if neighbours is not None else []
-        await self._share_out(unstarted, drain_shares(unstarted.weight, peers))
+        await self._share_out(unstarted, drain_shares(unstarted.weight, self._peers.reports))
+
+    async def drain(self) -> None:
+        """Even nothing out any more, and pass on what is not started."""
+        stopping = self.stopService()
+        if stopping is not None:
+            await stopping
+        try:
+            await self.pass_all()
+        except Exception as error:
+            self.log.warn("nothing is passed on: {error!r}", error=error)
 
     async def _share_out(self, unstarted: Unstarted, shares: Sequence[Transfer]) -> None:
         """Pass jobs on in shares, and give the rest back."""
@@ -162,9 +188,7 @@ class Handover(Periodic):
     async def _pass_on(self, incarnation: int, unstarted: Unstarted) -> list[Passed]:
         """Pass jobs on to a node and tell it."""
         passed = await self._passed(incarnation, unstarted)
-        neighbours = self._peers()
-        if neighbours is not None:
-            neighbours.forward(incarnation, [each.assignment for each in passed])
+        self._peers.forward(incarnation, [each.assignment for each in passed])
         return passed
 
     async def _passed(self, incarnation: int, unstarted: Unstarted) -> list[Passed]:
@@ -175,7 +199,7 @@ class Handover(Periodic):
             for batch in unstarted.batches(MOST_JOBS):
                 ids = [job_id for _, job_id in batch.jobs]
                 passed += await self._engine.pass_on(
-                    self._incarnation(), list(batch.ids), ids, incarnation, parts
+                    self._held_by, list(batch.ids), ids, incarnation, parts
                 )
         finally:
             # Of what was passed on after all, though no answer came, this gives nothing back.
@@ -185,16 +209,25 @@ class Handover(Periodic):
 
     async def _perform(self, assignments: Sequence[int]) -> None:
         for assignment in assignments:
-            chunks = await self._engine.direct_jobs(self._incarnation(), assignment)
-            self._workers.perform([chunk for chunk in chunks if self._accept(chunk.assignment)])
+            chunks = await self._engine.direct_jobs(self._held_by, assignment)
+            new = [chunk for chunk in chunks if self._arrivals.accept(chunk.assignment)]
+            self._workers.perform(new)
+
+    @property
+    def _held_by(self) -> int:
+        """The incarnation of this run while its lease holds: no row names 0."""
+        identity = self._lease.identity
+        return identity.incarnation if identity else 0
+
+    def _not_passed(self, failure: Failure) -> None:
+        self.log.warn("not all is passed on: {error!r}", error=failure.value)
 
     def _return(self, unstarted: Unstarted) -> None:
         for assignment, ids in unstarted.ids.items():
-            self._give_back(assignment, ids)
+            self._records.give_back(assignment, died=False, ids=ids)
 
     def _workers_of(self, incarnation: int) -> int:
-        neighbours = self._peers()
-        reports = neighbours.reports if neighbours is not None else []
+        reports = self._peers.reports
         return max([1, *(each.workers for each in reports if each.incarnation == incarnation)])
 
     def _rested(self, reports: Sequence[NodeReport]) -> list[NodeReport]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from twisted.internet.defer import Deferred, gatherResults
 
+from txqueue.node.lease import Lease
 from txqueue.node.peer import Peer
 from txqueue.node.periodic import Periodic
-from txqueue.store.functions import StoredFunctions
+from txqueue.store.functions import Beat, StoredFunctions
 from txqueue.system.clock import Clock
 
 __all__ = ["Acquainted", "LeaseProxy"]
@@ -19,7 +19,7 @@ SUSPECT = 0.4
 
 
 class Acquainted(Protocol):
-    """The service that knows the peers."""
+    """The other masters."""
 
     def peer(self, incarnation: int) -> Peer | None:
         """Return one of them, if it is known."""
@@ -31,46 +31,42 @@ class LeaseProxy(Periodic):
     Args:
         clock: Times what is tried again.
         engine: The stored functions.
-        incarnation: Returns the incarnation of this run, 0 while it has no lease.
-        peers: Returns the service that knows the peers; None if this node has none.
+        lease: Without it no other lease is renewed.
+        peers: The other masters.
     """
 
-    name = "vouching"
+    name = "lease proxy"
 
     def __init__(
-        self,
-        clock: Clock,
-        engine: StoredFunctions,
-        incarnation: Callable[[], int],
-        peers: Callable[[], Acquainted | None],
+        self, clock: Clock, engine: StoredFunctions, lease: Lease, peers: Acquainted
     ) -> None:
         super().__init__(clock)
         self._engine = engine
         self._clock = clock
-        self._incarnation = incarnation
+        self._lease = lease
         self._peers = peers
         self._suspects: list[int] = []
 
-    def heard(self, rows: Sequence[dict[str, Any]]) -> None:
+    def heard(self, beat: Beat) -> None:
         """Take from a heartbeat for what part of their leases the others have been silent."""
-        self._suspects = [row["incarnation"] for row in rows if row["silence"] > SUSPECT]
+        self._suspects = [row["incarnation"] for row in beat.peers if row["silence"] > SUSPECT]
         if self._suspects:
             self.alarm.ring()
 
     async def step(self) -> float | None:
         """Ask the suspects, and vouch for those that answer."""
         suspects, self._suspects = self._suspects, []
-        peers, incarnation = self._peers(), self._incarnation()
-        if not suspects or peers is None or not incarnation:
+        identity = self._lease.identity
+        if not suspects or identity is None:
             return None
-        known = [peer for peer in map(peers.peer, suspects) if peer is not None]
+        known = [peer for peer in map(self._peers.peer, suspects) if peer is not None]
         asking = [Deferred.fromCoroutine(self._lives(peer)) for peer in known]
         answers = await gatherResults(asking)
         living = {
             peer.incarnation: peer for peer, lives in zip(known, answers, strict=True) if lives
         }
         if living:
-            for each in await self._engine.renew_for_peer(incarnation, list(living)):
+            for each in await self._engine.renew_for_peer(identity.incarnation, list(living)):
                 living[each].kept()
         return None
 

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from typing import Protocol
 
 from txqueue.node.periodic import Periodic
 from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Maintenance"]
+__all__ = ["Loaded", "Maintenance", "Written"]
 
 ROTATE_BUSY, ROTATE_IDLE = 1.0, 15.0
 HISTORY = 3600.0
 # After so many jobs the lanes are looked at, and after fewer once nothing is left to take.
 LANE_FULL, LANE_USED = 32_000, 4_000
+
+
+class Loaded(Protocol):
+    """The workers, as far as their load goes."""
+
+    @property
+    def load(self) -> float:
+        """Weight outstanding, as a fraction of capacity."""
+
+
+class Written(Protocol):
+    """What writes down how jobs end."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all is written."""
 
 
 class Maintenance(Periodic):
@@ -23,15 +39,19 @@ class Maintenance(Periodic):
     Args:
         clock: Times the steps.
         engine: The stored functions.
-        is_busy: Whether the node has had work of late.
+        workers: Hold jobs while the node has work.
+        records: Have something to write while it had some just now.
     """
 
     name = "maintenance"
 
-    def __init__(self, clock: Clock, engine: StoredFunctions, is_busy: Callable[[], bool]) -> None:
+    def __init__(
+        self, clock: Clock, engine: StoredFunctions, workers: Loaded, records: Written
+    ) -> None:
         super().__init__(clock)
         self._engine = engine
-        self._is_busy = is_busy
+        self._workers = workers
+        self._records = records
         self._history_at = float("-inf")
         self._taken = 0
         self._holders: list[str] = []
@@ -49,4 +69,8 @@ class Maintenance(Periodic):
             await self._engine.ensure_history()
             self._history_at = time.monotonic()
         did, self._holders = await self._engine.rotate(self._holders)
-        return ROTATE_BUSY if did or self._is_busy() else ROTATE_IDLE
+        return ROTATE_BUSY if did or self._is_busy else ROTATE_IDLE
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._workers.load > 0 or not self._records.is_clean

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import ConfigurationError
 from txqueue.node.periodic import Periodic
+from txqueue.node.wakeups import Wakeups
 from txqueue.store.listener import Listener
 from txqueue.system.clock import Clock
 
@@ -24,21 +23,21 @@ class Notifications(Periodic):
     Args:
         clock: Times the checks, which cost no statement.
         listener: The listening connection.
-        wake: Called after a loss.
+        wakeups: Wakes the claimer after a loss.
     """
 
-    name = "ears"
+    name = "notifications"
 
-    def __init__(self, clock: Clock, listener: Listener, wake: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, listener: Listener, wakeups: Wakeups) -> None:
         super().__init__(clock)
         self._listener = listener
-        self._wake = wake
+        self._wakeups = wakeups
 
     async def step(self) -> float | None:
         """Listen, if the connection was lost."""
         try:
             if await self._listener.ensure():
-                self._wake()
+                self._wakeups.look_for_work()
         except ConfigurationError as error:
             self.log.warn("{error}", error=error)
             return UNHEARD_RETRY

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
+from txqueue.node.collaborators import Executor, Holdings
+from txqueue.node.deduplication import Deduplicator
+from txqueue.node.inbox import Inbox
+from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
+from txqueue.node.wakeups import Wakeups
 from txqueue.store.functions import Chunk, StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["OrphanFinder"]
+__all__ = ["Clients", "OrphanFinder", "OtherNodes", "Performers"]
 
 # Seconds between two looks: while processes have credit, while only peers may hand jobs over, and
 # while no client does. Even then a transaction may commit late, long after its client vanished.
 OFTEN, NOW_AND_THEN, SELDOM = 1.0, 2.0, 10.0
-# Each assignment that a message names costs a statement.
-MOST_NAMED = 2_000
+
+
+class Performers(Executor, Holdings, Protocol):
+    """The workers: they hold jobs and perform them."""
+
+
+class Clients(Protocol):
+    """The service that gives clients credit."""
+
+    @property
+    def are_out(self) -> bool:
+        """Whether jobs may be under way by direct dispatch."""
+
+
+class OtherNodes(Protocol):
+    """The other masters."""
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether one may have jobs on their way to this node."""
 
 
 class OrphanFinder(Periodic):
@@ -23,81 +47,78 @@ class OrphanFinder(Periodic):
     Args:
         clock: Times the looks.
         engine: The stored functions.
-        identity: Returns (node_id, incarnation) of this run, or None while it has no lease.
-        held: Returns the assignments that the workers hold.
-        accept: Notes that an assignment arrived; says whether for the first time.
-        perform: Performs chunks.
-        has_clients: Whether jobs of clients may be under way.
-        has_peers: Whether jobs of peers may be.
+        lease: Without it nothing is adopted.
+        inbox: Has the assignments that messages named by their numbers alone.
+        workers: Perform what is found.
+        arrivals: Says what arrives for the first time.
+        clients: Jobs of theirs may be under way.
+        peers: So may jobs of theirs.
+        wakeups: Has its alarm.
 
     Attributes:
         adopted: How many jobs were found so far.
     """
 
-    name = "adoption"
+    name = "orphans"
 
     def __init__(
         self,
         clock: Clock,
         engine: StoredFunctions,
         *,
-        identity: Callable[[], tuple[int, int] | None],
-        held: Callable[[], Sequence[int]],
-        accept: Callable[[int], bool],
-        perform: Callable[[Sequence[Chunk]], None],
-        has_clients: Callable[[], bool],
-        has_peers: Callable[[], bool],
+        lease: Lease,
+        inbox: Inbox,
+        workers: Performers,
+        arrivals: Deduplicator,
+        clients: Clients,
+        peers: OtherNodes,
+        wakeups: Wakeups,
     ) -> None:
-        super().__init__(clock)
-        self._engine = engine
-        self._identity = identity
-        self._held = held
-        self._accept = accept
-        self._perform = perform
-        self._has_clients = has_clients
-        self._has_peers = has_peers
-        self.adopted = 0
-        self._named: list[int] = []
+        super().__init__(clock, wakeups.orphans)
         self._clock = clock
+        self._engine = engine
+        self._lease = lease
+        self._inbox = inbox
+        self._workers = workers
+        self._arrivals = arrivals
+        self._clients = clients
+        self._peers = peers
         self._looked_at = float("-inf")
-
-    def read(self, assignments: Sequence[int]) -> None:
-        """Take assignments that a message named by their numbers alone."""
-        if len(self._named) + len(assignments) > MOST_NAMED:
-            # Looking for all that is not known finds them as well.
-            self._named.clear()
-            self._looked_at = float("-inf")
-        else:
-            self._named += assignments
-        self.alarm.ring()
+        self.adopted = 0
 
     async def step(self) -> float | None:
         """Take what was named, or look for all that is not known."""
-        identity = self._identity()
+        identity = self._lease.identity
         if identity is None:
             return OFTEN
-        named, self._named = list(dict.fromkeys(self._named)), []
+        named = self._inbox.take()
         for assignment in named:
-            self._adopt(await self._engine.direct_jobs(identity[1], assignment))
+            self._adopt(await self._engine.direct_jobs(identity.incarnation, assignment))
+        has_found = False
         if not named or self._clock.seconds() - self._looked_at >= OFTEN:
-            self._looked_at = self._clock.seconds()
-            found = self._adopt(await self._engine.direct_jobs(identity[1], known=self._held()))
-            # What is found is so much at a time.
-            self._looked_at = float("-inf") if found else self._looked_at
-            return 0.0 if found or self._named else self._every
-        return 0.0 if self._named else self._every
+            has_found = await self._look(identity.incarnation)
+        return 0.0 if has_found or self._inbox else self._every
+
+    async def _look(self, incarnation: int) -> bool:
+        """Adopt what is not known; returns whether there may be more than is found at a time."""
+        self._looked_at = self._clock.seconds()
+        known = self._workers.assignments
+        has_found = self._adopt(await self._engine.direct_jobs(incarnation, known=known))
+        if has_found:
+            self._looked_at = float("-inf")
+        return has_found
 
     @property
     def _every(self) -> float:
-        if self._has_clients():
+        if self._clients.are_out:
             return OFTEN
-        return NOW_AND_THEN if self._has_peers() else SELDOM
+        return NOW_AND_THEN if self._peers.has_fresh else SELDOM
 
     def _adopt(self, chunks: Sequence[Chunk]) -> bool:
         """Perform what arrived for the first time; returns whether anything did."""
         if not self.running:
             return False
-        new = [chunk for chunk in chunks if self._accept(chunk.assignment)]
+        new = [chunk for chunk in chunks if self._arrivals.accept(chunk.assignment)]
         self.adopted += sum(chunk.jobs for chunk in new)
-        self._perform(new)
+        self._workers.perform(new)
         return bool(new)

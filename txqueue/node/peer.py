@@ -10,7 +10,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from txqueue.policy.balancing import NodeReport
-from txqueue.system.clock import Timer
+from txqueue.system.clock import Clock, Timer
 from txqueue.wire.peer_commands import Kept, Lives, ReportLoad, Steal, Take, WakePeer
 from txqueue.wire.peer_connection import PeerPipe
 
@@ -122,7 +122,7 @@ class Peer:
         if self.pipe is not None and self.report is not None and self.report.free > 0:
             self.pipe.say(WakePeer)
 
-    def forward(self, clock: Any, assignments: Sequence[int]) -> None:
+    def forward(self, clock: Clock, assignments: Sequence[int]) -> None:
         """Say that jobs are assigned to it: once a turn of the reactor, all together."""
         if self.pipe is None or not assignments:
             return
@@ -130,7 +130,7 @@ class Peer:
             clock.callLater(0, self._send, clock)
         self.handed += assignments
 
-    def _send(self, clock: Any) -> None:
+    def _send(self, clock: Clock) -> None:
         numbers, self.handed = self.handed[:MOST_NUMBERS], self.handed[MOST_NUMBERS:]
         if self.pipe is None or not numbers:
             return
@@ -140,14 +140,14 @@ class Peer:
         # It finds what is assigned to it, told or not.
         answer.addErrback(lambda _: None)
 
-    async def ask(self, clock: Any, weight: int) -> tuple[list[int], int]:
+    async def ask(self, clock: Clock, weight: int) -> tuple[list[int], int]:
         """Ask it for unstarted work; returns the assignments, and their weight."""
         if self.pipe is None:
             return [], 0
         answer = await self.pipe.say(Steal, weight=weight).addTimeout(PATIENCE, clock)
         return numbers_in(answer["assignments"]), answer["weight"]
 
-    async def lives(self, clock: Any) -> bool:
+    async def lives(self, clock: Clock) -> bool:
         """Ask it whether it lives, if it is connected."""
         if self.pipe is None:
             return False

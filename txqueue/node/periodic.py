@@ -55,12 +55,13 @@ class Periodic(Service):
 
     Args:
         clock: Times the waits.
+        alarm: Cuts a wait short; None for one of its own.
     """
 
     log = Logger()
 
-    def __init__(self, clock: Clock) -> None:
-        self.alarm = Alarm(clock)
+    def __init__(self, clock: Clock, alarm: Alarm | None = None) -> None:
+        self.alarm = Alarm(clock) if alarm is None else alarm
         self._pause = FIRST_PAUSE
         self._finished: Deferred[None] | None = None
 

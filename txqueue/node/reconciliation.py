@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from attrs import frozen
 from twisted.internet.defer import TimeoutError
 from twisted.internet.task import deferLater
 
+from txqueue.node.collaborators import Holdings, Records
+from txqueue.node.deduplication import Deduplicator
+from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
-from txqueue.node.records import Records
+from txqueue.node.wakeups import Wakeups
 from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["GAP", "YOUNGEST", "Holder", "Reconciliation", "missing"]
+__all__ = ["GAP", "YOUNGEST", "Claims", "Reconciliation", "missing"]
 
 # An assignment is looked at when it is so many seconds old: its message may be on its way.
 YOUNGEST = 1.0
@@ -28,15 +30,12 @@ TRIES, PAUSE = 20, 0.1
 MOST = 1000
 
 
-class Holder(Protocol):
-    """What holds the node's jobs."""
+class Claims(Protocol):
+    """The service that claims jobs."""
 
     @property
-    def holdings(self) -> Counter[int]:
-        """How many jobs of each assignment are held."""
-
-    async def holds(self, assignments: Collection[int]) -> dict[int, set[int]]:
-        """Return which jobs of some assignments are held."""
+    def claim(self) -> int | None:
+        """The number of the claim that is under way; None if there is none."""
 
 
 @frozen
@@ -74,12 +73,13 @@ class Reconciliation(Periodic):
     Args:
         clock: Times the looks.
         engine: The stored functions.
-        incarnation: Returns the incarnation of this run, None while it has no lease.
+        lease: Without it there is nothing to compare.
         every: Seconds between two looks.
-        holder: What holds the node's jobs.
+        workers: Hold the node's jobs.
         records: What writes down how they end.
-        claim: Returns the number of the claim that is under way; None if there is none.
-        accept: Notes that an assignment arrived: a message that is late must not start it.
+        claims: Says which claim is under way.
+        arrivals: Notes what is given back: a message that is late must not start it.
+        wakeups: Has its alarm.
 
     Attributes:
         missing: How many jobs the last look missed, of the assignments that two looks found.
@@ -93,62 +93,65 @@ class Reconciliation(Periodic):
         clock: Clock,
         engine: StoredFunctions,
         *,
-        incarnation: Callable[[], int | None],
+        lease: Lease,
         every: float,
-        holder: Holder,
+        workers: Holdings,
         records: Records,
-        claim: Callable[[], int | None],
-        accept: Callable[[int], bool],
+        claims: Claims,
+        arrivals: Deduplicator,
+        wakeups: Wakeups,
     ) -> None:
-        super().__init__(clock)
+        super().__init__(clock, wakeups.reconciliation)
         self._clock = clock
         self._engine = engine
-        self._incarnation = incarnation
+        self._lease = lease
         self._every = every
         self._gap = min(GAP, every)
-        self._holder = holder
+        self._workers = workers
         self._records = records
-        self._claim = claim
-        self._accept = accept
+        self._claims = claims
+        self._arrivals = arrivals
         self._last: _Look | None = None
         self.missing = self.given_back = 0
 
     async def step(self) -> float | None:
         """Look once; give back what the look before has missed as well."""
-        incarnation = self._incarnation()
-        if incarnation is None:
+        identity = self._lease.identity
+        if identity is None:
             self._last = None
             return self._every
         began = self._clock.seconds()
-        assigned = await self._engine.assignments_of(incarnation, YOUNGEST)
+        assigned = await self._engine.assignments_of(identity.incarnation, YOUNGEST)
         took = self._clock.seconds() - began
-        found = missing(assigned, self._holder.holdings)
+        found = missing(assigned, self._workers.holdings)
         if self._last is None:
             self._last = self._looked(found)
         elif self._is_proof(self._last):
             again = sorted(self._last.missing & found.keys())
             self.missing = sum(found[each] for each in again)
             self._last = self._looked(found)
-            await self._give_back(incarnation, again[:MOST])
+            await self._give_back(identity.incarnation, again[:MOST])
         return max(self._gap if found else self._every, took * SHARE)
 
     def _looked(self, found: Mapping[int, int]) -> _Look:
         # The claim is read after the look: what it had taken by then was seen.
-        return _Look(self._clock.seconds(), self._records.mark, self._claim(), frozenset(found))
+        return _Look(
+            self._clock.seconds(), self._records.mark, self._claims.claim, frozenset(found)
+        )
 
     def _is_proof(self, last: _Look) -> bool:
         """Tell whether what is still missing was not just on its way when it was looked for."""
         if self._clock.seconds() - last.at < self._gap:
             return False
         # What a claim has taken whose answer has not come yet may still come.
-        is_same_claim = last.claim is not None and last.claim == self._claim()
+        is_same_claim = last.claim is not None and last.claim == self._claims.claim
         return not is_same_claim and self._records.has_written(last.mark)
 
     async def _give_back(self, incarnation: int, assignments: list[int]) -> None:
         if not assignments:
             return
         try:
-            held = await self._holder.holds(assignments)
+            held = await self._workers.holds(assignments)
         except TimeoutError:
             # A worker is busy; the next look asks again.
             return
@@ -164,7 +167,7 @@ class Reconciliation(Periodic):
 
     async def _release(self, incarnation: int, lost: list[tuple[int, int]]) -> None:
         for assignment, _ in lost:
-            self._accept(assignment)
+            self._arrivals.accept(assignment)
         given = await self._engine.release(
             incarnation, sorted({each for each, _ in lost}), ids=[job_id for _, job_id in lost]
         )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from txqueue.errors import Refused
 from txqueue.model.work_item import WorkItem
+from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
+from txqueue.node.wakeups import Wakeups
 from txqueue.store.schedules import Due, Schedules, by_condition, declared, judged, tick_of
 from txqueue.system.clock import Clock
 
@@ -33,8 +35,8 @@ class Scheduler(Periodic):
         clock: Times the looks.
         schedules: The stored functions.
         classes: The work types it knows; the schedules that they declare are published first.
-        has_lease: Whether this node may act.
-        ticked: Called when jobs were enqueued.
+        lease: Without it this node does not act.
+        wakeups: Has its alarm; wakes the claimer when jobs were enqueued.
 
     Raises:
         InvalidWork: When a schedule is declared on a class whose objects need arguments.
@@ -48,15 +50,15 @@ class Scheduler(Periodic):
         schedules: Schedules,
         *,
         classes: Sequence[type[WorkItem]],
-        has_lease: Callable[[], bool],
-        ticked: Callable[[], None],
+        lease: Lease,
+        wakeups: Wakeups,
     ) -> None:
-        super().__init__(clock)
+        super().__init__(clock, wakeups.scheduler)
         self._schedules = schedules
         self._work_types = [cls.work_type for cls in classes]
         self._declared = declared(classes)
-        self._has_lease = has_lease
-        self._ticked = ticked
+        self._lease = lease
+        self._wakeups = wakeups
         self._is_published = False
         self._looked_at = self._looked_far_at = self._mended_at = float("-inf")
         self._next_look = float("-inf")
@@ -72,7 +74,7 @@ class Scheduler(Periodic):
         early = min(self._next_look, self._looked_at + WOKEN) - now
         if early > 0:
             return early
-        if not self._has_lease():
+        if self._lease.identity is None:
             return WOKEN
         if not self._is_published:
             await self._publish()
@@ -141,7 +143,7 @@ class Scheduler(Periodic):
         )
         if not await self._schedules.tick(ticks):
             return False
-        self._ticked()
+        self._wakeups.claimer.ring()
         return found.due_in == 0 or any(moment <= found.seen_at for moment in nexts)
 
     def _look_since(self, now: float) -> datetime | None:

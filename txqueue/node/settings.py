@@ -15,7 +15,7 @@ from txqueue.node.host import host_identity
 from txqueue.store.encryption import KEY, has_key
 from txqueue.wire.endpoints import Endpoint
 
-__all__ = ["NodeSettings", "policy_row", "row_of", "served_types"]
+__all__ = ["NodeSettings", "policy_row", "row_of", "served_types", "worker_settings"]
 
 _log = Logger()
 
@@ -66,6 +66,17 @@ def row_of(chosen: NodeSettings) -> dict[str, Any]:
         "capacity": chosen.capacity * chosen.workers,
         "queues": chosen.queues,
         "version": version("txqueue"),
+    }
+
+
+def worker_settings(chosen: NodeSettings) -> dict[str, Any]:
+    """Return what a worker process is told at its start."""
+    return {
+        "dsn": chosen.dsn,
+        "app": chosen.app,
+        "capacity": chosen.capacity,
+        "name": chosen.name,
+        "schema": chosen.schema,
     }
 
 

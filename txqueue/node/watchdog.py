@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from twisted.logger import Logger
 
+from txqueue.node.collaborators import Records
+from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
-from txqueue.node.records import Records
 from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["EVERY", "SILENT", "Watchdog", "Watched"]
+__all__ = ["EVERY", "SILENT", "Watchdog", "Watched", "WatchedWorkers"]
 
 # Seconds from one ping to the next, and after which a worker that does not answer begins no other
 # job. After as long again it is known to have begun none.
@@ -57,6 +58,14 @@ class Watched(Protocol):
         """End it at once."""
 
 
+class WatchedWorkers(Protocol):
+    """The workers, one by one."""
+
+    @property
+    def ready(self) -> Sequence[Watched]:
+        """The workers that can be handed jobs."""
+
+
 class Watchdog(Periodic):
     """Pings the workers. One that is blocked by a job keeps that job, and no other.
 
@@ -67,8 +76,8 @@ class Watchdog(Periodic):
     Args:
         clock: Times the pings.
         engine: The stored functions.
-        incarnation: Returns the incarnation of this run, None while it has no lease.
-        workers: Returns the workers that can be handed jobs.
+        lease: Without it nothing is given back.
+        workers: The workers.
         records: What writes down how jobs end.
         kill_after: Seconds of silence after which a worker is ended; None for never.
     """
@@ -81,14 +90,14 @@ class Watchdog(Periodic):
         clock: Clock,
         engine: StoredFunctions,
         *,
-        incarnation: Callable[[], int | None],
-        workers: Callable[[], Sequence[Watched]],
+        lease: Lease,
+        workers: WatchedWorkers,
         records: Records,
         kill_after: float | None = None,
     ) -> None:
         super().__init__(clock)
         self._engine = engine
-        self._incarnation = incarnation
+        self._lease = lease
         self._workers = workers
         self._records = records
         self._kill_after = kill_after
@@ -97,7 +106,7 @@ class Watchdog(Periodic):
 
     async def step(self) -> float | None:
         """Ping each worker that has something to do, and see to those that were silent."""
-        for worker in self._workers():
+        for worker in self._workers.ready:
             if self._kill_after is not None and worker.silent >= self._kill_after:
                 self._kill(worker)
             elif worker.silent >= SILENT and not worker.is_stopped:
@@ -131,12 +140,12 @@ class Watchdog(Periodic):
 
     async def _relieve(self, worker: Watched) -> None:
         """Give back what a stopped worker has not begun; what it has reported is written first."""
-        incarnation, begun = self._incarnation(), worker.begun
-        if incarnation is None or begun is None:
+        identity, begun = self._lease.identity, worker.begun
+        if identity is None or begun is None:
             return
         if not self._records.has_written(self._marks.get(worker.pid, self._records.mark)):
             return
-        assigned = await self._engine.jobs_of(incarnation, sorted(worker.held))
+        assigned = await self._engine.jobs_of(identity.incarnation, sorted(worker.held))
         if worker.is_stopped:
             worker.disown(each for each in assigned if each[1] not in begun)
 

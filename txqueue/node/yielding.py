@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
+from typing import Protocol
 
 from txqueue.policy.dispatch import Room
+from txqueue.system.clock import Clock
 
-__all__ = ["Yielding"]
+__all__ = ["IdlePeers", "Yielding"]
 
 # A node is loaded that has so much of its room taken; a job is heavy that takes so much of a
 # worker's capacity.
@@ -16,6 +18,13 @@ LOADED, HEAVY = 0.5, 0.25
 PATIENCE, REST = 2.0, 10.0
 
 
+class IdlePeers(Protocol):
+    """Knows how loaded the peers are."""
+
+    def has_idle(self, queues: Collection[str], work_types: Collection[str]) -> bool:
+        """Tell whether a peer that serves all of these runs next to nothing."""
+
+
 class Yielding:
     """Says how heavy the jobs may be that a claim takes.
 
@@ -23,30 +32,44 @@ class Yielding:
     holds up lighter ones behind it only until that has claimed, a moment later.
 
     Args:
-        seconds: Returns the time of a clock that never goes back.
-        has_idle_peer: Whether a node that can run the same jobs runs next to nothing.
+        clock: Its time never goes back.
+        peers: Know whether a node that can run the same jobs runs next to nothing.
+        queues: The queues that this node serves.
+        work_types: The names of the types that it knows.
     """
 
-    def __init__(self, seconds: Callable[[], float], has_idle_peer: Callable[[], bool]) -> None:
-        self._seconds = seconds
-        self._has_idle_peer = has_idle_peer
+    def __init__(
+        self,
+        clock: Clock,
+        peers: IdlePeers,
+        queues: Collection[str],
+        work_types: Collection[str],
+    ) -> None:
+        self._clock = clock
+        self._peers = peers
+        self._queues = queues
+        self._work_types = work_types
         self._since: float | None = None
         self._is_yielding = False
 
     def heaviest(self, room: Room) -> int:
         """Return the weight of the heaviest job to claim."""
-        waited = 0.0 if self._since is None else self._seconds() - self._since
+        waited = 0.0 if self._since is None else self._clock.seconds() - self._since
         if waited >= PATIENCE + REST:
             self._since, waited = None, 0.0
         is_loaded = room.free <= room.limit * (1 - LOADED)
-        self._is_yielding = is_loaded and waited < PATIENCE and self._has_idle_peer()
+        self._is_yielding = is_loaded and waited < PATIENCE and self._has_idle_peer
         if not self._is_yielding:
             return room.largest
         return min(room.largest, max(1, int(room.capacity * HEAVY)))
 
+    @property
+    def _has_idle_peer(self) -> bool:
+        return self._peers.has_idle(self._queues, self._work_types)
+
     def claimed(self, *, is_left: bool) -> None:
         """Note whether a claim has left ready jobs behind."""
         if self._is_yielding and is_left:
-            self._since = self._seconds() if self._since is None else self._since
+            self._since = self._clock.seconds() if self._since is None else self._since
         elif self._is_yielding:
             self._since = None

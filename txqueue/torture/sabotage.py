@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from txqueue.node.credits import Credits
-from txqueue.node.worker_pool import WorkerPool
+from txqueue.node.workers import Workers
 from txqueue.store.functions import Chunk
 from txqueue.torture.recorder import FOLDER_VARIABLE
 from txqueue.torture.work import diary
@@ -44,11 +44,11 @@ def _ids_of(texts: Iterable[str]) -> list[int]:
     return [entry[0] for text in texts if text for entry in json.loads(text)]
 
 
-def _dying_pool(perform: Callable[..., None]) -> Callable[..., None]:
-    """Make a pool that dies with a claim in its hands."""
+def _dying_workers(perform: Callable[..., None]) -> Callable[..., None]:
+    """Make workers whose master dies with a claim in its hands."""
     seen = 0
 
-    def dying(self: WorkerPool, chunks: Sequence[Chunk]) -> None:
+    def dying(self: Workers, chunks: Sequence[Chunk]) -> None:
         nonlocal seen
         seen += len(chunks)
         if chunks and seen > SPARED:
@@ -79,7 +79,7 @@ def _dying_credits(greet: Callable[..., Any]) -> Callable[..., Any]:
 
 def _arm(moment: str) -> None:
     if moment == AFTER_CLAIM:
-        WorkerPool.perform = _dying_pool(WorkerPool.perform)  # type: ignore[method-assign]
+        Workers.perform = _dying_workers(Workers.perform)  # type: ignore[method-assign]
     elif moment == BEFORE_DELIVERY:
         Credits.greet = _dying_credits(Credits.greet)  # type: ignore[method-assign]
 

@@ -9,12 +9,16 @@ from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.task import Clock
 from twisted.test.iosim import FakeTransport, connect
 
+from tests.unit.node.doubles import Loop, Workers, lease_of
 from txqueue.client.node_link import Membership
 from txqueue.node.credits import Credits
 from txqueue.node.deduplication import Deduplicator
-from txqueue.policy.dispatch import NodeLoad, Room
+from txqueue.node.inbox import Inbox
+from txqueue.node.lease import Identity
+from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.wakeups import Wakeups
+from txqueue.policy.dispatch import NodeLoad
 from txqueue.store.direct_dispatch import Put
-from txqueue.store.functions import Chunk
 from txqueue.wire.pipe import PipeServer
 
 QUEUE = "b1946ac9"
@@ -44,28 +48,26 @@ class House:
 
     def __init__(self, capacity: int = 100) -> None:
         self.clock = Clock()
-        self.capacity = capacity
-        self.held = 0
-        self.identity: tuple[int, int] | None = (NODE, INCARNATION)
+        self.workers = Workers(capacity)
+        self.lease = lease_of(INCARNATION, NODE)
+        self.lifecycle = Lifecycle(Loop())
+        self.wakeups = Wakeups(self.clock)
+        self.inbox = Inbox(self.wakeups)
         self.peers: list[NodeLoad] = []
-        self.performed: list[Chunk] = []
-        self.read: list[int] = []
         self.forwarded: dict[int, list[int]] = {}
-        self.wakes = self.joins = 0
+        self.peers_woken = 0
         self.is_up = True
         self.credits = Credits(
             self.clock,
+            self,
             name="house",
-            identity=lambda: self.identity,
-            queue_identity=self._queue,
-            room=self._room,
-            peer_loads=lambda: self.peers,
-            perform=self._perform,
-            accept=Deduplicator().accept,
-            read=self.read.extend,
-            forward=lambda number, ids: self.forwarded.setdefault(number, []).extend(ids),
-            wake=self._wake,
-            joined=self._join,
+            lease=self.lease,
+            lifecycle=self.lifecycle,
+            workers=self.workers,
+            peers=self,
+            arrivals=Deduplicator(),
+            inbox=self.inbox,
+            wakeups=self.wakeups,
         )
         self.server = PipeServer({}, greet=self.credits.greet)
         self.pumps: list[Any] = []
@@ -89,22 +91,25 @@ class House:
         for pump in self.pumps:
             pump.flush()
 
-    def _room(self) -> Room:
-        free = max(0, self.capacity - self.held)
-        return Room(free, self.capacity, free, self.capacity, int(free > 0))
+    def begins_anew(self) -> None:
+        """Another run of the node has a lease."""
+        self.lease.register(Identity(NODE, INCARNATION + 1))
 
-    def _perform(self, chunks: Sequence[Chunk]) -> None:
-        self.performed += chunks
-        self.held += sum(chunk.weight for chunk in chunks)
-
-    async def _queue(self) -> str:
+    async def identity(self) -> str:
+        """The queue that it serves."""
         return QUEUE
 
-    def _wake(self) -> None:
-        self.wakes += 1
+    def loads(self) -> list[NodeLoad]:
+        """What its peers hold."""
+        return self.peers
 
-    def _join(self) -> None:
-        self.joins += 1
+    def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
+        """Note what a peer is told."""
+        self.forwarded.setdefault(incarnation, []).extend(assignments)
+
+    def wake(self) -> None:
+        """Count that the peers are told of work."""
+        self.peers_woken += 1
 
 
 @define

@@ -17,6 +17,7 @@ from twisted.protocols import amp
 from twisted.test.iosim import FakeTransport, connect
 
 from tests.fixtures.leftovers import LoggedFailures
+from tests.unit.node.doubles import Workers, lease_of
 from txqueue.errors import AdminRefused, DatabaseUnavailable, Refused
 from txqueue.node.admin_handlers import AdminHandlers
 from txqueue.wire import admin_commands as wire
@@ -58,13 +59,15 @@ class Line:
         family: int = socket.AF_UNIX,
     ) -> None:
         self.pool = Pool(answer)
-        self.cancelled: list[tuple[int, int, int, str]] = []
+        self.workers = Workers()
+        self.described = described or {"incarnation": 0}
         pool: Any = self.pool
         desk = AdminHandlers(
             pool,
             "txqueue",
-            describe=lambda: described or {"incarnation": 0},
-            cancelled=lambda *held: self.cancelled.append(held),
+            description=self,
+            lease=lease_of(5),
+            workers=self.workers,
         )
         self.lost: list[str] = []
         server = Pipe({}, lost=lambda: self.lost.append("server"))
@@ -75,6 +78,10 @@ class Line:
         theirs: Any = FakeTransport(server, isServer=True, peerAddress=peer)
         theirs.getHandle = lambda: _Handle(family)
         self.pump = connect(server, theirs, self.client, ours)
+
+    def describe(self) -> dict[str, Any]:
+        """Say what the node says of itself."""
+        return self.described
 
     def ask(self, command: type[amp.Command], **arguments: Any) -> Any:
         """Send a command; returns the answer, or raises what came instead."""
@@ -183,12 +190,11 @@ def test_who_acts_is_never_said_by_the_client() -> None:
 
 
 def test_a_cancelled_job_s_holder_is_told() -> None:
-    """With its token; the operator gets the numbers."""
-    line = Line([([1], [[5, 9, 2]], [3])])
-    answer = line.ask(wire.CancelJobs, ids="1,2,3")
-    assert answer == {"cancelled": "1", "requested": "2", "refused": "3"}
-    ((*held, who),) = line.cancelled
-    assert (held, who) == ([5, 9, 2], ME)
+    """If it is this node; of another node's, its next heartbeat tells. The operator gets all."""
+    line = Line([([1], [[5, 9, 2], [6, 9, 4]], [3])])
+    answer = line.ask(wire.CancelJobs, ids="1,2,3,4")
+    assert answer == {"cancelled": "1", "requested": "2,4", "refused": "3"}
+    assert line.workers.cancelled == [(9, 2, ME)]
 
 
 def test_a_node_without_its_database_tells_of_itself() -> None:

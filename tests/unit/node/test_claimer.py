@@ -7,10 +7,13 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from tests.unit.node.doubles import Workers, lease_of
 from txqueue.node import claimer
 from txqueue.node.claimer import Claimer
+from txqueue.node.peer_table import PeerTable
+from txqueue.node.wakeups import Wakeups
 from txqueue.node.yielding import Yielding
-from txqueue.policy.dispatch import FIRST_IDLE, Room
+from txqueue.policy.dispatch import FIRST_IDLE
 from txqueue.store.functions import Chunk, Claim
 
 PLACE = "2030-01-01", 5
@@ -24,29 +27,27 @@ class Desk:
     def __init__(self) -> None:
         self.claims: list[Claim] = []
         self.asked_from: list[tuple[str, int] | None] = []
-        self.looked: list[bool] = []
-        self.room = Room(100, 100, 100, 100, 1)
-        self.takes_suspects = True
-        self.lost = 0
-        self.yielding = Yielding(lambda: 0.0, lambda: False)
+        self.looks: list[bool] = []
+        clock = Clock()
         self.sweeper = Claimer(
-            Clock(),
+            clock,
             self,  # type: ignore[arg-type]
-            identity=lambda: (1, 1),
+            lease=lease_of(),
             queues=["default"],
             work_types=["test"],
-            performers=self,
-            yielding=self.yielding,
-            claimed=lambda _: None,
-            looked=self.looked.append,
-            lost=self._note_loss,
+            workers=Workers(capacity=1_000),
+            yielding=Yielding(clock, PeerTable(clock), ["default"], ["test"]),
+            lanes=self,
+            listeners=[self],
+            wakeups=Wakeups(clock),
         )
 
-    def _note_loss(self) -> None:
-        self.lost += 1
+    def claimed(self, jobs: int) -> None:
+        """Look at no lane."""
 
-    def perform(self, chunks: Any) -> None:
-        """Perform nothing."""
+    def looked(self, *, has_backlog: bool) -> None:
+        """Note whether jobs are left."""
+        self.looks.append(has_backlog)
 
     async def release(self, *_: Any, **__: Any) -> int:
         """Take back what a stopped sweeper has claimed."""
@@ -77,7 +78,7 @@ async def test_jobs_left_behind(found: Claim, is_left: bool) -> None:
     desk = Desk()
     desk.claims = [found]
     await desk.sweeper.step()
-    assert desk.looked == [is_left]
+    assert desk.looks == [is_left]
 
 
 async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +89,7 @@ async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(3):
         await desk.sweeper.step()
     assert desk.asked_from == [None, PLACE, None]
-    assert desk.looked == [True, False]
+    assert desk.looks == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ from typing import cast
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from tests.unit.node.doubles import lease_of
 from txqueue.errors import DatabaseUnavailable
 from txqueue.node import completions
 from txqueue.node.completions import Completions
+from txqueue.node.wakeups import Wakeups
 from txqueue.store.functions import Finished, StoredFunctions
 
 
@@ -62,7 +64,8 @@ class Book:
 def written(*entries: tuple[int, bool, list[int] | None]) -> Book:
     """Note what is to be given back, and have it written."""
     book = Book()
-    under_test = Completions(Clock(), cast("StoredFunctions", book), lambda: 1, lambda: None)
+    clock = Clock()
+    under_test = Completions(clock, cast("StoredFunctions", book), lease_of(1), Wakeups(clock))
     for assignment, died, ids in entries:
         under_test.give_back(assignment, died=died, ids=ids)
     ended: list[object] = []
@@ -92,7 +95,7 @@ def begun(book: Book) -> tuple[Clock, Completions]:
     """A ledger that runs."""
     clock = Clock()
     clock.advance(100)
-    under_test = Completions(clock, cast("StoredFunctions", book), lambda: 1, lambda: None)
+    under_test = Completions(clock, cast("StoredFunctions", book), lease_of(1), Wakeups(clock))
     under_test.startService()
     return clock, under_test
 

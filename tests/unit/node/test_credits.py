@@ -3,11 +3,12 @@
 import pytest
 
 from tests.fixtures.leftovers import LoggedFailures
-from tests.unit.node.joined import INCARNATION, NODE, House, put
+from tests.unit.node.doubles import is_rung
+from tests.unit.node.joined import INCARNATION, House, put
 from txqueue.errors import ConfigurationError
 from txqueue.node.deduplication import BLOCK, REMEMBERED, Deduplicator
 from txqueue.policy.dispatch import MOST_CREDIT, NodeLoad, credit_limit, new_credit
-from txqueue.store.functions import Chunk
+from txqueue.store.functions import Beat, Chunk
 
 PEER = 11
 
@@ -72,8 +73,15 @@ def test_credit_comes_with_joining() -> None:
     assert client.credit == {INCARNATION: MOST_CREDIT}
     later = house.client()
     assert later.credit == {INCARNATION: MOST_CREDIT}
-    assert house.joins == 2
+    assert is_rung(house.wakeups.orphans)
     assert house.credits.are_out
+
+
+def drain(house: House, *, drain: bool) -> None:
+    """An operator drains the node, or has it take jobs again; a heartbeat tells."""
+    house.lifecycle.order(drain=drain)
+    state = "draining" if drain else "alive"
+    house.credits.heard(Beat(owned=True, state=state, peers=[], cancels=[]))
 
 
 @pytest.mark.parametrize("why", ["backlog", "closed", "no lease"])
@@ -85,16 +93,17 @@ def test_credit_is_withdrawn(why: str) -> None:
     if why == "backlog":
         house.credits.looked(has_backlog=True)
     elif why == "closed":
-        house.credits.close()
+        drain(house, drain=True)
     else:
-        house.identity = None
+        house.lease.forget()
         house.credits.review()
     client.flush()
     assert client.credit == {}
     assert client.membership.stock(1) is None
-    house.identity = (NODE, INCARNATION + 1)
+    house.begins_anew()
     house.credits.looked(has_backlog=False)
-    house.credits.open()
+    drain(house, drain=False)
+    house.credits.review()
     client.flush()
     assert client.credit == {INCARNATION + 1: MOST_CREDIT}
 
@@ -111,7 +120,7 @@ def test_what_is_delivered_is_performed_once() -> None:
     client.membership.deliver([put(5, 15, text='[["a"]]'), put(6, 5)])
     client.membership.deliver([put(6, 5)])
     client.flush()
-    assert house.performed == [
+    assert house.workers.performed == [
         Chunk(INCARNATION, 2, 5, 1, 15, '[["a"]]'),
         Chunk(INCARNATION, 2, 6, 1, 5, "[]"),
     ]
@@ -129,8 +138,8 @@ def test_what_the_node_must_read_or_forward() -> None:
     assert client.credit == {INCARNATION: 16, PEER: 16}
     client.membership.deliver([put(5, text=""), put(6, to=PEER, text=""), put(7, to=2)])
     client.flush()
-    assert house.performed == []
-    assert house.read == [5]
+    assert house.workers.performed == []
+    assert house.inbox.take() == [5]
     assert house.forwarded == {PEER: [6], 2: [7]}
 
 
@@ -156,11 +165,11 @@ def test_a_full_node_has_no_credit_left() -> None:
     house = House(40)
     client = house.client()
     house.settled()
-    house.held = 35
+    house.workers.held = 35
     client.membership.deliver([put(1, 10)])
     client.flush()
     assert client.credit == {}
-    house.held = 0
+    house.workers.held = 0
     house.credits.room_made()
     client.flush()
     assert client.credit == {INCARNATION: MOST_CREDIT}
@@ -238,7 +247,8 @@ def test_a_client_of_another_queue(logged_failures: LoggedFailures) -> None:
     client.membership.deliver([put(1)])
     client.membership.wake()
     client.membership.close()
-    assert (house.performed, house.wakes) == ([], 0)
+    assert house.workers.performed == []
+    assert not is_rung(house.wakeups.claimer)
     assert house.clock.getDelayedCalls() == []
 
 
@@ -254,13 +264,14 @@ def test_a_client_outlives_its_node() -> None:
     client.membership.deliver([put(1)])
     client.membership.wake()
     house.clock.pump([0.5] * 40)
-    house.is_up, house.identity = True, (NODE, INCARNATION + 1)
+    house.is_up = True
+    house.begins_anew()
     house.credits.review()
     for _ in range(30):
         house.clock.advance(0.5)
         client.flush()
     assert client.credit == {INCARNATION + 1: MOST_CREDIT}
-    assert house.performed == []
+    assert house.workers.performed == []
     client.membership.close()
     client.flush()
     assert house.clock.getDelayedCalls() == []
@@ -293,13 +304,16 @@ def test_a_node_that_does_not_answer() -> None:
     client.membership.close()
 
 
-def test_a_wake() -> None:
-    """Reaches the node."""
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_wake(is_full: bool) -> None:
+    """Reaches the node, and its peers if it has no room itself."""
     house = House()
     client = house.client()
+    house.workers.held = house.workers.capacity if is_full else 0
     client.membership.wake()
     client.flush()
-    assert house.wakes == 1
+    assert is_rung(house.wakeups.claimer)
+    assert house.peers_woken == is_full
 
 
 def test_only_a_unix_socket_can_be_joined() -> None:

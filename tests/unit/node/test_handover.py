@@ -8,10 +8,15 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from tests.unit.node.doubles import Loop, Records, Workers, lease_of
 from txqueue.errors import DatabaseUnavailable
+from txqueue.node.deduplication import Deduplicator
 from txqueue.node.handover import ALONE, FIRST_REST, LASTING, LOOK, Handover
+from txqueue.node.inbox import Inbox
+from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport, Unstarted
-from txqueue.store.functions import Chunk, Passed, StoredFunctions
+from txqueue.store.functions import Beat, Chunk, Passed, StoredFunctions
 
 ME, OTHER, THIRD = 1, 2, 3
 
@@ -23,45 +28,39 @@ class Stage:
         self.clock = Clock()
         self.mine = NodeReport(ME, ME, 10, 0, 10)
         self.reports = [NodeReport(OTHER, OTHER, 10, 0, 10, workers=2)]
-        self.unstarted = Unstarted()
-        self.is_idle = True
+        self.workers = Workers()
+        self.records = Records()
+        self.lifecycle = Lifecycle(Loop())
+        self.inbox = Inbox(Wakeups(self.clock))
         self.refused: set[int] = set()
         self.error: Exception | None = None
         self.offer: tuple[list[int], int] = ([], 0)
         self.asked: list[tuple[int, int]] = []
-        self.wanted: list[int | None] = []
         self.moved: list[tuple[int, list[int], int]] = []
         self.forwarded: list[tuple[int, list[int]]] = []
-        self.performed: list[int] = []
-        self.given_back: dict[int, list[int]] = {}
-        self.known: set[int] = set()
         self.handoff = Handover(
             self.clock,
             cast("StoredFunctions", self),
-            incarnation=lambda: ME,
-            workers=self,
-            peers=lambda: self,
-            load=lambda: self.mine,
-            is_idle=lambda: self.is_idle,
-            accept=self._accept,
-            give_back=self._give_back,
+            lease=lease_of(ME),
+            lifecycle=self.lifecycle,
+            workers=self.workers,
+            peers=self,
+            own=self,
+            arrivals=Deduplicator(),
+            inbox=self.inbox,
+            records=self.records,
         )
+        self.handoff.looked(has_backlog=False)
+
+    def now(self) -> NodeReport:
+        """What the node says of itself."""
+        return self.mine
 
     def holds(self, *jobs: int) -> None:
         """Have so many jobs too much, of weight 1 each and of two assignments."""
-        self.unstarted = Unstarted([(5 + job_id % 2, job_id) for job_id in jobs], len(jobs))
+        self.workers.unstarted = Unstarted([(5 + job_id % 2, job_id) for job_id in jobs], len(jobs))
         waits = len(jobs)
         self.mine = evolve(self.mine, outstanding=10 + waits, ahead=waits, excess=waits)
-
-    async def take_back(self, most: int | None = None) -> Unstarted:
-        """The workers give up the tail."""
-        self.wanted.append(most)
-        part, self.unstarted = self.unstarted.cut(1_000_000 if most is None else most)
-        return part
-
-    def perform(self, chunks: Sequence[Chunk]) -> None:
-        """The workers perform chunks."""
-        self.performed += [chunk.assignment for chunk in chunks]
 
     async def pass_on(
         self, incarnation: int, assignments: list[int], ids: list[int], to: int, parts: int
@@ -90,9 +89,9 @@ class Stage:
 
     def step(self) -> Any:
         """Take a step; returns what it said."""
-        return self.now(self.handoff.step())
+        return self.does(self.handoff.step())
 
-    def now(self, coroutine: Any) -> Any:
+    def does(self, coroutine: Any) -> Any:
         """Run what needs no time; an error is raised."""
         results: list[Any] = []
         Deferred.fromCoroutine(coroutine).addBoth(results.append)
@@ -104,15 +103,12 @@ class Stage:
     @property
     def returned(self) -> list[int]:
         """The jobs that were given back."""
-        return [job_id for ids in self.given_back.values() for job_id in ids]
+        return [job_id for _, ids in self.records.given_back for job_id in ids or ()]
 
-    def _give_back(self, assignment: int, ids: list[int]) -> None:
-        self.given_back.setdefault(assignment, []).extend(ids)
-
-    def _accept(self, assignment: int) -> bool:
-        is_new = assignment not in self.known
-        self.known.add(assignment)
-        return is_new
+    @property
+    def performed(self) -> list[int]:
+        """The assignments that the workers were handed."""
+        return [chunk.assignment for chunk in self.workers.performed]
 
 
 @pytest.fixture
@@ -127,7 +123,7 @@ def test_what_is_too_much_goes_to_a_peer_with_room(stage: Stage) -> None:
     assert stage.step() == LOOK
     assert stage.moved == [(OTHER, [1, 2, 3], 2)]
     assert stage.forwarded == [(OTHER, [101])]
-    assert stage.given_back == {}
+    assert stage.returned == []
 
 
 def test_what_does_not_suit_the_peer_is_given_back(stage: Stage) -> None:
@@ -135,15 +131,15 @@ def test_what_does_not_suit_the_peer_is_given_back(stage: Stage) -> None:
     stage.refused = {2}
     stage.holds(1, 2)
     stage.step()
-    assert (stage.moved, stage.given_back) == ([(OTHER, [1], 2)], {5: [2]})
+    assert (stage.moved, stage.records.given_back) == ([(OTHER, [1], 2)], [(5, [2])])
     stage.holds(2)
     stage.step()
     stage.holds(1, 3)
     stage.step()
-    assert stage.wanted == [2, 1]
+    assert stage.workers.asked == [2, 1]
     stage.clock.advance(FIRST_REST)
     stage.step()
-    assert stage.wanted == [2, 1, 2]
+    assert stage.workers.asked == [2, 1, 2]
 
 
 def test_a_statement_without_an_answer_loses_nothing(stage: Stage) -> None:
@@ -152,7 +148,7 @@ def test_a_statement_without_an_answer_loses_nothing(stage: Stage) -> None:
     stage.holds(1, 2)
     with pytest.raises(DatabaseUnavailable):
         stage.step()
-    assert stage.given_back == {5: [2], 6: [1]}
+    assert sorted(stage.records.given_back) == [(5, [2]), (6, [1])]
 
 
 def test_a_drain_without_an_answer_loses_nothing(stage: Stage) -> None:
@@ -161,7 +157,7 @@ def test_a_drain_without_an_answer_loses_nothing(stage: Stage) -> None:
     stage.reports = [evolve(stage.reports[0], outstanding=8)]
     stage.holds(1, 2, 3, 4)
     with pytest.raises(DatabaseUnavailable):
-        stage.now(stage.handoff.pass_all())
+        stage.does(stage.handoff.pass_all())
     assert sorted(stage.returned) == [1, 2, 3, 4]
 
 
@@ -196,7 +192,7 @@ def test_who_gave_nothing_is_left_alone_ever_longer(stage: Stage) -> None:
 def test_when_nobody_is_asked(why: str, stage: Stage) -> None:
     """The database has work, or the node takes none, or there is nobody."""
     stage.reports = [evolve(stage.reports[0], outstanding=30, ahead=20, excess=20)]
-    stage.is_idle = why != "backlog"
+    stage.handoff.looked(has_backlog=why == "backlog")
     stage.mine = evolve(stage.mine, is_draining=why == "draining")
     if why == "alone":
         stage.reports.clear()
@@ -207,11 +203,11 @@ def test_when_nobody_is_asked(why: str, stage: Stage) -> None:
 def test_a_peer_that_asks_gets_what_waits(stage: Stage) -> None:
     """No more than that; it learns of it by the answer alone."""
     stage.holds(1, 2, 3)
-    assert stage.now(stage.handoff.surrender(OTHER, 2)) == ([101], 2)
-    assert stage.now(stage.handoff.surrender(OTHER, 100)) == ([102], 1)
-    assert (stage.wanted, stage.forwarded) == ([2, 3], [])
+    assert stage.does(stage.handoff.surrender(OTHER, 2)) == ([101], 2)
+    assert stage.does(stage.handoff.surrender(OTHER, 100)) == ([102], 1)
+    assert (stage.workers.asked, stage.forwarded) == ([2, 3], [])
     stage.mine = evolve(stage.mine, ahead=0)
-    assert stage.now(stage.handoff.surrender(OTHER, 1)) == ([], 0)
+    assert stage.does(stage.handoff.surrender(OTHER, 1)) == ([], 0)
 
 
 def test_a_draining_node_passes_on_and_gives_the_rest_back(stage: Stage) -> None:
@@ -221,7 +217,7 @@ def test_a_draining_node_passes_on_and_gives_the_rest_back(stage: Stage) -> None
         evolve(stage.reports[0], node_id=THIRD, incarnation=THIRD, outstanding=6),
     ]
     stage.holds(*range(1, 10))
-    stage.now(stage.handoff.pass_all())
+    stage.does(stage.handoff.pass_all())
     assert [(to, len(ids)) for to, ids, _ in stage.moved] == [(THIRD, 4), (OTHER, 2)]
     assert stage.forwarded == [(THIRD, [101]), (OTHER, [102])]
     moved = {job_id for _, ids, _ in stage.moved for job_id in ids}
@@ -233,8 +229,9 @@ def test_without_peers_a_draining_node_gives_all_back(stage: Stage) -> None:
     """As it did before there were any."""
     stage.reports.clear()
     stage.holds(1, 2)
-    stage.now(stage.handoff.pass_all())
-    assert (stage.moved, stage.given_back) == ([], {5: [2], 6: [1]})
+    stage.does(stage.handoff.pass_all())
+    assert stage.moved == []
+    assert sorted(stage.records.given_back) == [(5, [2]), (6, [1])]
 
 
 def test_what_does_not_start_in_a_moment_goes_back_to_the_queue(stage: Stage) -> None:
@@ -246,7 +243,7 @@ def test_what_does_not_start_in_a_moment_goes_back_to_the_queue(stage: Stage) ->
     stage.clock.advance(LASTING)
     stage.mine = evolve(stage.mine, excess=2)
     stage.step()
-    assert stage.wanted == [2]
+    assert stage.workers.asked == [2]
     assert sorted(stage.returned) == [1, 2]
 
 
@@ -261,3 +258,41 @@ def test_what_starts_in_a_moment_stays(stage: Stage) -> None:
     stage.holds(1)
     stage.step()
     assert stage.returned == []
+
+
+def beats(stage: Stage, *, is_draining: bool) -> None:
+    """A heartbeat tells what an operator has ordered."""
+    stage.lifecycle.order(drain=is_draining)
+    state = "draining" if is_draining else "alive"
+    stage.handoff.heard(Beat(owned=True, state=state, peers=[], cancels=[]))
+
+
+def test_an_operator_who_drains_the_node_has_all_passed_on(stage: Stage) -> None:
+    """With each heartbeat, and no more once it may take jobs again or has stopped."""
+    stage.handoff.running = 1
+    beats(stage, is_draining=False)
+    assert stage.workers.asked == []
+    stage.holds(1, 2)
+    beats(stage, is_draining=True)
+    assert stage.moved == [(OTHER, [1, 2], 2)]
+    beats(stage, is_draining=True)
+    assert stage.workers.asked == [None, None]
+    stage.handoff.running = 0
+    beats(stage, is_draining=True)
+    assert stage.workers.asked == [None, None]
+
+
+def test_what_is_handed_to_a_draining_node_goes_back(stage: Stage) -> None:
+    """The peer did not know yet."""
+    stage.handoff.taken([7])
+    stage.lifecycle.order(drain=True)
+    stage.handoff.taken([8, 9])
+    assert (stage.inbox.take(), stage.records.given_back) == ([7], [(8, None), (9, None)])
+
+
+def test_a_drain_of_which_the_database_knows_nothing_ends_all_the_same(stage: Stage) -> None:
+    """What could not be passed on is given back."""
+    stage.error = DatabaseUnavailable("gone")
+    stage.holds(1, 2)
+    stage.does(stage.handoff.drain())
+    assert sorted(stage.returned) == [1, 2]

@@ -6,8 +6,10 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from tests.unit.node.doubles import Workers
 from txqueue.node import lag
 from txqueue.node.lag import BEAT, LagMeter, memory
+from txqueue.policy.dispatch import Load
 
 
 class Felt:
@@ -15,8 +17,8 @@ class Felt:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.waits = 0
-        self.pulse = LagMeter(Clock(), lambda: self.waits)
+        self.workers = Workers()
+        self.pulse = LagMeter(Clock(), self.workers)
 
     def monotonic(self) -> float:
         """The monotonic clock."""
@@ -54,7 +56,8 @@ def test_a_stall_is_seen_for_a_while(felt: Felt) -> None:
 def test_only_what_keeps_waiting_counts(felt: Felt) -> None:
     """Not what comes and goes between two beats."""
     seen = []
-    for felt.waits in (0, 50, 0, 30, 40, 20):
+    for waits in (0, 50, 0, 30, 40, 20):
+        felt.workers.loads = [Load(1, 10, 10 + waits)]
         felt.beat()
         seen.append(felt.pulse.steady)
     assert seen == [0, 0, 0, 0, 30, 20]

@@ -5,8 +5,10 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.task import Clock
 
+from tests.unit.node.doubles import is_rung
 from txqueue.errors import ConfigurationError
 from txqueue.node.notifications import CHECK, UNHEARD_RETRY, Notifications
+from txqueue.node.wakeups import Wakeups
 
 
 @define
@@ -26,23 +28,24 @@ class Listening:
         """Stop."""
 
 
-def ears(listening: Any, woken: list[bool]) -> Notifications:
-    """Ears on it."""
-    return Notifications(Clock(), listening, lambda: woken.append(True))
+def notifications(listening: Any) -> tuple[Notifications, Wakeups]:
+    """The service on it, and what it wakes."""
+    wakeups = Wakeups(Clock())
+    return Notifications(Clock(), listening, wakeups), wakeups
 
 
 async def test_after_a_loss_the_sweep_looks_for_what_was_missed() -> None:
     """And only then."""
-    woken: list[bool] = []
-    hearing = ears(Listening([True, False]), woken)
-    assert await hearing.step() == CHECK
-    assert await hearing.step() == CHECK
-    assert woken == [True]
+    service, wakeups = notifications(Listening([True, False]))
+    assert await service.step() == CHECK
+    assert is_rung(wakeups.claimer)
+    assert is_rung(wakeups.scheduler)
+    assert await service.step() == CHECK
+    assert not is_rung(wakeups.claimer)
 
 
 async def test_who_is_deaf_does_not_try_all_the_time() -> None:
     """A pooler in transaction mode stays one: each try would cost it connections."""
-    woken: list[bool] = []
-    hearing = ears(Listening([ConfigurationError("deaf", "")]), woken)
-    assert await hearing.step() == UNHEARD_RETRY
-    assert not woken
+    service, wakeups = notifications(Listening([ConfigurationError("deaf", "")]))
+    assert await service.step() == UNHEARD_RETRY
+    assert not is_rung(wakeups.claimer)

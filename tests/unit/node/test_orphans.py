@@ -5,11 +5,13 @@ from contextlib import contextmanager
 
 from twisted.internet.task import Clock
 
+from tests.unit.node.doubles import INCARNATION, NODE, Workers, lease_of
 from txqueue.node.deduplication import Deduplicator
+from txqueue.node.inbox import MOST_NAMED, Inbox
+from txqueue.node.lease import Identity
 from txqueue.node.orphans import NOW_AND_THEN, OFTEN, SELDOM, OrphanFinder
+from txqueue.node.wakeups import Wakeups
 from txqueue.store.functions import Chunk
-
-INCARNATION = 7
 
 
 def chunk(assignment: int, jobs: int = 1) -> Chunk:
@@ -24,21 +26,28 @@ class Shelter:
         self.clock = Clock()
         self.handed_over: list[Chunk] = []
         self.asked: list[tuple[int | None, list[int]]] = []
-        self.performed: list[int] = []
-        self.held: list[int] = []
-        self.identity: tuple[int, int] | None = (1, INCARNATION)
-        self.has_clients = self.has_peers = False
+        self.workers = Workers()
+        self.lease = lease_of()
+        self.are_out = self.has_fresh = False
         self.arrivals = Deduplicator()
+        wakeups = Wakeups(self.clock)
+        self.inbox = Inbox(wakeups)
         self.adoption = OrphanFinder(
             self.clock,
             self,  # type: ignore[arg-type]
-            identity=lambda: self.identity,
-            held=lambda: self.held,
-            accept=self.arrivals.accept,
-            perform=lambda chunks: self.performed.extend(each.assignment for each in chunks),
-            has_clients=lambda: self.has_clients,
-            has_peers=lambda: self.has_peers,
+            lease=self.lease,
+            inbox=self.inbox,
+            workers=self.workers,
+            arrivals=self.arrivals,
+            clients=self,
+            peers=self,
+            wakeups=wakeups,
         )
+
+    @property
+    def performed(self) -> list[int]:
+        """The assignments that the workers perform."""
+        return [chunk.assignment for chunk in self.workers.performed]
 
     async def direct_jobs(
         self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()
@@ -65,7 +74,7 @@ def test_what_is_found_is_performed_once() -> None:
     """However often it is found, and not if a message brought it."""
     shelter = Shelter()
     shelter.handed_over = [chunk(5, 3), chunk(6)]
-    shelter.has_clients = True
+    shelter.are_out = True
     shelter.arrivals.accept(6)
     with shelter.running():
         shelter.clock.pump([OFTEN] * 3)
@@ -78,7 +87,7 @@ def test_what_is_found_is_performed_once() -> None:
 def test_what_workers_hold_is_not_read_again() -> None:
     """It is known."""
     shelter = Shelter()
-    shelter.held = [5]
+    shelter.workers.jobs = {5: {1}}
     with shelter.running():
         assert shelter.asked == [(None, [5])]
 
@@ -88,8 +97,8 @@ def test_how_often_it_looks() -> None:
     shelter = Shelter()
     with shelter.running():
         for expected in (SELDOM, NOW_AND_THEN, OFTEN):
-            shelter.has_peers = expected == NOW_AND_THEN
-            shelter.has_clients = expected == OFTEN
+            shelter.has_fresh = expected == NOW_AND_THEN
+            shelter.are_out = expected == OFTEN
             shelter.adoption.alarm.ring()
             before = len(shelter.asked)
             shelter.clock.pump([0.5] * 60)
@@ -102,10 +111,10 @@ def test_assignments_that_are_named() -> None:
     shelter.handed_over = [chunk(5), chunk(6)]
     with shelter.running():
         shelter.handed_over.append(chunk(7))
-        shelter.adoption.read([7])
+        shelter.inbox.read([7])
         assert shelter.asked == [(None, []), (None, []), (7, [])]
         shelter.clock.advance(OFTEN)
-        shelter.adoption.read([7])
+        shelter.inbox.read([7])
         assert shelter.asked[3:] == [(7, []), (None, [])]
     assert shelter.performed == [5, 6, 7]
 
@@ -113,9 +122,23 @@ def test_assignments_that_are_named() -> None:
 def test_without_a_lease_it_waits() -> None:
     """Others may hold the node for dead."""
     shelter = Shelter()
-    shelter.identity = None
+    shelter.lease.forget()
     with shelter.running():
         assert shelter.asked == []
-        shelter.identity = (1, INCARNATION)
+        shelter.lease.register(Identity(NODE, INCARNATION))
         shelter.clock.advance(OFTEN)
         assert len(shelter.asked) == 1
+
+
+def test_too_many_names_are_one_look() -> None:
+    """It finds them as well, at once; what is named meanwhile is part of it."""
+    shelter = Shelter()
+    with shelter.running():
+        shelter.clock.advance(OFTEN / 2)
+        shelter.lease.forget()
+        shelter.inbox.read([1])
+        shelter.inbox.read(range(2, MOST_NAMED + 2))
+        shelter.inbox.read([9_999])
+        shelter.lease.register(Identity(NODE, INCARNATION))
+        shelter.adoption.alarm.ring()
+        assert shelter.asked == [(None, []), (None, [])]

@@ -8,11 +8,13 @@ import pytest
 from twisted.internet.defer import TimeoutError
 from twisted.internet.task import Clock
 
+from tests.unit.node.doubles import INCARNATION, NODE, Records, lease_of
 from txqueue.node.deduplication import Deduplicator
+from txqueue.node.lease import Identity
 from txqueue.node.reconciliation import GAP, Reconciliation, missing
+from txqueue.node.wakeups import Wakeups
 
 EVERY = 0.5
-INCARNATION = 7
 
 
 class Desk:
@@ -23,20 +25,21 @@ class Desk:
         self.assigned: dict[int, list[int]] = {}
         self.held: dict[int, set[int]] = {}
         self.is_busy = False
-        self.noted = self.written = 0
+        self.records = Records()
         self.claim: int | None = None
-        self.incarnation: int | None = INCARNATION
+        self.lease = lease_of()
         self.released: list[int] = []
         self.arrivals = Deduplicator()
         self.reconciliation = Reconciliation(
             self.clock,
             self,  # type: ignore[arg-type]
-            incarnation=lambda: self.incarnation,
+            lease=self.lease,
             every=EVERY,
-            holder=self,
-            records=self,
-            claim=lambda: self.claim,
-            accept=self.arrivals.accept,
+            workers=self,
+            records=self.records,
+            claims=self,
+            arrivals=self.arrivals,
+            wakeups=Wakeups(self.clock),
         )
 
     async def assignments_of(self, incarnation: int, older_than: float) -> dict[int, int]:
@@ -57,6 +60,11 @@ class Desk:
         return len(ids)
 
     @property
+    def assignments(self) -> list[int]:
+        """The assignments that the workers hold."""
+        return list(self.held)
+
+    @property
     def holdings(self) -> Counter[int]:
         """How many jobs of each assignment the workers hold."""
         return Counter({assignment: len(ids) for assignment, ids in self.held.items()})
@@ -66,15 +74,6 @@ class Desk:
         if self.is_busy:
             raise TimeoutError
         return {assignment: self.held.get(assignment, set()) for assignment in assignments}
-
-    @property
-    def mark(self) -> int:
-        """How many ends were reported."""
-        return self.noted
-
-    def has_written(self, mark: int) -> bool:
-        """Tell whether so many are in the database."""
-        return self.written >= mark
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -125,11 +124,11 @@ def test_what_has_ended_and_is_not_written_is_left_alone() -> None:
     """It is assigned and nobody holds it, until the completions are written."""
     desk = Desk()
     desk.assigned = {5: [50]}
-    desk.noted = 1
+    desk.records.noted = 1
     with desk.running():
         desk.look(10)
         assert desk.released == []
-        desk.assigned, desk.written = {}, 1
+        desk.assigned, desk.records.written = {}, 1
         desk.look(10)
     assert desk.released == []
 
@@ -161,11 +160,12 @@ def test_a_worker_that_does_not_answer_is_asked_again() -> None:
 def test_a_node_without_a_lease_gives_nothing_back() -> None:
     """Others do, once it is presumed dead."""
     desk = Desk()
-    desk.assigned, desk.incarnation = {5: [50]}, None
+    desk.assigned = {5: [50]}
+    desk.lease.forget()
     with desk.running():
         desk.look(5)
         assert desk.released == []
-        desk.incarnation = INCARNATION
+        desk.lease.register(Identity(NODE, INCARNATION))
         desk.look(3)
     assert desk.released == [50]
 

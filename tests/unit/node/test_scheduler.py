@@ -9,10 +9,13 @@ import pytest
 from attrs import Factory, define
 from twisted.internet.task import Clock, deferLater
 
+from tests.unit.node.doubles import INCARNATION, NODE, is_rung, lease_of
 from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
 from txqueue.model.schedule import Every
 from txqueue.model.work_item import WorkItem
+from txqueue.node.lease import Identity, Lease
 from txqueue.node.scheduler import LONGEST, SHORTEST, WOKEN, Scheduler
+from txqueue.node.wakeups import Wakeups
 from txqueue.store.schedules import CONDITION_PATIENCE, Due, Schedules
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -80,17 +83,12 @@ class Bench:
     clock: Clock
     schedules: Scripted
     service: Scheduler
-    has_lease: bool = True
-    rings: int = 0
+    lease: Lease
+    wakeups: Wakeups
 
     def looked(self) -> list[float]:
         """When it has looked."""
         return [at for at, _ in self.schedules.looks]
-
-
-def ring(bench: Bench) -> None:
-    """Count that jobs were enqueued."""
-    bench.rings += 1
 
 
 @pytest.fixture
@@ -99,16 +97,15 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     clock = Clock()
     monkeypatch.setattr("txqueue.node.scheduler.time.monotonic", clock.seconds)
     schedules = Scripted(clock)
-    made: list[Bench] = []
+    lease, wakeups = lease_of(), Wakeups(clock)
     service = Scheduler(
         clock,
         schedules,
         classes=[declaring()],
-        has_lease=lambda: made[0].has_lease,
-        ticked=lambda: ring(made[0]),
+        lease=lease,
+        wakeups=wakeups,
     )
-    made.append(Bench(clock, schedules, service))
-    return made[0]
+    return Bench(clock, schedules, service, lease, wakeups)
 
 
 def declaring() -> type[WorkItem]:
@@ -139,7 +136,7 @@ def test_what_is_due_is_ticked_at_once_and_the_sweep_told(bench: Bench) -> None:
     ((first, second),) = bench.schedules.ticks
     assert first["moments"] == [first["due"]]
     assert datetime.fromisoformat(second["next"]) > NOON
-    assert bench.rings == 1
+    assert is_rung(bench.wakeups.claimer)
 
 
 def test_it_looks_when_something_is_due_and_else_now_and_then(bench: Bench) -> None:
@@ -194,11 +191,11 @@ def test_what_was_missed_is_made_up_for_at_once(bench: Bench) -> None:
 
 def test_without_a_lease_nothing_is_ticked(bench: Bench) -> None:
     """Another run of this node may be there."""
-    bench.has_lease = False
+    bench.lease.forget()
     bench.service.startService()
     passes(bench, 10)
     assert bench.schedules.looks == []
-    bench.has_lease = True
+    bench.lease.register(Identity(NODE, INCARNATION))
     passes(bench, 2)
     assert bench.schedules.looks
 
@@ -220,8 +217,8 @@ def test_a_class_whose_fields_nobody_passes_is_refused(bench: Bench) -> None:
             bench.clock,
             bench.schedules,
             classes=[needs],
-            has_lease=lambda: True,
-            ticked=lambda: None,
+            lease=bench.lease,
+            wakeups=bench.wakeups,
         )
 
 

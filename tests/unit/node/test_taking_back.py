@@ -8,8 +8,10 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 
-from txqueue.node.worker_pool import SOON, WorkerPool
+from txqueue.node.reactor import Spawner
+from txqueue.node.worker_pool import WorkerPool
 from txqueue.node.worker_process import Reports, WorkerProcess
+from txqueue.node.workers import SOON, Workers
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load
 from txqueue.system.inflight import InFlight
@@ -40,31 +42,25 @@ class Hand:
 
 
 class Bench:
-    """A pool with two workers."""
+    """Two workers."""
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.pool = WorkerPool(
-            self.clock,
-            workers=2,
-            capacity=10,
-            settings={},
-            reports=cast("Reports", None),
-            room_made=lambda: None,
-        )
+        self.reports = Mock(Reports)
+        self.workers = Workers(self.clock, count=2, capacity=10, reports=self.reports)
         self.hands = [Hand(1, 15), Hand(2, 12)]
-        self.pool._workers = {hand.key: cast("WorkerProcess", hand) for hand in self.hands}
+        self.workers._workers = {hand.key: cast("WorkerProcess", hand) for hand in self.hands}
         self.said: list[Any] = []
 
     def take_back(self, most: int | None) -> None:
         """Begin."""
-        taking = Deferred.fromCoroutine(self.pool.take_back(most))
+        taking = Deferred.fromCoroutine(self.workers.take_back(most))
         taking.addCallback(self.said.append)
 
 
 @pytest.fixture
 def bench() -> Bench:
-    """A pool with two workers."""
+    """Two workers."""
     return Bench()
 
 
@@ -112,7 +108,7 @@ def test_a_worker_that_dies_meanwhile_is_left_out(bench: Bench) -> None:
 
 def test_without_workers_there_is_nothing(bench: Bench) -> None:
     """And no waiting."""
-    bench.pool._workers.clear()
+    bench.workers._workers.clear()
     bench.take_back(None)
     assert bench.said == [Unstarted()]
 
@@ -128,15 +124,15 @@ class Pipe:
 
 def test_a_worker_that_gave_back_a_dangerous_job_is_open_to_others(bench: Bench) -> None:
     """It was kept free of them for that job alone, and will say nothing more of it."""
-    reports = bench.pool.reports = Mock()
+    pool = WorkerPool(cast("Spawner", bench.clock), bench.workers, settings={}, listeners=[])
     worker = WorkerProcess.__new__(WorkerProcess)
-    worker._owner, worker._pipe = bench.pool, cast("Any", Pipe())
+    worker._owner, worker._pipe = pool, cast("Any", Pipe())
     worker.key, worker.held, worker.outstanding = 3, {5: 1}, 1
     worker.is_ready, worker.is_late, worker.is_stopped = True, False, False
     worker._disowned, worker._in_flight = set(), InFlight(10)
-    bench.pool._workers = {3: worker}
-    bench.pool._alone = worker
-    assert not bench.pool.takes_suspects
-    bench.pool.give_back()
-    reports.give_back.assert_called_once_with(5, died=False, ids=[1])
-    assert bench.pool.takes_suspects
+    bench.workers._workers = {3: worker}
+    bench.workers._alone = worker
+    assert not bench.workers.takes_suspects
+    bench.workers.give_back()
+    bench.reports.give_back.assert_called_once_with(5, died=False, ids=[1])
+    assert bench.workers.takes_suspects

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 from twisted.internet.task import Clock
 
+from tests.unit.node.doubles import Records, lease_of
 from txqueue.node.watchdog import EVERY, SILENT, Watchdog
 
 KILL_AFTER = 60.0
@@ -49,25 +50,20 @@ class Hand:
 class Desk:
     """A watchdog, one worker, and a database that has three jobs assigned to it."""
 
-    mark = 0
-
     def __init__(self) -> None:
         self.clock = Clock()
         self.hand = Hand(self)
-        self.is_written = True
-        self.incarnation: int | None = 7
+        self.records = Records()
+        self.lease = lease_of()
+        self.ready = [self.hand]
         self.watchdog = Watchdog(
             self.clock,
             self,  # type: ignore[arg-type]
-            incarnation=lambda: self.incarnation,
-            workers=lambda: [self.hand],
-            records=self,
+            lease=self.lease,
+            workers=self,
+            records=self.records,
             kill_after=KILL_AFTER,
         )
-
-    def has_written(self, _: int) -> bool:
-        """Tell whether all ends are in the database."""
-        return self.is_written
 
     async def jobs_of(self, incarnation: int, held: Sequence[int]) -> list[tuple[int, int]]:
         """Answer as the engine does."""
@@ -121,11 +117,11 @@ def test_what_a_silent_one_has_not_begun_runs_elsewhere(desk: Desk) -> None:
 def test_nothing_is_taken_on_a_guess(desk: Desk, lacks: str) -> None:
     """Without a lease, without knowing what it has begun, or while ends are not written."""
     if lacks == "lease":
-        desk.incarnation = None
+        desk.lease.forget()
     elif lacks == "knowledge":
         desk.hand.begun = None
     else:
-        desk.is_written = False
+        desk.records.noted = 1
     desk.wait(4 * SILENT)
     assert desk.hand.is_stopped
     assert desk.hand.disowned == []

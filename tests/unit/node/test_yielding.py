@@ -1,9 +1,11 @@
 """Whether a loaded node leaves heavy jobs to an idle peer, and for how long."""
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 from attrs import evolve
+from twisted.internet.task import Clock
 
 from txqueue.node.yielding import PATIENCE, REST, Yielding
 from txqueue.policy.balancing import NodeReport
@@ -14,11 +16,16 @@ EMPTY = evolve(FULL, free=60, largest=60)
 
 
 class Peer:
-    """What is asked of the cluster."""
+    """A peer that is idle or not."""
 
     def __init__(self) -> None:
-        self.now, self.is_idle = 100.0, True
-        self.yielding = Yielding(lambda: self.now, lambda: self.is_idle)
+        self.clock, self.is_idle = Clock(), True
+        self.yielding = Yielding(self.clock, self, ["default"], ["mail"])
+
+    def has_idle(self, queues: Collection[str], work_types: Collection[str]) -> bool:
+        """Tell whether it is, to a node that serves what it serves."""
+        assert (queues, work_types) == (["default"], ["mail"])
+        return self.is_idle
 
 
 @pytest.fixture
@@ -55,13 +62,13 @@ def claim(peer: Peer, *, is_left: bool = True) -> int:
 def test_a_peer_that_takes_nothing_is_left_nothing_for_a_while(peer: Peer) -> None:
     """It may be unable to, for a reason that this node does not know."""
     assert claim(peer) == 25
-    peer.now += PATIENCE - 0.1
+    peer.clock.advance(PATIENCE - 0.1)
     assert claim(peer) == 25
-    peer.now += 0.1
+    peer.clock.advance(0.11)
     assert claim(peer) == 40
-    peer.now += REST - 0.1
+    peer.clock.advance(REST - 0.1)
     assert claim(peer, is_left=False) == 40
-    peer.now += 0.1
+    peer.clock.advance(0.11)
     assert claim(peer) == 25
 
 
@@ -69,9 +76,9 @@ def test_patience_begins_when_something_is_left_to_the_peer(peer: Peer) -> None:
     """Not while nothing is there, and anew once it has taken what was there."""
     for is_left in (False, True, False, True):
         assert claim(peer, is_left=is_left) == 25
-        peer.now += PATIENCE - 0.1
+        peer.clock.advance(PATIENCE - 0.1)
     assert claim(peer) == 25
-    peer.now += 0.1
+    peer.clock.advance(0.11)
     assert claim(peer) == 40
 
 

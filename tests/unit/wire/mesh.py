@@ -12,15 +12,47 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from tests.cluster.peers import free_port
+from tests.unit.node.doubles import Loop, lease_of
 from tests.waiting import eventually, running_reactor
+from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.peer import Peer
+from txqueue.node.peer_table import PeerTable
 from txqueue.node.peers import Peers
+from txqueue.node.periodic import Alarm
+from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport
+from txqueue.store.functions import Beat
+from txqueue.system.clock import Clock
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.peer_commands import Hello, ReportLoad
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.tls import Credentials
 
 LIMIT = 20.0
+
+
+class Counted(Wakeups):
+    """Alarms that nobody waits for, and how often they were rung."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.looks = self.beats = 0
+        self.heartbeats = Ring(self)
+
+    def look_for_work(self) -> None:
+        """Count it."""
+        self.looks += 1
+
+
+class Ring(Alarm):
+    """The alarm of heartbeats that are counted."""
+
+    def __init__(self, counted: Counted) -> None:
+        self._counted = counted
+
+    def ring(self) -> None:
+        """Count it."""
+        self._counted.beats += 1
 
 
 class Member:
@@ -41,23 +73,36 @@ class Member:
         credentials = None if folder is None else Credentials(folder, who or name)
         self.endpoint = Endpoint(None, free_port(), credentials=credentials)
         self.report = NodeReport(incarnation, incarnation, 10, 0, 10)
-        self.taken: list[int] = []
-        self.woken = self.looked_again = 0
-        self.kept: list[float] = []
+        self.numbers: list[int] = []
+        self.clock = running_reactor()
+        self.lease = lease_of(incarnation, incarnation)
+        self.wakeups = Counted(self.clock)
+        self.table = PeerTable(self.clock)
+        self.answers_that_kept: list[float] = []
         self.surrendered: list[tuple[int, int]] = []
-        self.surrender: Deferred[tuple[list[int], int]] | None = None
+        self.answer: Deferred[tuple[list[int], int]] | None = None
         self.peers = Peers(
-            running_reactor(),
+            self.clock,
             name=name,
             endpoint=self.endpoint,
-            load=lambda: self.report,
-            taken=self.taken.extend,
-            surrender=self._surrender,
-            woken=self._wake,
-            look_again=self._look_again,
-            kept=self.kept.append,
-            failed=lambda: None,
+            table=self.table,
+            lease=self.lease,
+            keeper=self,
+            lifecycle=Lifecycle(Loop()),
+            own=self,
+            exchange=self,
+            wakeups=self.wakeups,
         )
+
+    @property
+    def woken(self) -> int:
+        """How often peers said that there may be work."""
+        return self.wakeups.looks
+
+    @property
+    def looked_again(self) -> int:
+        """How often a heartbeat was asked for."""
+        return self.wakeups.beats
 
     @property
     def row(self) -> dict[str, Any]:
@@ -78,12 +123,12 @@ class Member:
     @property
     def commands(self) -> int:
         """How many commands it has carried out."""
-        return len(self.taken) + self.woken + len(self.surrendered)
+        return len(self.numbers) + self.woken + len(self.surrendered)
 
     @property
     def connected(self) -> list[str]:
         """The peers that it is connected with and has heard of."""
-        said = self.peers.describe()
+        said = self.table.describe()
         return [peer["name"] for peer in said if peer["outstanding"] is not None]
 
     def listens_at(self, interface: str) -> None:
@@ -93,21 +138,35 @@ class Member:
 
     def hears(self, *others: "Member", **changes: object) -> None:
         """Have a heartbeat name its peers."""
-        self.peers.heard(self.incarnation, [{**other.row, **changes} for other in others])
+        rows = [{**other.row, **changes} for other in others]
+        self.peers.heard(Beat(owned=True, state="alive", peers=rows, cancels=[]))
+
+    def peer(self, incarnation: int) -> Peer:
+        """Another one as it sees it."""
+        peer = self.table.peer(incarnation)
+        assert peer is not None
+        return peer
 
     def has(self, outstanding: int) -> None:
         """Have another load."""
         self.report = evolve(self.report, outstanding=outstanding)
 
-    async def _surrender(self, incarnation: int, weight: int) -> tuple[list[int], int]:
+    def now(self) -> NodeReport:
+        """What it says of itself."""
+        return self.report
+
+    def taken(self, assignments: Sequence[int]) -> None:
+        """Note what a peer hands over."""
+        self.numbers += assignments
+
+    async def surrender(self, incarnation: int, weight: int) -> tuple[list[int], int]:
+        """Give two jobs, or what the test answers."""
         self.surrendered.append((incarnation, weight))
-        return await self.surrender if self.surrender is not None else ([7, 8], 2)
+        return await self.answer if self.answer is not None else ([7, 8], 2)
 
-    def _wake(self) -> None:
-        self.woken += 1
-
-    def _look_again(self) -> None:
-        self.looked_again += 1
+    def kept(self, answered_at: float) -> None:
+        """Note that a peer has renewed the lease."""
+        self.answers_that_kept.append(answered_at)
 
 
 Start = Callable[..., Member]

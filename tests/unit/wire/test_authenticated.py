@@ -1,6 +1,6 @@
 """The admin endpoint at a port with TLS: for whoever has a certificate, and for nobody else."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +8,18 @@ import pytest
 import pytest_twisted
 
 from tests.cluster.peers import free_port
+from tests.unit.node.doubles import Loop
 from tests.unit.wire.mesh import LIMIT
 from tests.unit.wire.test_peers import issued_with, wrong_authority
 from tests.waiting import running_reactor, within
 from txqueue.client.node_queries import inspect_node
 from txqueue.errors import NodeUnavailable
 from txqueue.node.admin_endpoint import AdminEndpoint
+from txqueue.node.lifecycle import Lifecycle
 from txqueue.wire import limits
 from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.endpoints import Endpoint
+from txqueue.wire.pipe import Pipe, Responders
 from txqueue.wire.tls import OPERATOR, Credentials
 
 
@@ -29,6 +32,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "tls"
 
 
+class Told:
+    """A node that says its name, and lets operators do nothing."""
+
+    def describe(self) -> dict[str, str]:
+        """Say it."""
+        return {"name": "a"}
+
+    def responders(self, pipe: Pipe) -> Responders:
+        """Nothing."""
+        return {}
+
+    def greet(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
+        """No application joins at a port."""
+        raise AssertionError(pipe)
+
+
 @pytest.fixture
 def endpoint(folder: Path) -> Iterator[Endpoint]:
     """Where a node answers."""
@@ -36,9 +55,10 @@ def endpoint(folder: Path) -> Iterator[Endpoint]:
     admin = AdminEndpoint(
         running_reactor(),
         place,
-        lambda: {"name": "a"},
-        lambda: None,
-        responders=lambda pipe: {},  # noqa: ARG005
+        description=Told(),
+        lifecycle=Lifecycle(Loop()),
+        operators=Told(),
+        guests=Told(),
     )
     admin.startService()
     yield place

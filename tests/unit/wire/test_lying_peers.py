@@ -1,6 +1,6 @@
 """A master with a valid certificate that lies, repeats itself or floods: it harms nobody else."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -9,12 +9,16 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.protocols import amp
 
+from tests.unit.node.doubles import Workers, lease_of
 from tests.unit.wire.mesh import LIMIT, Caller, Member, Start, introduced, met
 from tests.waiting import eventually, within
-from txqueue.node.orphans import MOST_NAMED, OrphanFinder
+from txqueue.node.deduplication import Deduplicator
+from txqueue.node.inbox import MOST_NAMED, Inbox
+from txqueue.node.orphans import OrphanFinder
 from txqueue.node.peer import MOST_NUMBERS, numbers_in
+from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport
-from txqueue.store.functions import Chunk
+from txqueue.store.functions import Chunk, StoredFunctions
 from txqueue.wire import limits
 from txqueue.wire.peer_commands import Hello, ReportLoad, Steal, Take, WakePeer
 
@@ -63,9 +67,9 @@ async def test_a_lie_about_the_load_is_bounded(start: Start) -> None:
     a.hears(b)
     caller = await introduced(a)
     caller.pipe.say(ReportLoad, load='{"limit": 1000000000, "workers": 1, "capacity": 1000000}')
-    (load,) = await eventually(a.peers.loads, LIMIT)
+    (load,) = await eventually(a.table.loads, LIMIT)
     assert load.capacity == 20_010
-    assert a.peers.reports[0].capacity == 10
+    assert a.table.reports[0].capacity == 10
     caller.hang_up()
     await caller.gone
 
@@ -104,7 +108,7 @@ async def test_an_honest_peer_is_served_beside_a_liar(start: Start) -> None:
     caller = await introduced(a, "c", 3)
     for number in range(50):
         caller.pipe.say(Take, assignments=f"{number},{2**63 - 1}").addErrback(lambda _: None)
-    assert await b.peers.steal(1, 5) == ([7, 8], 2)
+    assert await b.table.steal(1, 5) == ([7, 8], 2)
     assert a.surrendered == [(2, 5)]
     caller.hang_up()
     await caller.gone
@@ -141,53 +145,56 @@ class Nothing:
         return [own] if assignment in (7, None) else []
 
 
-def adoption(engine: Any, performed: list[Chunk]) -> OrphanFinder:
+class Reader:
     """What reads what a message names."""
-    seen: set[int] = set()
 
-    def accept(number: int) -> bool:
-        is_new = number not in seen
-        seen.add(number)
-        return is_new
+    are_out, has_fresh = False, True
 
-    made = OrphanFinder(
-        Clock(),
-        engine,
-        identity=lambda: (1, 1),
-        held=list,
-        accept=accept,
-        perform=performed.extend,
-        has_clients=lambda: False,
-        has_peers=lambda: True,
-    )
-    made.running = 1
-    return made
+    def __init__(self) -> None:
+        clock = Clock()
+        self.engine = Nothing()
+        self.workers = Workers()
+        wakeups = Wakeups(clock)
+        self.inbox = Inbox(wakeups)
+        self.orphans = OrphanFinder(
+            clock,
+            cast("StoredFunctions", self.engine),
+            lease=lease_of(),
+            inbox=self.inbox,
+            workers=self.workers,
+            arrivals=Deduplicator(),
+            clients=self,
+            peers=self,
+            wakeups=wakeups,
+        )
+        self.orphans.running = 1
+
+    @property
+    def performed(self) -> list[int]:
+        """The assignments that are performed."""
+        return [chunk.assignment for chunk in self.workers.performed]
 
 
 def test_only_what_the_database_assigns_is_performed_and_once() -> None:
     """Foreign, absent and repeated numbers perform nothing."""
-    performed: list[Chunk] = []
-    engine = Nothing()
-    reader = adoption(engine, performed)
-    reader.read([5, 7, 7, 9, 2**63 - 1])
+    reader = Reader()
+    reader.inbox.read([5, 7, 7, 9, 2**63 - 1])
     for _ in range(2):
-        Deferred.fromCoroutine(reader.step())
-        reader.read([7])
-    assert [chunk.assignment for chunk in performed] == [7]
-    assert engine.asked == [5, 7, 9, 2**63 - 1, None, 7]
+        Deferred.fromCoroutine(reader.orphans.step())
+        reader.inbox.read([7])
+    assert reader.performed == [7]
+    assert reader.engine.asked == [5, 7, 9, 2**63 - 1, None, 7]
 
 
 def test_more_numbers_than_anybody_hands_over_are_one_look() -> None:
     """They take no memory, and no statement each: all that is there is found by one."""
-    performed: list[Chunk] = []
-    engine = Nothing()
-    reader = adoption(engine, performed)
+    reader = Reader()
     for first in range(0, MOST_NAMED + 1, MOST_NAMED // 2):
-        reader.read(range(first + 8, first + 8 + MOST_NAMED // 2))
-    assert reader._named == []
-    Deferred.fromCoroutine(reader.step())
-    assert engine.asked == [None]
-    assert [chunk.assignment for chunk in performed] == [7]
+        reader.inbox.read(range(first + 8, first + 8 + MOST_NAMED // 2))
+    assert reader.inbox._named == []
+    Deferred.fromCoroutine(reader.orphans.step())
+    assert reader.engine.asked == [None]
+    assert reader.performed == [7]
 
 
 @given(st.text())
@@ -242,8 +249,8 @@ async def test_whatever_a_connection_says_the_others_stay(
         transport.loseConnection()
         await within(LIMIT, caller.gone)
     assert a.connected == ["b"]
-    assert await b.peers.steal(1, 5) == ([7, 8], 2)
-    assert all(number > 0 for number in a.taken)
+    assert await b.table.steal(1, 5) == ([7, 8], 2)
+    assert all(number > 0 for number in a.numbers)
     assert [weight for _, weight in a.surrendered if weight <= 0] == []
 
 

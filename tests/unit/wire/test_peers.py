@@ -32,13 +32,13 @@ async def test_masters_meet_over_tls(start: Start, folder: Path) -> None:
     a, b, c = start("a", 1, folder), start("b", 2, folder), start("c", 3, folder)
     b.has(outstanding=4)
     await met(a, b, c)
-    assert {load.incarnation: load.outstanding for load in a.peers.loads()} == {2: 4, 3: 0}
-    c.peers.forward(1, [11])
-    c.peers.forward(1, [12, 13])
-    await eventually(lambda: a.taken == [11, 12, 13], LIMIT)
-    assert await b.peers.steal(3, 5) == ([7, 8], 2)
+    assert {load.incarnation: load.outstanding for load in a.table.loads()} == {2: 4, 3: 0}
+    c.table.forward(1, [11])
+    c.table.forward(1, [12, 13])
+    await eventually(lambda: a.numbers == [11, 12, 13], LIMIT)
+    assert await b.table.steal(3, 5) == ([7, 8], 2)
     assert c.surrendered == [(2, 5)]
-    a.peers.wake()
+    a.table.wake()
     await eventually(lambda: (b.woken, c.woken) == (1, 1), LIMIT)
 
 
@@ -47,7 +47,7 @@ async def test_masters_meet_on_one_host_without_tls(start: Start) -> None:
     a, b = start("a", 1), start("b", 2)
     await met(a, b)
     a.has(outstanding=9)
-    await eventually(lambda: [load.outstanding for load in b.peers.loads()] == [9], LIMIT)
+    await eventually(lambda: [load.outstanding for load in b.table.loads()] == [9], LIMIT)
 
 
 async def test_masters_meet_over_ipv6(folder: Path) -> None:
@@ -68,7 +68,7 @@ async def test_a_node_that_left_is_hung_up_on(start: Start) -> None:
     await met(a, b)
     b.hears()
     await eventually(lambda: a.connected == [], LIMIT)
-    assert b.peers.loads() == []
+    assert b.table.loads() == []
     await met(a, b)
 
 
@@ -98,11 +98,11 @@ async def test_nobody_is_believed_to_be_whom_the_certificate_does_not_name(
     a, liar = start("a", 1, folder), start("b", 2, folder, "c")
     a.hears(liar)
     liar.hears(a)
-    await eventually(lambda: liar.peers._peers[1].retry is not None, LIMIT)
+    await eventually(lambda: liar.peer(1).retry is not None, LIMIT)
     older, b = start("c", 1, folder, "a"), start("b", 2, folder)
     older.hears(b)
     b.hears(older)
-    await eventually(lambda: b.peers._peers[1].retry is not None, LIMIT)
+    await eventually(lambda: b.peer(1).retry is not None, LIMIT)
     assert [a.connected, older.connected, b.connected] == [[], [], []]
     assert (a.commands, older.commands, b.commands) == (0, 0, 0)
 
@@ -153,7 +153,7 @@ async def test_no_command_of_a_stranger_is_handled(
         await within(LIMIT, hello)
     caller.hang_up()
     assert a.connected == []
-    assert a.peers._peers[2].pipe is None
+    assert a.peer(2).pipe is None
     assert a.commands == 0
 
 
@@ -248,11 +248,11 @@ async def test_a_peer_is_asked_by_one_at_a_time(start: Start) -> None:
     """Until it has answered, the same peer gets nothing more."""
     a, b = start("a", 1), start("b", 2)
     await met(a, b)
-    a.surrender = Deferred()
-    first = Deferred.fromCoroutine(b.peers.steal(1, 5))
+    a.answer = Deferred()
+    first = Deferred.fromCoroutine(b.table.steal(1, 5))
     await eventually(lambda: a.surrendered == [(2, 5)], LIMIT)
-    assert await b.peers.steal(1, 5) == ([], 0)
-    a.surrender.callback(([9], 5))
+    assert await b.table.steal(1, 5) == ([], 0)
+    a.answer.callback(([9], 5))
     assert await first == ([9], 5)
 
 
@@ -263,15 +263,15 @@ async def test_a_peer_that_hangs_is_given_up(start: Start, monkeypatch: pytest.M
     a, b = start("a", 1), Member("b", 2)
     a.hears(b)
     caller = await introduced(a)
-    assert await a.peers.steal(2, 5) == ([], 0)
+    assert await a.table.steal(2, 5) == ([], 0)
     await within(LIMIT, caller.gone)
     await pause(0)
-    assert a.peers.loads() == []
+    assert a.table.loads() == []
 
 
 async def test_plaintext_goes_to_no_other_host(start: Start) -> None:
     """A node without certificates does not call one that is beyond loopback."""
     a, b = start("a", 1), start("b", 2)
     b.hears(a, address="192.0.2.1")
-    await eventually(lambda: b.peers._peers[1].retry is not None, LIMIT)
+    await eventually(lambda: b.peer(1).retry is not None, LIMIT)
     assert b.connected == []

@@ -1,0 +1,175 @@
+"""A node's place in NODE_INFO when answers of the database get lost."""
+
+from typing import Any, cast
+
+import pytest
+from attrs import define
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from tests.fixtures.leftovers import LoggedFailures
+from tests.unit.node.doubles import Loop, is_rung
+from txqueue.errors import DatabaseUnavailable
+from txqueue.node.heartbeats import Heartbeats
+from txqueue.node.lease import Lease
+from txqueue.node.lease_keeper import LeaseKeeper
+from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.wakeups import Wakeups
+from txqueue.store.functions import Beat, StoredFunctions
+
+
+@define
+class Database:
+    """Registers runs of the one node; it may do so and not answer."""
+
+    incarnation: int = 0
+    is_buried: bool = False
+    loses_answers: bool = False
+    state: str = "alive"
+
+    async def register_node(self, *_: object) -> tuple[int, int]:
+        """Register a run."""
+        self.incarnation += 1
+        self.is_buried = False
+        if self.loses_answers:
+            raise DatabaseUnavailable("the connection was lost")
+        return 1, self.incarnation
+
+    async def heartbeat(self, incarnation: int, *_: object) -> Beat:
+        """Renew the lease of the newest run."""
+        return Beat(incarnation == self.incarnation and not self.is_buried, self.state, [], [])
+
+    async def incarnation_of(self, name: str) -> int:
+        """Return the newest run's."""
+        return self.incarnation
+
+
+class Around:
+    """Heartbeats, and all that they tell."""
+
+    load = 0.0
+
+    def __init__(self) -> None:
+        clock = Clock()
+        self.database = Database()
+        self.lease = Lease(10.0)
+        self.loop = Loop()
+        self.lifecycle = Lifecycle(self.loop)
+        self.wakeups = Wakeups(clock)
+        self.told: list[str] = []
+        self.heartbeats = Heartbeats(
+            clock,
+            cast("StoredFunctions", self.database),
+            node={"name": "n1"},
+            work_types=[],
+            host="h",
+            lease=self.lease,
+            keeper=LeaseKeeper(clock, self.lease, workers=self, credits=self, wakeups=self.wakeups),
+            lifecycle=self.lifecycle,
+            vitals=self,
+            listeners=[self],
+            processes=self,
+            wakeups=self.wakeups,
+        )
+
+    def measured(self) -> dict[str, object]:
+        """Say nothing of the node."""
+        return {}
+
+    def heard(self, beat: Beat) -> None:
+        """Note that a heartbeat was answered."""
+        self.told.append(f"heard {beat.state}")
+
+    def renew(self, until: float, incarnation: int) -> None:
+        """Note that the workers may start a run's jobs."""
+        assert until == self.lease.until
+        self.told.append(f"renewed {incarnation}")
+
+    def review(self) -> None:
+        """No client has credit."""
+
+    def give_back(self) -> None:
+        """Note that the workers give back what they hold."""
+        self.told.append("given back")
+
+    def stop_at_once(self) -> None:
+        """Note that the processes end."""
+        self.told.append("stopped at once")
+
+    def step(self) -> None:
+        """Take one step."""
+        ended: list[Any] = []
+        Deferred.fromCoroutine(self.heartbeats.step()).addBoth(ended.append)
+        if hasattr(ended[0], "raiseException"):
+            ended[0].raiseException()
+
+
+def test_a_run_is_registered_and_then_renewed() -> None:
+    """What may claim is woken once."""
+    around = Around()
+    around.step()
+    assert is_rung(around.wakeups.claimer)
+    around.step()
+    assert not is_rung(around.wakeups.claimer)
+    assert around.told == ["renewed 1", "renewed 1", "heard alive"]
+    assert around.lease.identity == (1, 1)
+
+
+def test_a_run_whose_own_registration_was_not_answered_is_not_replaced() -> None:
+    """The newer run that it finds under its name is its own: it registers once more."""
+    around = Around()
+    around.step()
+    around.database.is_buried = around.database.loses_answers = True
+    with pytest.raises(DatabaseUnavailable):
+        around.step()
+    around.database.loses_answers = False
+    around.step()
+    around.step()
+    assert around.told == ["renewed 1", "given back", "renewed 3", "renewed 3", "heard alive"]
+    assert around.lease.identity == (1, 3)
+
+
+@pytest.mark.parametrize("is_ending", [False, True])
+def test_a_run_whose_name_another_has_taken_stops(
+    is_ending: bool, logged_failures: LoggedFailures
+) -> None:
+    """It says so, registers no more, and has failed unless it was ending anyway."""
+    around = Around()
+    around.step()
+    around.database.incarnation += 1
+    if is_ending:
+        around.lifecycle.end()
+    around.step()
+    ended = [] if is_ending else ["stopped at once"]
+    assert around.told == ["renewed 1", "given back", *ended]
+    assert (around.lifecycle.has_failed, around.loop.stops) == (not is_ending, not is_ending)
+    assert around.database.incarnation == 2
+    assert "another node runs under the name n1" in logged_failures.complaints()[0]
+    logged_failures.events.clear()
+
+
+def test_an_operator_drains_the_node_and_has_it_take_jobs_again() -> None:
+    """The services find that decided when they are told; then what may claim is woken."""
+    around = Around()
+    around.step()
+    around.database.state = "draining"
+    around.step()
+    assert around.lifecycle.is_draining
+    is_rung(around.wakeups.claimer)
+    around.step()
+    assert not is_rung(around.wakeups.claimer)
+    around.database.state = "alive"
+    around.step()
+    assert not around.lifecycle.is_draining
+    assert is_rung(around.wakeups.claimer)
+
+
+def test_a_node_that_ends_is_not_talked_out_of_it() -> None:
+    """By a heartbeat that was under way when it began to."""
+    around = Around()
+    around.step()
+    around.lifecycle.end()
+    is_rung(around.wakeups.claimer)
+    around.step()
+    assert around.lifecycle.is_draining
+    assert not is_rung(around.wakeups.claimer)

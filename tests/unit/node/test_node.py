@@ -1,0 +1,57 @@
+"""A node's services: each can be made, whichever is asked for first."""
+
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+from twisted.internet.task import Clock
+
+from tests.unit.node.doubles import Loop
+from txqueue.node.node import Node
+from txqueue.node.services import Services
+from txqueue.node.settings import NodeSettings
+from txqueue.wire.endpoints import Endpoint
+
+NAMES = [name for name, each in vars(Services).items() if isinstance(each, cached_property)]
+
+
+class Reactor(Clock, Loop):
+    """A reactor on which nothing happens."""
+
+    def __init__(self) -> None:
+        Clock.__init__(self)
+        Loop.__init__(self)
+
+    def spawnProcess(self, *_: object, **__: object) -> None:
+        """No process is started."""
+        raise AssertionError
+
+    def adoptStreamConnection(self, *_: object) -> None:
+        """Nor a connection made."""
+        raise AssertionError
+
+
+def settings() -> NodeSettings:
+    """How a node runs that has peers and an endpoint for operators."""
+    return NodeSettings("", [], admin=Endpoint(Path("/nowhere/a.sock")), listen=Endpoint(None, 1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_service_can_be_made_first(name: str) -> None:
+    """With those that it calls; none of them needs it in turn."""
+    assert getattr(Services(Reactor(), settings()), name) is not None
+
+
+def test_a_node_has_all_services() -> None:
+    """Made once each; nothing happens before it starts."""
+    reactor = Reactor()
+    node = Node(reactor, settings())
+    names = [service.name for service in node]
+    assert len(names) == len({*names}) == 16
+    assert None not in names
+    assert (reactor.getDelayedCalls(), node.has_failed) == ([], False)
+
+
+def test_a_node_without_peers_and_operators_has_neither() -> None:
+    """It is as complete."""
+    assert len(list(Node(Reactor(), NodeSettings("", [])))) == 14

@@ -1,0 +1,69 @@
+"""What the node says of itself to operators, and with each heartbeat to the database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import frozen
+
+from txqueue.node.completions import Completions
+from txqueue.node.credits import Credits
+from txqueue.node.lag import LagMeter
+from txqueue.node.lease import Lease
+from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.orphans import OrphanFinder
+from txqueue.node.peer_table import PeerTable
+from txqueue.node.reconciliation import Reconciliation
+from txqueue.node.settings import NodeSettings, row_of
+from txqueue.node.workers import Workers
+
+__all__ = ["Description"]
+
+
+@frozen
+class Description:
+    """Asks the services, and never the database."""
+
+    _settings: NodeSettings
+    _lease: Lease
+    _lifecycle: Lifecycle
+    _workers: Workers
+    _completions: Completions
+    _reconciliation: Reconciliation
+    _credits: Credits
+    _orphans: OrphanFinder
+    _peers: PeerTable
+    _lag: LagMeter
+
+    @property
+    def load(self) -> float:
+        """Weight outstanding, as a fraction of capacity."""
+        return self._workers.load
+
+    def measured(self) -> dict[str, Any]:
+        """Return what a heartbeat tells of the node besides its load; plain data."""
+        return {
+            "workers": len(self._workers.all),
+            "missing": self._reconciliation.missing,
+            "holds": self._workers.holdings.total() + self._completions.unwritten,
+            "lag": self._lag.lag,
+            "memory": self._lag.memory,
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Return how the node is; plain data, no secret."""
+        return {
+            **row_of(self._settings),
+            "lag": self._lag.lag,
+            "memory": self._lag.memory,
+            "peers": self._peers.describe(),
+            "incarnation": self._lease.incarnation,
+            "state": "draining" if self._lifecycle.is_draining else "alive",
+            "has_lease": self._lease.identity is not None,
+            "load": self._workers.load,
+            "workers": self._workers.describe(),
+            "direct_dispatch": {**self._credits.describe(), "adopted": self._orphans.adopted},
+            "unwritten": not self._completions.is_clean,
+            "missing": self._reconciliation.missing,
+            "given_back": self._reconciliation.given_back,
+        }

@@ -1,0 +1,184 @@
+"""A node's place in NODE_INFO: registered, renewed by heartbeats, and left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+
+from txqueue.errors import TxqueueError
+from txqueue.node.collaborators import BeatListener
+from txqueue.node.host import has_ended
+from txqueue.node.lease import Identity, Lease
+from txqueue.node.lease_keeper import LeaseKeeper
+from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.periodic import Periodic
+from txqueue.node.wakeups import Wakeups
+from txqueue.store.functions import Beat, StoredFunctions
+from txqueue.system.clock import Clock
+
+__all__ = ["BEATS_A_LEASE", "Heartbeats", "Stoppable", "Vitals"]
+
+BEATS_A_LEASE = 4
+LEAST_PAUSE = 0.05
+
+
+class Vitals(Protocol):
+    """What a heartbeat tells of the node."""
+
+    @property
+    def load(self) -> float:
+        """Weight outstanding, as a fraction of capacity."""
+
+    def measured(self) -> Mapping[str, Any]:
+        """Return what else is to be said: plain data."""
+
+
+class Stoppable(Protocol):
+    """The worker processes, which end when another run has taken the node's name."""
+
+    def stop_at_once(self) -> None:
+        """End all processes now."""
+
+
+class Heartbeats(Periodic):
+    """Registers the node and renews its lease.
+
+    Args:
+        clock: Times the heartbeats.
+        engine: The stored functions.
+        node: The columns of its row: name, hostname, pid, address, port, lease, capacity, queues,
+            version.
+        work_types: The types it knows, with their policies.
+        host: Tells the nodes of one host from others; `NO_HOST` if it is not to be told.
+        lease: The lease.
+        keeper: Told when it is acquired, renewed or lost.
+        lifecycle: Told what an operator has ordered, and when another run has taken the name.
+        vitals: What is to be said of the node.
+        listeners: Told what each heartbeat brought.
+        processes: Ended when another run has taken the name.
+        wakeups: Has its alarm; wakes what takes jobs when an operator lets the node take them.
+    """
+
+    name = "heartbeats"
+
+    def __init__(
+        self,
+        clock: Clock,
+        engine: StoredFunctions,
+        *,
+        node: Mapping[str, Any],
+        work_types: Sequence[Mapping[str, Any]],
+        host: str,
+        lease: Lease,
+        keeper: LeaseKeeper,
+        lifecycle: Lifecycle,
+        vitals: Vitals,
+        listeners: Sequence[BeatListener],
+        processes: Stoppable,
+        wakeups: Wakeups,
+    ) -> None:
+        super().__init__(clock, wakeups.heartbeats)
+        self._engine = engine
+        self._node = node
+        self._work_types = work_types
+        self._host = host
+        self._lease = lease
+        self._keeper = keeper
+        self._lifecycle = lifecycle
+        self._vitals = vitals
+        self._listeners = listeners
+        self._processes = processes
+        self._wakeups = wakeups
+        self._next_end: float | None = None
+
+    async def step(self) -> float | None:
+        """Renew the lease, or register if there is none to renew."""
+        if not self._lease.is_registered:
+            await self._register()
+            # The first heartbeat names the peers.
+            return 0.0
+        await self._renew()
+        beat = self._lease.seconds / BEATS_A_LEASE
+        # The node whose lease expires next is rescued then, not a heartbeat later.
+        return beat if self._next_end is None else min(beat, max(self._next_end, LEAST_PAUSE))
+
+    def stopService(self) -> Deferred[None] | None:
+        """Renew no more."""
+        self._keeper.stop()
+        return super().stopService()
+
+    async def leave(self, state: str) -> None:
+        """Say that the node drains or stops, if the database can be told."""
+        if not self._lease.is_registered:
+            return
+        try:
+            await self._engine.leave(self._lease.incarnation, state)
+        except TxqueueError as error:
+            self.log.warn("could not say that it is {state}: {error}", state=state, error=error)
+
+    async def _register(self) -> None:
+        """Take the name, fencing a former run of it."""
+        began = time.monotonic()
+        identity = Identity(*await self._engine.register_node(self._node, self._work_types))
+        self._lease.reached()
+        self.log.info(
+            "registered as node {name}, incarnation {number}",
+            name=self._node["name"],
+            number=identity.incarnation,
+        )
+        self._keeper.registered(identity, began)
+
+    async def _renew(self) -> None:
+        began = time.monotonic()
+        report = {**self._vitals.measured(), "host": self._host or None}
+        beat = await self._engine.heartbeat(self._lease.incarnation, self._vitals.load, report)
+        self._next_end = beat.next_end
+        self._lease.reached()
+        if beat.owned:
+            self._keeper.renewed(began)
+            self._tell(beat)
+            await self._bury(beat)
+        else:
+            self._keeper.lost()
+            await self._begin_anew()
+
+    def _tell(self, beat: Beat) -> None:
+        has_turned = self._lifecycle.order(drain=beat.state == "draining")
+        for listener in self._listeners:
+            listener.heard(beat)
+        if has_turned and not self._lifecycle.is_draining:
+            self._wakeups.look_for_work()
+
+    async def _begin_anew(self) -> None:
+        """Register again, unless it is another run of the name that has the jobs now."""
+        newest = await self._engine.incarnation_of(self._node["name"])
+        if newest > self._lease.incarnation:
+            self._give_way()
+            return
+        self.log.error("the lease was out and others have taken the jobs: registering anew")
+        # Should the answer get lost, the newer incarnation found under the name is our own.
+        self._lease.forget()
+        await self._register()
+
+    def _give_way(self) -> None:
+        self.log.critical(
+            "another node runs under the name {name}: this one stops; give each its own --name",
+            name=self._node["name"],
+        )
+        if not self._lifecycle.is_ending:
+            self._processes.stop_at_once()
+            self._lifecycle.fail()
+
+    async def _bury(self, beat: Beat) -> None:
+        """Rescue the jobs of neighbours whose processes have ended: no lease need be waited for."""
+        ended = [incarnation for incarnation, pid in beat.neighbours if has_ended(pid)]
+        if ended:
+            rescued = await self._engine.declare_dead(self._lease.incarnation, ended)
+            self.log.warn(
+                "{nodes} of this host ended without a word; {jobs} of their jobs run again",
+                nodes=len(ended),
+                jobs=rescued,
+            )

@@ -1,0 +1,292 @@
+"""The jobs in a node's workers: which worker is handed what, and what is taken back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from txqueue.node.worker_process import Reports, WorkerProcess
+from txqueue.policy.balancing import Unstarted, tail_shares
+from txqueue.policy.dispatch import Load, Room, least_loaded, room_of
+from txqueue.store.functions import Beat, Chunk
+from txqueue.system.clock import Clock
+
+__all__ = ["Workers"]
+
+# Seconds for which a suspect's turn on the only worker is made up for, at most.
+LONGEST_TURN = 10.0
+# Seconds that a worker has to say what it has not started.
+SOON = 2.0
+
+
+class Workers:
+    """The worker processes as the services of the node see them: together they perform jobs.
+
+    The pool adds those that it starts, and removes those that ended.
+
+    Args:
+        clock: Limits how long answers take.
+        count: How many processes there are to be.
+        capacity: Weight that each may run at a time.
+        reports: Takes what is given back.
+    """
+
+    log = Logger()
+
+    def __init__(self, clock: Clock, *, count: int, capacity: int, reports: Reports) -> None:
+        self._clock = clock
+        self.count = count
+        self.capacity = capacity
+        self.reports = reports
+        self._workers: dict[int, WorkerProcess] = {}
+        self._lease = float("-inf"), 0
+        # A job that may kill its process, until a worker is free of others, and that worker.
+        self._suspect: Chunk | None = None
+        self._alone: WorkerProcess | None = None
+        self._alone_since = self._suspects_from = float("-inf")
+
+    # What the pool tells.
+
+    def add(self, worker: WorkerProcess) -> None:
+        """Take a process that was started; it is handed jobs once it is ready."""
+        self._workers[worker.key] = worker
+
+    def remove(self, worker: WorkerProcess) -> None:
+        """Forget a process that has ended."""
+        self._workers.pop(worker.key, None)
+
+    @property
+    def all(self) -> list[WorkerProcess]:
+        """Each process, ready or not."""
+        return list(self._workers.values())
+
+    def configured(self, worker: WorkerProcess) -> None:
+        """Let a process that is ready now start jobs while the lease holds."""
+        worker.renew(*self._lease)
+
+    def reported(self, worker: WorkerProcess) -> None:
+        """Note that a worker has done, or given up, some of what it holds."""
+        if worker is self._alone:
+            self._place_suspect()
+
+    def lost(self, worker: WorkerProcess, *, is_blamed: bool) -> None:
+        """Give back at once what a worker held whose pipe closed.
+
+        Args:
+            worker: The worker.
+            is_blamed: Whether the jobs that it ran may have killed it.
+        """
+        held, worker.held = worker.held, {}
+        # What waited in it had no part in its end.
+        blamed = sorted(worker.in_flight) if is_blamed else []
+        for assignment in held if blamed else ():
+            self.reports.give_back(assignment, died=True, ids=blamed)
+        for assignment in held:
+            self.reports.give_back(assignment, died=False)
+        if worker is self._alone:
+            self._drop_suspect()
+            self._let_others_in()
+
+    # What the services ask.
+
+    @property
+    def room(self) -> Room:
+        """What a claim may take for the workers."""
+        return room_of(worker.load for worker in self._open())
+
+    @property
+    def takes_suspects(self) -> bool:
+        """Whether jobs that may kill their process can be given one of their own."""
+        return self._alone is None and self._clock.seconds() >= self._suspects_from
+
+    @property
+    def assignments(self) -> list[int]:
+        """The assignments that some worker holds, or is to hold."""
+        waiting = [self._suspect.assignment] if self._suspect else []
+        held = [assignment for worker in self._workers.values() for assignment in worker.held]
+        return waiting + held
+
+    @property
+    def in_flight(self) -> int:
+        """How many jobs run."""
+        return sum(len(worker.in_flight) for worker in self._workers.values())
+
+    @property
+    def holdings(self) -> Counter[int]:
+        """How many jobs of each assignment some worker holds, or is to hold."""
+        held: Counter[int] = Counter()
+        if self._suspect is not None:
+            held[self._suspect.assignment] += self._suspect.jobs
+        for worker in self._workers.values():
+            held.update(worker.held)
+        return held
+
+    async def holds(self, assignments: Collection[int]) -> dict[int, set[int]]:
+        """Return which jobs of some assignments the workers hold.
+
+        Raises:
+            TimeoutError: When a worker that holds some of them does not answer soon.
+        """
+        jobs: dict[int, set[int]] = {assignment: set() for assignment in assignments}
+        for worker in self.ready:
+            if not (its := [each for each in assignments if each in worker.held]):
+                continue
+            asking = Deferred.fromCoroutine(worker.holds(its))
+            asking.addTimeout(SOON, self._clock)  # type: ignore[arg-type]  # it needs callLater only
+            for assignment, ids in (await asking).items():
+                jobs[assignment] |= ids
+        return jobs
+
+    @property
+    def loads(self) -> list[Load]:
+        """What each worker holds that may be handed any job."""
+        return [worker.load for worker in self._open()]
+
+    @property
+    def load(self) -> float:
+        """Weight outstanding, as a fraction of capacity."""
+        total = self.count * self.capacity
+        return sum(worker.outstanding for worker in self._workers.values()) / total
+
+    def describe(self) -> list[dict[str, int | bool]]:
+        """Say of each process its number, whether it is ready, and the jobs and weight it holds."""
+        return [
+            {
+                "pid": worker.pid,
+                "is_ready": worker.is_ready,
+                "is_late": worker.is_late,
+                "jobs": sum(worker.held.values()),
+                "weight": worker.outstanding,
+            }
+            for worker in self._workers.values()
+        ]
+
+    def perform(self, chunks: Iterable[Chunk]) -> None:
+        """Hand each chunk to the least loaded worker."""
+        for chunk in chunks:
+            workers = {worker.key: worker for worker in self._open()}
+            if not workers:
+                self.reports.give_back(chunk.assignment, died=False)
+                continue
+            chosen = workers[least_loaded([worker.load for worker in workers.values()]).key]
+            if chunk.is_alone:
+                self._suspect, self._alone = chunk, chosen
+                self._alone_since = self._clock.seconds()
+                self._place_suspect()
+            else:
+                chosen.perform(chunk)
+
+    def renew(self, until: float, incarnation: int) -> None:
+        """Let the workers start a run's jobs until a moment of the monotonic clock."""
+        self._lease = until, incarnation
+        for worker in self.ready:
+            worker.renew(*self._lease)
+
+    def give_back(self) -> None:
+        """Have the workers start nothing of what they hold, and give that back."""
+        self._drop_suspect()
+        self._place_suspect()
+        for worker in self.ready:
+            asking = Deferred.fromCoroutine(worker.give_back())
+            asking.addErrback(self._not_given_back, worker)
+
+    def heard(self, beat: Beat) -> None:
+        """End the cancelled jobs that a heartbeat names."""
+        for cancelled in beat.cancels:
+            self.cancel(*cancelled)
+
+    def cancel(self, assignment: int, job_id: int, who: str) -> None:
+        """Have the worker that holds a cancelled job, if one does, end it."""
+        for worker in self.ready:
+            if assignment in worker.held:
+                worker.cancel(assignment, job_id, who)
+
+    async def take_back(self, most: int | None = None) -> Unstarted:
+        """Have the workers start nothing of what they hold, or not the last of it up to a weight.
+
+        A worker that does not answer soon gives what it has not started back once it does.
+
+        Returns:
+            What they will not start, which is the caller's now.
+        """
+        workers = [worker for worker in self.ready if not worker.is_late]
+        shares = tail_shares([worker.load for worker in workers], most)
+        asking = [self._soon(worker, shares[worker.key]) for worker in workers]
+        answers = await DeferredList(asking, consumeErrors=True)
+        # What a worker held whose pipe is lost is given back without being asked.
+        return sum((given for is_answered, given in answers if is_answered), Unstarted())
+
+    def _soon(self, worker: WorkerProcess, most: int | None) -> Deferred[Unstarted]:
+        soon: Deferred[Unstarted] = Deferred()
+        if most == 0:
+            soon.callback(Unstarted())
+            return soon
+
+        def missed() -> None:
+            worker.is_late = True
+            soon.callback(Unstarted())
+
+        late = self._clock.callLater(SOON, missed)
+
+        def answered(unstarted: Unstarted) -> None:
+            if late.active():
+                late.cancel()
+                soon.callback(unstarted)
+            else:
+                worker.return_(unstarted)
+
+        def failed(failure: Failure) -> None:
+            if late.active():
+                late.cancel()
+                soon.errback(failure)
+
+        Deferred.fromCoroutine(worker.take_back(most)).addCallbacks(answered, failed)
+        return soon
+
+    @property
+    def ready(self) -> list[WorkerProcess]:
+        """The workers that can be handed jobs, or could if they answered."""
+        return [worker for worker in self._workers.values() if worker.is_ready]
+
+    def _open(self) -> list[WorkerProcess]:
+        """Those that may be handed any job."""
+        return [each for each in self.ready if each is not self._alone and not each.is_late]
+
+    def _place_suspect(self) -> None:
+        """Hand it over once its worker is free of others; let others in again once it is done."""
+        if self._alone is None or self._alone.held:
+            return
+        if self._suspect is not None:
+            self._alone.perform(self._suspect)
+            self._suspect = None
+        else:
+            self._let_others_in()
+
+    def _let_others_in(self) -> None:
+        """End a suspect's turn; where there is one worker only, others have as long a turn then."""
+        self._alone = None
+        if self.count == 1:
+            now = self._clock.seconds()
+            self._suspects_from = now + min(now - self._alone_since, LONGEST_TURN)
+
+    def _drop_suspect(self) -> None:
+        if self._suspect is not None:
+            self.reports.give_back(self._suspect.assignment, died=False)
+            self._suspect = None
+
+    def _not_given_back(self, failure: Failure, worker: WorkerProcess) -> None:
+        # One whose pipe is lost or closed has nothing left to give back.
+        if failure.check(ConnectionDone, ConnectionLost):
+            return
+        if worker.is_ready:
+            self.log.error(
+                "worker process {pid} does not say what it holds, and is ended: {error!r}",
+                pid=worker.pid,
+                error=failure.value,
+            )
+            worker.kill()
