@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 from pathlib import Path
 from types import FrameType
@@ -15,6 +16,7 @@ from typing import Any
 
 from twisted.application.service import MultiService
 from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
 from twisted.python import usage
 
 from txqueue.errors import ConfigurationError, TxqueueError
@@ -25,7 +27,7 @@ from txqueue.store.encryption import check_key
 from txqueue.store.migrations import check_database
 from txqueue.store.schedules import declared
 from txqueue.store.schema_files import checked_name
-from txqueue.system.clock import keep_steady
+from txqueue.system.clock import steady
 from txqueue.system.gc_tuning import exempt_what_is_there, give_back, look_often
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
@@ -33,6 +35,7 @@ from txqueue.wire.tls import Credentials
 
 __all__ = ["Options", "makeService"]
 
+_log = Logger()
 # The function that calls the import.
 _OWN = str(Path(__file__).parent)
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
@@ -108,6 +111,8 @@ class Options(usage.Options):
 
     def __init__(self) -> None:
         super().__init__()
+        # Before application code can have scheduled any call.
+        _install_reactor()
         self["app"] = []
         self["dsn"] = []
         self.nodes: list[NodeSettings] = []
@@ -128,8 +133,6 @@ class Options(usage.Options):
             self.nodes = _nodes_settings(self)
             for node in self.nodes:
                 _ensure_free(node)
-            # Before application code can have scheduled any call.
-            keep_steady(_reactor())
             _import(self.nodes[0].app)
             if any(cls.encrypted for cls in known_work_types()):
                 check_key()
@@ -146,6 +149,11 @@ def makeService(options: Options) -> MultiService:
     """Make the service of a node; with several databases, of a node for each."""
     reactor = _reactor()
     assert options.nodes
+    if abs(reactor.seconds() - time.monotonic()) > 1:
+        _log.warn(
+            "the reactor that --reactor chose times by the wall clock: when that is set, leases"
+            " expire too early or too late; leave --reactor out"
+        )
     nodes = [Node(reactor, settings) for settings in options.nodes]
     reactor.callWhenRunning(_stop_at_once_on_second_signal, reactor, nodes)
     reactor.callWhenRunning(_keep_memory_flat, reactor)
@@ -181,6 +189,22 @@ def _reactor() -> Any:
     from twisted.internet import reactor as running
 
     return running
+
+
+def _install_reactor() -> None:
+    """Install Twisted's default reactor with a steady clock; one that --reactor chose stays.
+
+    ``twistd`` and ``twist`` install theirs only once these options are read.
+    """
+    if "twisted.internet.reactor" in sys.modules:
+        return
+    from twisted.internet.main import installReactor
+
+    try:
+        from twisted.internet.epollreactor import EPollReactor as Default
+    except ImportError:
+        from twisted.internet.selectreactor import SelectReactor as Default
+    installReactor(steady(Default)())
 
 
 def _nodes_settings(options: Options) -> list[NodeSettings]:

@@ -1,12 +1,14 @@
-"""The part of a reactor's interface that most of the code needs: its clock."""
+"""The part of a reactor's interface that most of the code needs: its clock, and a steady one."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-__all__ = ["Clock", "Timer", "keep_steady"]
+__all__ = ["Clock", "Timer", "steady"]
+
+Reactor = TypeVar("Reactor")
 
 
 class Timer(Protocol):
@@ -33,10 +35,10 @@ class Clock(Protocol):
         ...
 
 
-def keep_steady(reactor: Any) -> None:
-    """Make a reactor use the monotonic clock; call this before anything is scheduled.
+def steady(kind: type[Reactor]) -> type[Reactor]:
+    """Return a subclass of a reactor class that uses the monotonic clock.
 
     Twisted's own reactors use the wall clock: if it is set back by an hour, timers fire an hour
-    late.
+    late. ``seconds()`` is the method of IReactorTime by which a reactor schedules calls.
     """
-    reactor.seconds = time.monotonic
+    return type(f"Steady{kind.__name__}", (kind,), {"seconds": staticmethod(time.monotonic)})

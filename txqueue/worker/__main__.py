@@ -22,19 +22,17 @@ def main() -> None:
     signal.signal(signal.SIGINT, _heard)
     signal.signal(signal.SIGTERM, _heard)
     _die_with_master()
-    # Every runtime works on the asyncio reactor, asyncio's coroutines on no other.
-    from twisted.internet import asyncioreactor
-
-    asyncioreactor.install()
-    from twisted.internet import reactor as running
+    from twisted.internet.asyncioreactor import AsyncioSelectorReactor
+    from twisted.internet.main import installReactor
     from twisted.logger import globalLogBeginner, textFileLogObserver
 
-    from txqueue.system.clock import keep_steady
+    from txqueue.system.clock import steady
+
+    # Every runtime works on the asyncio reactor, asyncio's coroutines on no other.
+    reactor = steady(AsyncioSelectorReactor)()
+    installReactor(reactor)
     from txqueue.worker.service import WorkerService
 
-    # zope's interfaces cannot be checked by mypy
-    reactor: Any = running
-    keep_steady(reactor)
     observer: Any = textFileLogObserver(sys.stderr)
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
     Thread(target=_end_with_master, args=(os.dup(PIPE_FD),), daemon=True).start()
