@@ -223,7 +223,8 @@ async def wired(member: Member) -> Wire:
     """Connect to a member without any protocol."""
     point = TCP4ClientEndpoint(running_reactor(), member.endpoint.interface, member.endpoint.port)
     factory: Any = Factory.forProtocol(Wire)
-    wire: Wire = await point.connect(factory)
+    wire = await point.connect(factory)
+    assert isinstance(wire, Wire)
     return wire
 
 
