@@ -70,6 +70,18 @@ async def test_who_never_answers_is_given_up(folder: Path) -> None:
     assert time.monotonic() - began >= 1
 
 
+async def test_a_server_that_hangs_up_is_an_error_and_no_more(folder: Path) -> None:
+    """The attempt fails; no reactor is left with a socket that libpq has closed, and none logs."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / ".s.PGSQL.5432"))
+        listener.listen()
+        attempt = Deferred.fromCoroutine(connected(f"host={folder} sslmode=disable"))
+        await pause(0.01)
+        listener.accept()[0].close()
+        with pytest.raises(DatabaseUnavailable, match="closed the connection"):
+            await attempt
+
+
 async def test_a_silent_host_does_not_hide_the_next(folder: Path, database18: str) -> None:
     """The next one of the DSN is tried."""
     real = socket_of(database18)
@@ -226,8 +238,10 @@ async def test_the_reactor_forgets_a_socket_that_was_closed_under_it(database18:
         [(pid,)] = await connection.query("select pg_backend_pid()")
         with closing(psycopg2.connect(database18)) as other, other.cursor() as cursor:
             cursor.execute("select pg_terminate_backend(%s, 5000)", (pid,))
+        statements = connection._driver._statements
+        assert statements is not None
         for _ in range(2):
-            connection._driver.continuePolling()
+            statements.doRead()
         assert connection.is_dead
         connection.close()
         after = await connected(database18)

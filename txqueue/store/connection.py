@@ -71,13 +71,13 @@ class Connection:
     @property
     def is_dead(self) -> bool:
         """Whether the next query would fail for want of a working connection."""
-        driver = self._driver.pollable()
+        driver = self._driver.session
         return self._is_broken or driver is None or bool(driver.closed)
 
     @property
     def is_idle(self) -> bool:
         """Whether neither a statement nor a transaction is under way."""
-        status = self._driver.pollable().get_transaction_status()
+        status = self._driver.session.get_transaction_status()
         return bool(status == TRANSACTION_STATUS_IDLE)
 
     @property
@@ -136,7 +136,7 @@ class Connection:
             if timer.active():
                 timer.cancel()
         if self._any_moment:
-            read_any_moment(self._driver.pollable())
+            read_any_moment(self._driver.session)
         self._opened_at = self._reactor.seconds()
         return self
 
@@ -149,14 +149,14 @@ class Connection:
             self.close()
 
         connecting = Deferred[Any](cancel)
-        self._driver.connect(**parameters).addBoth(
+        Deferred.fromCoroutine(self._driver.connect(**parameters)).addBoth(
             lambda result: None if connecting.called else connecting.callback(result)
         )
         return connecting
 
     async def _set_session(self) -> None:
         if self._session:
-            backend = self._driver.pollable().get_backend_pid()
+            backend = self._driver.session.get_backend_pid()
             given = list(self._session), list(self._session.values()), backend
             await self._driver.send(SET, given, self.close)
 
@@ -250,7 +250,7 @@ class Connection:
         try:
             return await self._driver.send(sql, parameters, self._give_up)
         except Exception as error:
-            other = demoted(translate(error), self._driver.pollable())
+            other = demoted(translate(error), self._driver.session)
             if isinstance(other, DatabaseUnavailable | CancelledError):
                 self._is_broken = True
             if other is error:
@@ -280,7 +280,7 @@ class Connection:
     def _give_up(self) -> None:
         # After a cancellation the state of the session is unknown: do not use it again.
         self._is_broken = True
-        driver = self._driver.pollable()
+        driver = self._driver.session
         backend = 0 if driver.closed else driver.get_backend_pid()
         self.close()
         asking = Deferred.fromCoroutine(self._cancel_backend(backend))
@@ -299,19 +299,18 @@ class Connection:
     async def is_pooled(self) -> bool:
         """Tell whether something stands in between that says another backend's number for it."""
         rows = await self.query("select pg_backend_pid()")
-        return bool(rows[0][0] != self._driver.pollable().get_backend_pid())
+        return bool(rows[0][0] != self._driver.session.get_backend_pid())
 
     def on_notify(self, receive: Callable[[str], None]) -> None:
         """Call a function with the text of each notification that arrives on this connection."""
-        self._driver.addNotifyObserver(lambda notify: receive(notify.payload))
+        self._driver.on_notify(receive)
 
     def close(self) -> None:
         """Close the connection; harmless when it is closed."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._driver.pollable() is not None:
-            self._driver.close()
+        self._driver.close()
 
 
 def ended_inside() -> TransactionMisused:
