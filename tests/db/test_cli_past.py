@@ -90,7 +90,7 @@ def test_archive_takes_days_before_one_that_is_named(
     ("words", "said"),
     [
         (("archive",), "there is no archive"),
-        (("history", "--from", "never"), "is no day and no moment"),
+        (("history", "--from", "never"), "is not a day or a moment"),
         (("history", "--from", "2020-01-02", "--to", "2020-01-01"), "--from is not before --to"),
     ],
 )

@@ -123,10 +123,10 @@ def test_what_is_wrong_is_said_before_anything_is_written(
     add = ADD[1:]
     assert "one of --every" in wrong(capsys, *add)
     assert "one of --every" in wrong(capsys, *add, "--every", "1h", "--cooldown", "1h")
-    assert "no length of time" in wrong(capsys, *add, "--every", "soon")
+    assert "not a length of time" in wrong(capsys, *add, "--every", "soon")
     assert "not a cron expression" in wrong(capsys, *add, "--cron", "61 * * * *")
     assert "no time zone" in wrong(capsys, *add, "--cron", "0 3 * * *", "--tz", "Mars")
-    assert "no day and no moment" in wrong(capsys, *add, "--every", "1h", "--until", "soon")
+    assert "not a day or a moment" in wrong(capsys, *add, "--every", "1h", "--until", "soon")
     assert "times" in wrong(capsys, *add, "--every", "1h", "--times", "0")
     assert "names no column" in wrong(
         capsys, *add, "--every", "1h", "--only-if", "public.nowhere", "id", "1"

@@ -58,7 +58,7 @@ def test_what_is_no_batch(node: Stored, capsys: pytest.CaptureFixture[str]) -> N
     (first,) = node.enqueue({})
     for job_id in (first, first + 1):
         assert run(["batch", str(job_id)], GlobalOptions()) == 1
-        assert f"no batch calls job {job_id} back" in capsys.readouterr().err
+        assert f"job {job_id} is not the callback of a batch" in capsys.readouterr().err
 
 
 def test_jobs_are_repeated(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,7 +73,7 @@ def test_jobs_are_repeated(node: Stored, capsys: pytest.CaptureFixture[str]) -> 
     assert "has not ended" in capsys.readouterr().err
     assert node.states() == {"done": 2, "ready": 2}
     assert run(["repeat", str(ids[0])], GlobalOptions()) == 0
-    assert f"Job {ids[0]} is enqueued once more" in capsys.readouterr().out
+    assert f"Job {ids[0]} is enqueued again" in capsys.readouterr().out
 
 
 def test_options_about_others(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
-"""Operate a cluster from Python: `Admin` asks a node, or has it do something.
+"""Operate a cluster from Python, by requests to any node.
 
-The AMP commands that `Admin` sends are exported too, for connections of your own.
+The AMP commands that `Admin` sends are exported too, for other clients.
 """
 
 from txqueue.admin.client import Admin, Cancelled, JobsPage

@@ -1,4 +1,4 @@
-"""Speaks with one node, which answers for the whole cluster."""
+"""A client of one node's admin endpoint, which answers for the whole cluster."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CONNECT_PATIENCE, PATIENCE = 10, 30
 
 @frozen
 class Cancelled:
-    """What became of jobs that were to be cancelled.
+    """The result of a request to cancel jobs.
 
     Attributes:
-        cancelled: They have ended.
-        requested: A node holds them: it was asked, or learns of it at its next heartbeat.
-        refused: They had ended before, or there are no such jobs.
+        cancelled: The jobs that have ended.
+        requested: The jobs that a node holds; it ends them now or at its next heartbeat.
+        refused: The jobs that had ended before or do not exist.
     """
 
     cancelled: list[int]
@@ -41,12 +41,12 @@ class Cancelled:
 
 @frozen
 class JobsPage:
-    """Some of many jobs.
+    """One page of a list of jobs.
 
     Attributes:
-        jobs: They.
-        next: What to pass as `after` to go on; None after the last.
-        at: The database's clock.
+        jobs: The jobs of the page.
+        next: The `after` of the next page; None on the last.
+        at: The time by the database's clock.
     """
 
     jobs: list[dict[str, Any]]
@@ -55,9 +55,9 @@ class JobsPage:
 
 
 class Admin:
-    """A connection to a node's admin endpoint; made by `connect`.
+    """A connection to a node's admin endpoint, made by `connect`.
 
-    Documents are dictionaries with the keys that ``txqueue ... --json`` shows; moments are aware
+    Methods return dictionaries with the keys of ``txqueue ... --json``; moments are aware
     datetimes.
     """
 
@@ -79,12 +79,12 @@ class Admin:
 
         Args:
             endpoint: Where it listens: ``unix:PATH`` or ``tcp:PORT[:interface=ADDRESS]``.
-            tls_dir: Where the certificates are, for an endpoint beyond this host.
-            name: The operator whose certificate is shown there.
-            reactor: Connects; the one that runs by default.
+            tls_dir: The folder of the certificates, for an endpoint beyond this host.
+            name: The operator whose certificate identifies this client.
+            reactor: Connects; by default the running reactor.
 
         Raises:
-            ConfigurationError: When that is no endpoint.
+            ConfigurationError: When the endpoint is not valid.
             NodeUnavailable: When no node answers there.
         """
         if reactor is None:
@@ -98,25 +98,25 @@ class Admin:
         return admin
 
     async def __aenter__(self) -> Self:
-        """The connection itself."""
+        """Return the connection."""
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Close it."""
+        """Close the connection."""
         self.close()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         transport: Any = self._pipe.transport
         if transport is not None:
             transport.abortConnection()
 
     async def status(self) -> dict[str, Any]:
-        """Return the queues, the nodes and what is wrong."""
+        """Return the queues, the nodes and the warnings."""
         return await self._document(wire.GetStatus, "status")
 
     async def nodes(self) -> list[dict[str, Any]]:
-        """Return the nodes; the one that is asked tells of its worker processes too."""
+        """Return the nodes; the connected node includes its worker processes."""
         return await self._whole(wire.ListNodes, "nodes")
 
     async def queues(self) -> list[dict[str, Any]]:
@@ -135,14 +135,14 @@ class Admin:
         running_for: float | None = None,
         **filters: str | None,
     ) -> JobsPage:
-        """Return some jobs, the newest first.
+        """Return one page of jobs, the newest first.
 
         Args:
-            after: None to begin.
-            limit: At most so many; fewer come if they are large.
-            running_for: Only those that have run for so many seconds or longer, the longest first;
-                no page follows.
-            filters: ``state, queue, work_type, group, tenant``; what is None does not count.
+            after: The `next` of the previous page; None for the first page.
+            limit: The largest number of jobs; a page has fewer if they are large.
+                running_for: Only jobs that have been running for at least this many seconds, the
+                longest first; there is no next page.
+            filters: ``state, queue, work_type, group, tenant``; a filter that is None is ignored.
         """
         chosen = _given(after=after, limit=limit, running_for=running_for, **filters)
         answer = await self._say(wire.ListJobs, **chosen)
@@ -150,10 +150,10 @@ class Admin:
         return JobsPage(jobs, answer["next"] or None, at)
 
     async def jobs(self, **filters: str | None) -> AsyncIterator[dict[str, Any]]:
-        """Give jobs, the newest first, however many there are.
+        """Yield all jobs, the newest first, page by page.
 
         Args:
-            filters: As those of `jobs_page`.
+            filters: As for `jobs_page`.
         """
         after = None
         while True:
@@ -164,26 +164,26 @@ class Admin:
                 return
 
     async def job(self, job_id: int) -> dict[str, Any]:
-        """Return all there is of a job.
+        """Return all that is stored about a job.
 
         Raises:
-            AdminRefused: When there is none of that number.
+            AdminRefused: When no job has that number.
         """
         return await self._document(wire.GetJob, "job", job_id=job_id)
 
     async def explain(self, job_id: int) -> Explanation:
-        """Say why a job does not run, and what would make it.
+        """Explain why a job does not run, and what would make it run.
 
         Raises:
-            AdminRefused: When there is none of that number.
+            AdminRefused: When no job has that number.
         """
         return Explanation(**await self._document(wire.Explain, "explanation", job_id=job_id))
 
     async def actions(self, subject: str | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Give the acts of operators, the latest first.
+        """Yield the acts of operators, the latest first.
 
         Args:
-            subject: Only what was done to this, such as ``queue mail`` or ``job 7``.
+            subject: Only acts on this subject, such as ``queue mail`` or ``job 7``.
         """
         after = None
         while True:
@@ -194,26 +194,27 @@ class Admin:
                 return
 
     async def pause(self, key: str, kind: str = "queue") -> bool:
-        """Start no job of a queue, a group or a tenant; tells whether that is new."""
+        """Pause a queue, a group or a tenant; return whether it was running before."""
         return await self._changed(wire.Pause, kind=kind, key=key)
 
     async def resume(self, key: str, kind: str = "queue") -> bool:
-        """Start jobs of a queue, a group or a tenant again; tells whether that is new."""
+        """Resume a queue, a group or a tenant; return whether it was paused before."""
         return await self._changed(wire.Resume, kind=kind, key=key)
 
     async def set_limit(
         self, key: str, kind: str = "queue", *, cleared: Iterable[str] = (), **limits: float | None
     ) -> dict[str, Any] | None:
-        """Limit a queue, a group or a tenant while all run.
+        """Limit a queue, a group or a tenant, effective at once on all nodes.
 
         Args:
-            key: Its name.
-            kind: Which of the three it is.
+            key: The name of the queue, group or tenant.
+            kind: ``queue``, ``group`` or ``tenant``.
             cleared: Limits to lift.
-            limits: ``concurrency, rate, burst, share, reserve, backlog``; what is not given stays.
+            limits: ``concurrency, rate, burst, share, reserve, backlog``; limits not given stay as
+                they are.
 
         Returns:
-            The control as it is then; None if nothing is limited any more.
+            The limits that now apply; None if there are none.
         """
         lifted = ",".join(cleared) or None
         given = _given(kind=kind, key=key, cleared=lifted, **limits)
@@ -228,25 +229,25 @@ class Admin:
         return Cancelled(said["cancelled"], said["requested"], said["refused"])
 
     async def retry(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Run failed and cancelled jobs again; returns those that do, and those that do not."""
+        """Retry failed and cancelled jobs; return the retried and the refused numbers."""
         said = await self._each(wire.RetryJobs, ids)
         return said["retried"], said["refused"]
 
     async def set_priority(self, ids: Sequence[int], priority: int) -> tuple[list[int], list[int]]:
-        """Give jobs another priority; returns those that have it, and those that cannot."""
+        """Change jobs' priority; return the changed and the refused numbers."""
         said = await self._each(wire.SetPriority, ids, priority=priority)
         return said["changed"], said["refused"]
 
     async def drain(self, name: str) -> bool:
-        """Have a node take nothing more; tells whether that is new."""
+        """Drain a node: it accepts no more jobs. Return whether it was not draining before."""
         return await self._changed(wire.DrainNode, name=name)
 
     async def undrain(self, name: str) -> bool:
-        """Have a draining node take jobs again; tells whether that is new."""
+        """Let a draining node accept jobs again; return whether it was draining."""
         return await self._changed(wire.UndrainNode, name=name)
 
     async def failures(self) -> list[dict[str, Any]]:
-        """Return the kinds of failure that there are, by work type.
+        """Return the kinds of failure, by work type.
 
         Returns:
             ``fingerprint, work_type, failed, waiting, first_seen, last_seen, example, error`` each.
@@ -265,7 +266,7 @@ class Admin:
         """Run again all jobs that have failed in one way, but not before some seconds.
 
         Returns:
-            How many, and the moment.
+            The number of jobs, and the moment of their retry.
         """
         given: dict[str, Any] = {"fingerprint": fingerprint, "delay": delay}
         return await self._repeated(wire.PostponeFailures, "until", **given)
@@ -299,19 +300,19 @@ class Admin:
         except (AdminRefused, CancelledError):
             raise
         except Exception as error:
-            # Also what TLS says of a certificate that the other end does not believe.
+            # TLS errors about a rejected certificate end up here too.
             raise self._unavailable(error) from None
         self._ensure_node()
         return said
 
     def _ensure_node(self) -> None:
-        """Over TLS only what a node says counts; an operator could listen there as well."""
+        """Over TLS, accept only a node's certificate: an operator could listen there too."""
         if self._endpoint.credentials is None:
             return
         named = peer_name(self._pipe.transport)
         if named is None or named[0] != NODE:
             raise NodeUnavailable(
-                f"the process that answers at {self._endpoint} has no certificate of a node",
+                f"the process that answers at {self._endpoint} has no node's certificate",
                 "find out which process listens there",
             )
 
@@ -319,7 +320,7 @@ class Admin:
         said = str(error).rstrip(".") or type(error).__name__
         return NodeUnavailable(
             f"no node answers at {self._endpoint}: {said}",
-            "see that it runs, and give the --admin or --state-dir that it was given",
+            "check that the node runs, and give the --admin or --state-dir it was started with",
         )
 
     async def _document(self, command: type[Any], name: str, **arguments: Any) -> dict[str, Any]:
@@ -360,7 +361,7 @@ class Admin:
     async def _each(
         self, command: type[Any], ids: Sequence[int], **arguments: Any
     ) -> dict[str, list[int]]:
-        """Act on as many jobs as are named, some at a time."""
+        """Send a command for all the jobs, some at a time, and merge the answers."""
         sums: dict[str, list[int]] = {name.decode(): [] for name, _ in command.response}
         for start in range(0, len(ids), MOST_NUMBERS):
             some = joined(ids[start : start + MOST_NUMBERS])

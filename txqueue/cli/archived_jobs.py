@@ -1,4 +1,4 @@
-"""Jobs that are archived only, for the commands that look for a job of one number."""
+"""Finds archived jobs, for the commands that take one job's number."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ T = TypeVar("T")
 def or_archived(
     options: GlobalOptions, job_id: int, find: Callable[[], T], tell: Callable[[dict[str, Any]], T]
 ) -> T:
-    """Return what is found of a job, or what there is to tell of it in the archive.
+    """Return what `find` finds of a job, or what `tell` returns for the archived job.
 
     Args:
-        options: Name the database, which knows where the archive is.
-        job_id: The job.
-        find: Looks where jobs are that are not archived.
-        tell: Returns the same of the columns of an archived one.
+        options: Name the database, whose settings have the archive's location.
+        job_id: The job's number.
+        find: Looks for the job in the database.
+        tell: Makes the same answer from the columns of an archived job.
 
     Raises:
-        JobNotFound: When it is in neither.
+        JobNotFound: When the job is in neither place.
     """
     try:
         return find()
@@ -44,7 +44,7 @@ def or_archived(
 
 
 def archived_row(options: GlobalOptions, job_id: int) -> dict[str, Any] | None:
-    """Return all columns of an archived job; None if none of that number is."""
+    """Return all columns of an archived job; None if no archived job has that number."""
     from txqueue.store.history import about_archived
 
     now = datetime.now(UTC)
@@ -58,7 +58,7 @@ def archived_row(options: GlobalOptions, job_id: int) -> dict[str, Any] | None:
 
 @contextmanager
 def with_pyarrow() -> Iterator[None]:
-    """Archives need what is large to import, and not always installed."""
+    """Report a missing pyarrow, which only archives need, with its remedy."""
     try:
         yield
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""``txqueue batch``: how far a batch is."""
+"""``txqueue batch``: the progress of a batch."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["batch"]
 
 
-@click.command(cls=Command, short_help="Show how far a batch is.")
+@click.command(cls=Command, short_help="Show the progress of a batch.")
 @click.argument("job_id", metavar="ID", type=NUMBER)
 @click.pass_obj
 def batch(options: GlobalOptions, job_id: int) -> None:
-    """Show how far the batch is that calls the job ID back."""
+    """Show the progress of the batch whose callback is the job ID."""
     from txqueue.store.batches import about_batch
 
     told = looked_up(options, lambda schema: about_batch(schema, job_id))

@@ -56,7 +56,7 @@ _road = click.option(
     type=click.Choice(["direct", "claim"]),
     default="direct",
     show_default=True,
-    help="A process that has joined the node, or a foreign client with plain SQL.",
+    help="direct: a process that joined the node; claim: plain SQL.",
 )
 
 
@@ -68,15 +68,15 @@ def _jobs(default: int, text: str = "How many jobs.") -> Callable[[Any], Any]:
 
 @click.group(cls=Group, no_args_is_help=False, short_help="Measure this installation.")
 def bench() -> None:
-    """Measure this installation, in a schema of its own that is dropped afterwards."""
+    """Measure this installation, in a temporary schema."""
 
 
 @bench.command("enqueue")
-@_jobs(200_000, "How many jobs in bulk.")
+@_jobs(200_000, "How many jobs to enqueue in bulk.")
 @_embedded
 @click.pass_obj
 def bench_enqueue(options: GlobalOptions, jobs: int, embedded: bool) -> int:
-    """How fast an application enqueues, one at a time and in bulk."""
+    """Measure how fast an application enqueues, one at a time and in bulk."""
     from txqueue.bench.enqueue import enqueuing
 
     return _run(options, embedded, lambda ground, stages: enqueuing(ground, stages, jobs))
@@ -88,7 +88,7 @@ def bench_enqueue(options: GlobalOptions, jobs: int, embedded: bool) -> int:
 @_embedded
 @click.pass_obj
 def bench_drain(options: GlobalOptions, jobs: int, workers: int, embedded: bool) -> int:
-    """How fast a full queue is worked off, and whether every job ran just once."""
+    """Measure how fast a full queue is drained, and whether every job ran just once."""
     from txqueue.bench.drain import drain
 
     return _run(options, embedded, lambda ground, stages: drain(ground, stages, jobs, workers))
@@ -103,7 +103,7 @@ def bench_drain(options: GlobalOptions, jobs: int, workers: int, embedded: bool)
 def bench_latency(
     options: GlobalOptions, jobs: int, workers: int, road: str, embedded: bool
 ) -> int:
-    """How soon a job starts on an idle node."""
+    """Measure how soon a job starts on an idle node."""
     from txqueue.bench.latency import latency
 
     def measure(ground: Ground, stages: Stages) -> dict[str, Any]:
@@ -114,10 +114,10 @@ def bench_latency(
 
 @bench.command("steady")
 @click.option(
-    "--rate", type=click.IntRange(1), default=500, show_default=True, help="Jobs a second."
+    "--rate", type=click.IntRange(1), default=500, show_default=True, help="Jobs per second."
 )
 @click.option(
-    "--seconds", type=click.IntRange(1), default=20, show_default=True, help="For how long."
+    "--seconds", type=click.IntRange(1), default=20, show_default=True, help="For how many seconds."
 )
 @_workers
 @_road
@@ -126,7 +126,7 @@ def bench_latency(
 def bench_steady(
     options: GlobalOptions, *, rate: int, seconds: int, workers: int, road: str, embedded: bool
 ) -> int:
-    """How soon a job starts at a steady rate, and what it costs."""
+    """Measure how soon jobs start at a steady rate, and what they cost."""
     from txqueue.bench.latency import steady
 
     def measure(ground: Ground, stages: Stages) -> dict[str, Any]:
@@ -136,15 +136,17 @@ def bench_steady(
 
 
 @bench.command("decay")
-@_jobs(50_000, "How many jobs a wave.")
+@_jobs(50_000, "How many jobs per wave.")
 @click.option("--waves", type=click.IntRange(2), default=10, show_default=True, help="How many.")
-@click.option("--held-snapshot", is_flag=True, help="Keep vacuum from every dead row meanwhile.")
+@click.option(
+    "--held-snapshot", is_flag=True, help="Hold a snapshot that keeps vacuum from all dead rows."
+)
 @click.option(
     "--rounds",
     type=click.IntRange(1),
     default=3,
     show_default=True,
-    help="How often, each time with fresh tables; of each wave the median counts.",
+    help="Repetitions, each with fresh tables; the median of each wave counts.",
 )
 @_workers
 @_embedded
@@ -159,7 +161,7 @@ def bench_decay(
     workers: int,
     embedded: bool,
 ) -> int:
-    """Whether a queue that is worked off again and again gets slower."""
+    """Measure whether a queue gets slower when it is filled and drained again and again."""
     from txqueue.bench.decay import decay, typical
 
     numbers = count(1)
@@ -173,13 +175,13 @@ def bench_decay(
 
 @bench.command("rescue")
 @click.option(
-    "--lease", type=click.FloatRange(1), default=10, show_default=True, help="Seconds of a lease."
+    "--lease", type=click.FloatRange(1), default=10, show_default=True, help="The lease in seconds."
 )
 @_workers
 @_embedded
 @click.pass_obj
 def bench_rescue(options: GlobalOptions, lease: float, workers: int, embedded: bool) -> int:
-    """How soon the jobs of a killed worker, and of a killed master, run again."""
+    """Measure how soon the jobs of a killed worker, and of a killed master, run again."""
     from txqueue.bench.rescue import rescue
 
     return _run(options, embedded, lambda ground, stages: rescue(ground, stages, workers, lease))
@@ -192,7 +194,7 @@ def _run(
     rounds: int = 1,
     summary: Callable[[list[dict[str, Any]]], dict[str, Any]] = itemgetter(0),
 ) -> int:
-    """Measure and show; a measurement in which a job got lost or ran twice is a fault."""
+    """Measure and print; return 1 if a job was lost or ran twice."""
     results = []
     with bars(options) as stages:
         for _ in range(rounds):

@@ -35,15 +35,17 @@ _days = click.IntRange(1, 36_500)
     short_help="Make the certificates of nodes and operators.",
 )
 def certs() -> None:
-    """Make the certificates by which nodes and operators know each other."""
+    """Make the certificates that authenticate nodes and operators."""
 
 
 @certs.command(cls=Command)
 @_folder
-@click.option("--days", type=_days, default=3650, show_default=True, help="How long it is valid.")
+@click.option(
+    "--days", type=_days, default=3650, show_default=True, help="How many days it is valid."
+)
 @click.pass_obj
 def init(options: GlobalOptions, folder: Path, days: int) -> None:
-    """Make an authority: ca.pem, which every host gets, and ca.key, which stays here."""
+    """Make a certificate authority: ca.pem, for every host, and ca.key, which stays here."""
     from txqueue.wire.certificate_authority import make_authority
 
     _tell(options, make_authority(folder, days))
@@ -52,11 +54,13 @@ def init(options: GlobalOptions, folder: Path, days: int) -> None:
 @certs.command(cls=Command)
 @click.argument("name", metavar="NODE")
 @_folder
-@click.option("--operator", is_flag=True, help="For a person who acts on nodes, not for a node.")
-@click.option("--days", type=_days, default=825, show_default=True, help="How long it is valid.")
+@click.option("--operator", is_flag=True, help="For an operator instead of a node.")
+@click.option(
+    "--days", type=_days, default=825, show_default=True, help="How many days it is valid."
+)
 @click.pass_obj
 def issue(options: GlobalOptions, name: str, folder: Path, operator: bool, days: int) -> None:
-    """Issue the certificate of a node, by its --name: NODE.pem and NODE.key."""
+    """Issue a certificate for the node with this --name: NODE.pem and NODE.key."""
     from txqueue.wire.certificate_authority import issue as issued
     from txqueue.wire.tls import NODE, OPERATOR
 

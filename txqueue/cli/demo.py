@@ -1,4 +1,4 @@
-"""``txqueue demo``: the whole road on this machine, with nothing to set up."""
+"""``txqueue demo``: a database, a node and jobs on this machine, without any setup."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["demo"]
 APP = "txqueue.demo"
 
 
-@click.command(cls=Command, short_help="Run everything here once, and clean up.")
+@click.command(cls=Command, short_help="Run a database, a node and jobs here, and clean up.")
 @click.option("--jobs", type=click.IntRange(1), default=100_000, show_default=True)
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
 @click.pass_obj
 def demo(options: GlobalOptions, jobs: int, workers: int) -> int:
-    """Run a server and a node here, perform some jobs, and clean up."""
+    """Start a database and a node here, run some jobs, and clean up."""
     if options.dsn:
         raise ConfigurationError(
-            "the demo runs on a server of its own and takes no --dsn",
+            "the demo starts its own server and takes no --dsn",
             "leave it out; to measure your database: txqueue bench drain --dsn DSN",
         )
     from txqueue.bench.environment import embedded_ground

@@ -1,4 +1,4 @@
-"""Lengths of time as people type them."""
+"""The click types for lengths of time, as people type them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400
 
 
 class Length(click.ParamType[timedelta | float]):
-    """A length of time, or a part of one in percent where that has a meaning."""
+    """A length of time, or a percentage where the option allows one."""
 
     name = "length"
 
@@ -32,6 +32,6 @@ class Length(click.ParamType[timedelta | float]):
                     return float(number) / 100
                 return timedelta(seconds=float(number) * _UNITS[unit])
         except (KeyError, ValueError, OverflowError):
-            """It is none."""
+            """Reject the value."""
         also = ", or 10% of the period" if self._takes_percent else ""
-        self.fail(f"{value!r} is no length of time; write 90s, 5min, 2h or 1d{also}", param, ctx)
+        self.fail(f"{value!r} is not a length of time; write 90s, 5min, 2h or 1d{also}", param, ctx)

@@ -34,12 +34,16 @@ LISTED = 10
 @click.argument("work_type", metavar="TYPE")
 @click.argument("payload", metavar="JSON")
 @click.option("--queue", help="The queue, instead of the type's own.")
-@click.option("--priority", type=click.IntRange(0, 9), help="0 to 9, larger goes first.")
-@click.option("--weight", type=click.IntRange(1), help="What it takes of a worker's capacity.")
+@click.option("--priority", type=click.IntRange(0, 9), help="0 to 9; higher runs first.")
+@click.option(
+    "--weight", type=click.IntRange(1), help="The share of a worker's capacity that it takes."
+)
 @click.option("--group", help="At most one job of a group runs at a time.")
-@click.option("--tenant", help="Whose job it is: tenants take turns.")
-@click.option("--attempts", type=click.IntRange(1, 32767), help="How many runs it gets in all.")
-@click.option("--timeout", type=Length(), metavar="TIME", help="For an attempt: 90s, 5min, 1h.")
+@click.option("--tenant", help="The job's tenant; tenants take turns.")
+@click.option("--attempts", type=click.IntRange(1, 32767), help="How many attempts it gets in all.")
+@click.option(
+    "--timeout", type=Length(), metavar="TIME", help="Limit of an attempt: 90s, 5min, 1h."
+)
 @click.option(
     "--not-before",
     callback=zoned,
@@ -47,22 +51,41 @@ LISTED = 10
     help="ISO 8601 with an offset, such as ...T12:00:00Z.",
 )
 @click.option(
-    "--not-after", callback=zoned, metavar="WHEN", help="By then it goes first; the same form."
+    "--not-after",
+    callback=zoned,
+    metavar="WHEN",
+    help="Its rank rises before this time; same format.",
 )
-@click.option("--unique", metavar="KEY", help="One job of the type holds it until it has ended.")
-@click.option("--unique-mode", type=click.Choice(MODES), help="What becomes of another meanwhile.")
+@click.option("--unique", metavar="KEY", help="At most one unended job of the type holds this key.")
 @click.option(
-    "--as-of", callback=zoned, metavar="WHEN", help="Not if its key was enqueued as of then."
-)
-@click.option("--once-for", type=Length(), metavar="TIME", help="How long mode once remembers.")
-@click.option("--created-by", metavar="NAME", help="Who is said to have enqueued it.")
-@click.option(
-    "--after", multiple=True, type=click.IntRange(0), metavar="ID", help="Only once it is done."
+    "--unique-mode", type=click.Choice(MODES), help="What to do while another job holds the key."
 )
 @click.option(
-    "--after-any-end", is_flag=True, default=None, help="Once those have ended in any way."
+    "--as-of",
+    callback=zoned,
+    metavar="WHEN",
+    help="Skip if the key was enqueued as of this time or later.",
 )
-@click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="How many.")
+@click.option(
+    "--once-for", type=Length(), metavar="TIME", help="How long the mode once remembers the key."
+)
+@click.option("--created-by", metavar="NAME", help="The name to record as the one who enqueued it.")
+@click.option(
+    "--after",
+    multiple=True,
+    type=click.IntRange(0),
+    metavar="ID",
+    help="Wait until this job is done.",
+)
+@click.option(
+    "--after-any-end",
+    is_flag=True,
+    default=None,
+    help="Wait until those jobs have ended in any way.",
+)
+@click.option(
+    "--count", type=click.IntRange(1), default=1, show_default=True, help="How many jobs."
+)
 @click.pass_obj
 def enqueue(
     options: GlobalOptions, /, work_type: str, payload: str, count: int, **columns: Any
@@ -83,15 +106,16 @@ def enqueue(
     show(options, {"job_ids": ids}, lambda: _lines(ids))
     if waits == "type":
         note(
-            options, f"No node has published {work_type} yet: the work waits for one that knows it."
+            options,
+            f"No node has published {work_type} yet: the job waits for a node that has it.",
         )
 
 
 def _check_together(columns: Mapping[str, Any]) -> None:
-    """Refuse an option that means nothing without another."""
+    """Refuse an option that has no meaning without another one."""
     if columns["unique_mode"] and columns["unique"] is None:
         raise click.UsageError(
-            "--unique-mode says what becomes of another job with the same key;"
+            "--unique-mode says what to do while another job holds the key;"
             " name the key with --unique"
         )
     if columns["unique"] is None and (columns["as_of"] or columns["once_for"]):
@@ -103,10 +127,10 @@ def _check_together(columns: Mapping[str, Any]) -> None:
 
 
 def checked_payload(text: str) -> str:
-    """Return the payload as it was written, so that no number changes on its way.
+    """Check the payload and return it unchanged, so that no number changes its form.
 
     Raises:
-        click.UsageError: When it is no JSON object.
+        click.UsageError: When it is not a JSON object.
     """
     try:
         value = json.loads(text, parse_constant=_refuse_constant)

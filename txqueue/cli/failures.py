@@ -1,4 +1,4 @@
-"""``txqueue failures``: failures by kind, run again or postponed all at once."""
+"""``txqueue failures``: lists failures by kind, and retries, discards or postpones a kind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["failures"]
 @click.group(cls=Group, invoke_without_command=True, short_help="Show failures by kind.")
 @click.pass_context
 def failures(context: click.Context) -> None:
-    """Show failed jobs, and those that wait for another attempt, by the kind of their error."""
+    """Show failed jobs, and jobs that wait for a retry, by kind of error."""
     if context.invoked_subcommand is not None:
         return
     from txqueue.store.history import about_failures
@@ -33,35 +33,35 @@ def failures(context: click.Context) -> None:
     show(options, {"failures": kinds}, lambda: _list(kinds))
 
 
-@failures.command(short_help="Run all of a kind again.")
+@failures.command(short_help="Retry all failures of a kind.")
 @click.argument("fingerprint")
 @click.pass_obj
 def retry(options: GlobalOptions, fingerprint: str) -> None:
-    """Run all jobs again that failed in this way: failed ones anew, others now."""
+    """Retry all jobs with this kind of failure now."""
     total = acted(options, lambda admin: admin.retry_failures(fingerprint))
     document = {"fingerprint": fingerprint, "retried": total}
     show(options, document, lambda: [styled(f"{_jobs(total)} to run again.")])
 
 
-@failures.command(short_help="Give all of a kind up.")
+@failures.command(short_help="Give up all failures of a kind.")
 @click.argument("fingerprint")
 @click.pass_obj
 def discard(options: GlobalOptions, fingerprint: str) -> None:
-    """Have all jobs that failed in this way for good count as cancelled.
+    """Turn all failed jobs with this kind of failure into cancelled ones.
 
-    They are listed and warned of no more. Those that wait for another attempt still get it.
+    They no longer appear in lists and warnings. Jobs that wait for a retry still get it.
     """
     total = acted(options, lambda admin: admin.discard_failures(fingerprint))
     document = {"fingerprint": fingerprint, "discarded": total}
     show(options, document, lambda: [styled(f"{_jobs(total)} discarded.")])
 
 
-@failures.command(short_help="Have all of a kind run later.")
+@failures.command(short_help="Postpone all failures of a kind.")
 @click.argument("fingerprint")
 @click.option("--for", "delay", type=Length(), required=True, help="As in 90s, 5min, 1h, 2d.")
 @click.pass_obj
 def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None:
-    """Have all jobs that failed in this way run again, but not before so long."""
+    """Retry all jobs with this kind of failure after a delay."""
     seconds = delay.total_seconds()
     total, until = acted(options, lambda admin: admin.postpone_failures(fingerprint, seconds))
     document = {"fingerprint": fingerprint, "postponed": total, "until": until}

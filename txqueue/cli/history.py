@@ -1,4 +1,4 @@
-"""``txqueue history``, ``stats`` and ``archive``: what has ended, lately or long ago."""
+"""``txqueue history``, ``stats`` and ``archive``: jobs that have ended, archived ones included."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ SHOWN = (
 
 
 def _spanning(function: Any) -> Any:
-    """Give a command the options of a span of time."""
+    """Add the options of a time span to a command."""
     for each in (
         click.option(
             "--to",
             "until",
             metavar="WHEN",
             callback=moment_of,
-            help="Ended before it (default: now).",
+            help="Ended before this day or moment (default: now).",
         ),
         click.option(
             "--from",
             "since",
             metavar="WHEN",
             callback=moment_of,
-            help="Ended at this day or moment, or later (default: a day before --to).",
+            help="Ended on this day or moment, or later (default: a day before --to).",
         ),
     ):
         function = each(function)
@@ -66,7 +66,7 @@ def _spanning(function: Any) -> Any:
 @click.command(cls=Command)
 @_spanning
 @click.option("--type", "work_type", help="Only jobs of this work type.")
-@click.option("--state", type=click.Choice(ENDED), help="Only jobs that ended so.")
+@click.option("--state", type=click.Choice(ENDED), help="Only jobs that ended in this state.")
 @click.option("--queue", help="Only jobs of this queue.")
 @click.option(
     "--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True, help="How many."
@@ -80,7 +80,7 @@ def history(
     limit: int,
     **filters: str | None,
 ) -> None:
-    """List jobs that have ended, the last first, archived ones too."""
+    """List ended jobs, the latest first, archived ones too."""
     from txqueue.store.history import about_archived, about_past
 
     begin, end = _span(since, until)
@@ -92,20 +92,20 @@ def history(
         with with_pyarrow():
             from txqueue.archive.reading import archived_jobs
         old = archived_jobs(wanted, begin, end, limit=limit, filters=filters, columns=SHOWN)
-        # A day may have been dropped between the two questions.
+        # A day may have been dropped between the two queries.
         found = {each["job_id"]: {**_short(each), "archived": True} for each in old} | found
     listed = sorted(found.values(), key=_newest_first)[:limit]
     document = {"jobs": listed, "from": begin, "to": end, "archived_days": len(days)}
     show(options, document, lambda: _list(listed))
 
 
-@click.command(cls=Command, short_help="Count what has ended, per hour and work type.")
+@click.command(cls=Command, short_help="Count ended jobs per hour and work type.")
 @_spanning
 @click.pass_obj
 def stats(options: GlobalOptions, since: datetime | None, until: datetime | None) -> None:
-    """Count what has ended, per hour and work type: how long it took, how long it had waited.
+    """Count ended jobs per hour and work type, with their run times and waiting times.
 
-    Archived days count too.
+    Archived days are included.
     """
     from txqueue.store.history import about_archived, about_stats
 
@@ -124,14 +124,14 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
     "--before",
     callback=moment_of,
     metavar="DAY",
-    help="All days before it, not only old ones.",
+    help="All days before this one, not only those past retention.",
 )
 @click.pass_obj
 def archive(options: GlobalOptions, location: str | None, before: datetime | None) -> None:
-    """Archive days of history that are kept no longer as Parquet files, and then drop them.
+    """Write days of history past retention to Parquet files, and then drop them.
 
-    A day is read back and compared before it is dropped. Keys of S3 come from the environment or a
-    profile, as AWS's own programs have them.
+    Each day's file is read back and compared before the day is dropped. S3 keys come from the
+    environment or a profile, as for AWS's own programs.
     """
     from txqueue.store.reader import Session
 
@@ -157,7 +157,7 @@ def _tell(options: GlobalOptions, one: Any) -> None:
 
 
 def _short(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Show the first line of an error, as of those that are not archived."""
+    """Return an archived job with only the first line of its error, as other lists show it."""
     return {**job, "error": job["error"].split("\n", 1)[0] if job.get("error") else None}
 
 

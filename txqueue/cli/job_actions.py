@@ -1,4 +1,4 @@
-"""The commands that act on jobs, named by number or by what they have in common."""
+"""The commands that act on jobs, chosen by number or by filters."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ UNTAKEN = ("waiting", "ready")
 
 @frozen
 class Chosen:
-    """Which jobs are meant: those of some numbers, or all that match."""
+    """The chosen jobs: by number, or all that match filters."""
 
     ids: Sequence[int]
     filters: Mapping[str, str | None]
     fits: Callable[[Mapping[str, Any]], bool]
 
     async def batches(self, admin: Admin) -> AsyncIterator[list[int]]:
-        """Give their numbers, some at a time."""
+        """Yield the jobs' numbers, some at a time."""
         if self.ids:
             yield list(self.ids)
             return
@@ -57,7 +57,7 @@ class Chosen:
 
 
 def _choosing(states: Sequence[str]) -> Callable[[Any], Any]:
-    """Give a command the words by which jobs are chosen, all of one of some states among them."""
+    """Add the options that choose jobs to a command; --state allows the given states."""
 
     def decorate(function: Any) -> Any:
         for each in (
@@ -75,21 +75,21 @@ def _choosing(states: Sequence[str]) -> Callable[[Any], Any]:
     return decorate
 
 
-@click.command(cls=Command, short_help="End jobs, running ones too; give failed ones up.")
+@click.command(cls=Command, short_help="End jobs, even running ones; give up failed ones.")
 @_choosing(CANCELLABLE)
 @click.pass_obj
 def cancel(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
-    """End jobs: waiting ones at once, running ones as soon as their node learns of it.
+    """End jobs: waiting ones at once, running ones when their node receives the request.
 
-    A coroutine is interrupted; a function in a thread is told, and ends by itself. Failed jobs that
-    are named, or chosen by --state failed, count as cancelled from then on.
+    A coroutine is interrupted; a function in a thread must check job.is_cancelled. Failed jobs
+    given by number, or chosen by --state failed, become cancelled.
     """
     states = CANCELLABLE if given["state"] == "failed" else LIVE
     sums = _act(options, _chosen(ids, given, lambda job: job["state"] in states), _cancel)
     words = {
         "cancelled": "cancelled",
-        "requested": "held by a node, which is asked to end",
-        "refused": "not cancelled: done or cancelled before, or never there",
+        "requested": "held by a node, which ends them",
+        "refused": "not cancelled: already done or cancelled, or unknown",
     }
     return _tell(options, sums, words, is_exact=bool(ids))
 
@@ -98,13 +98,13 @@ def cancel(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
 @_choosing(RETRIABLE)
 @click.pass_obj
 def retry(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
-    """Run failed or cancelled jobs again; those that wait for a moment or an attempt run now."""
+    """Run failed or cancelled jobs again; jobs that wait for a time or a retry run now."""
     if given["is_all"] and given["state"] is None:
         given["state"] = "failed"
     sums = _act(options, _chosen(ids, given, _is_retriable), _retry)
     words = {
         "retried": "to run again",
-        "refused": "left as they are: they run, are ready or done, or were never there",
+        "refused": "left unchanged: running, ready, done or unknown",
     }
     return _tell(options, sums, words, is_exact=bool(ids))
 
@@ -114,7 +114,7 @@ def retry(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
 @_choosing(UNTAKEN)
 @click.pass_obj
 def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **given: Any) -> int:
-    """Give jobs that no node has taken yet another PRIORITY, 0 to 9; larger goes first."""
+    """Change the PRIORITY of jobs that no node has claimed: 0 to 9; higher runs first."""
 
     async def act(admin: Admin, some: Sequence[int]) -> Mapping[str, list[int]]:
         changed, refused = await admin.set_priority(some, to)
@@ -123,7 +123,7 @@ def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **given: An
     sums = _act(options, _chosen(ids, given, lambda job: job["state"] in UNTAKEN), act)
     words = {
         "changed": f"of priority {to} now",
-        "refused": "left as they are: taken by a node, ended, or never there",
+        "refused": "left unchanged: claimed by a node, ended or unknown",
     }
     return _tell(options, sums, words, is_exact=bool(ids))
 
@@ -139,7 +139,7 @@ async def _retry(admin: Admin, some: Sequence[int]) -> Mapping[str, list[int]]:
 
 
 def _is_retriable(job: Mapping[str, Any]) -> bool:
-    """All that match are not to include what just waits for its moment."""
+    """Exclude jobs that only wait for their time from those chosen by filters."""
     has_failed = job["waiting_for"] == "time" and job["attempt"] > 0
     return bool(job["state"] != "waiting" or has_failed)
 
@@ -150,9 +150,9 @@ def _chosen(
     filters = {name: value for name, value in given.items() if name != "is_all"}
     has_filter = any(value is not None for value in filters.values())
     if ids and (given["is_all"] or has_filter):
-        raise click.UsageError("give numbers of jobs or --all with filters, not both")
+        raise click.UsageError("give job numbers or --all with filters, not both")
     if not ids and not (given["is_all"] and has_filter):
-        raise click.UsageError("give numbers of jobs, or --all and what they have in common")
+        raise click.UsageError("give job numbers, or --all with filters")
     return Chosen(ids, filters, fits)
 
 
@@ -174,7 +174,7 @@ def _tell(
     *,
     is_exact: bool,
 ) -> int:
-    """Say what became of the jobs; the exit status is 1 if one that was named was refused."""
+    """Print the result; return 1 if a job given by number was refused."""
     document = {name: sums.get(name, []) for name in words}
 
     def lines() -> Iterator[RenderableType]:

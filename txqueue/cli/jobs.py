@@ -1,4 +1,4 @@
-"""``txqueue jobs`` and ``txqueue job``: looks at jobs, many or one."""
+"""``txqueue jobs``, ``job`` and ``explain``: show jobs."""
 
 from __future__ import annotations
 
@@ -45,11 +45,13 @@ PARENTS_NAMED = 5
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
-@click.option("--after", type=NUMBER, metavar="ID", help="Go on after this one: the last's next.")
+@click.option(
+    "--after", type=NUMBER, metavar="ID", help="Continue after this job: the previous page's next."
+)
 @click.option(
     "--running-for",
     type=Length(),
-    help="Only what has run for 10min, 2h or longer, the longest first.",
+    help="Only jobs running for 10min, 2h or longer, the longest first.",
 )
 @click.pass_obj
 def jobs(
@@ -68,7 +70,7 @@ def jobs(
         lambda admin: _listed(admin, filters, limit),
     )
     if running_for is not None:
-        # Their numbers are in no order.
+        # This list is not ordered by number.
         more = None
     show(options, {"jobs": listed, "next": more}, lambda: _list(listed, now))
     if more is not None:
@@ -79,7 +81,7 @@ def jobs(
 @click.argument("job_id", metavar="ID", type=NUMBER)
 @click.pass_obj
 def job(options: GlobalOptions, job_id: int) -> None:
-    """Show all there is of a job."""
+    """Show all that is stored about a job."""
     from txqueue.store.queries import about_archived_job, about_job
 
     whole = or_archived(
@@ -97,7 +99,7 @@ def job(options: GlobalOptions, job_id: int) -> None:
 @click.argument("job_id", metavar="ID", type=NUMBER)
 @click.pass_obj
 def explain(options: GlobalOptions, job_id: int) -> None:
-    """Say why a job does not run, and what would make it."""
+    """Explain why a job does not run, and what would make it run."""
     from txqueue.policy.blockers import explain_archived
     from txqueue.store.queries import about_obstacles
 
@@ -122,13 +124,13 @@ def _reasons(why: Explanation) -> Iterator[RenderableType]:
 
 
 def _first(inquiry: Inquiry[tuple[Rows, datetime]], limit: int) -> Inquiry[Listed]:
-    """One more than is shown tells whether there is more."""
+    """Query one more job than is shown, to tell whether there are more."""
     rows, now = yield from inquiry
     return rows[:limit], now, rows[limit - 1]["job_id"] if len(rows) > limit else None
 
 
 async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> Listed:
-    """As many as are wanted, however many pages that takes."""
+    """Read pages until the limit is reached."""
     rows: Rows = []
     given = dict(filters)
     after = None if given["after"] is None else str(given["after"])
@@ -168,7 +170,7 @@ def _state(row: Mapping[str, Any]) -> Text:
 
 
 def _when(row: Mapping[str, Any], now: datetime) -> str:
-    """Say since when it has been as it is, or when it will be due."""
+    """Return since when a job has been in its state, or when it is due."""
     if row["waiting_for"] == "time":
         return f"due in {age((row['not_before'] - now).total_seconds())}"
     if row["state"] == "assigned" and row["started_at"]:
@@ -196,7 +198,7 @@ def _whole(row: Mapping[str, Any], now: datetime) -> Iterator[RenderableType]:
         yield ""
         columns = ["when", "who", "did"]
         acts = ([moment(each["at"], now), each["who"], each["what"]] for each in row["actions"])
-        yield table("Done by hand", columns, acts)
+        yield table("Acts of operators", columns, acts)
 
 
 def _attempts(rows: Sequence[Mapping[str, Any]], now: datetime) -> RenderableType:
@@ -219,7 +221,7 @@ def _attempt(row: Mapping[str, Any], now: datetime) -> list[object]:
 
 
 def _progress(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """How far its handler says it is, and how far the workset is that it works through."""
+    """Yield the progress that its handler reported, and that of its workset."""
     if row.get("progress"):
         done, total, text = row["progress"]
         yield "progress", bar(done, total) if total else f"{done:g}"
@@ -270,7 +272,7 @@ def _option(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _end_of_run(row: Mapping[str, Any]) -> datetime:
-    """Return when its last run ended: one that was given up had failed before."""
+    """Return when its last run ended: a job that was given up had failed earlier."""
     last = row["attempts"][-1] if row.get("attempts") else None
     is_given_up = row["state"] == "cancelled" and last and last["attempt"] == row["attempt"]
     end: datetime = last["at"] if last and is_given_up else row["finished_at"]
@@ -278,7 +280,7 @@ def _end_of_run(row: Mapping[str, Any]) -> datetime:
 
 
 def _parents(options: object) -> Iterator[tuple[str, object]]:
-    """Name the jobs that it waits for or has waited for, and say how they ended."""
+    """Yield the jobs that it waits for or waited for, with their outcomes."""
     if not isinstance(options, dict) or not options.get("after"):
         return
     after, ends = options["after"], options.get("parents")

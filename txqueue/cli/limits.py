@@ -1,4 +1,4 @@
-"""``txqueue limits`` and ``txqueue actions``: what operators have set, and what they have done."""
+"""``txqueue limits`` and ``txqueue actions``: the limits in force, and the acts of operators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["actions", "limits"]
 @click.command(cls=Command)
 @click.pass_obj
 def limits(options: GlobalOptions) -> None:
-    """Show what is paused or limited."""
+    """Show pauses and limits."""
     from txqueue.store.queries import about_controls
 
     held = found(options, about_controls, lambda admin: admin.controls())
@@ -30,13 +30,13 @@ def limits(options: GlobalOptions) -> None:
 
 
 @click.command(cls=Command)
-@click.option("--subject", help="Only what was done to this, as in 'queue mail' or 'job 7'.")
+@click.option("--subject", help="Only acts on this subject, such as 'queue mail' or 'job 7'.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
 @click.pass_obj
 def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
-    """Show who did what when, the latest first."""
+    """Show which operator did what and when, the latest first."""
     from txqueue.store.queries import about_actions
 
     async def ask(admin: Admin) -> list[dict[str, Any]]:
@@ -81,11 +81,11 @@ def _row(control: Mapping[str, Any]) -> list[object]:
 
 def _done(acts: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     if not acts:
-        yield styled("Nobody has done anything by hand.")
+        yield styled("No operator has done anything.")
         return
     columns = ["when", "who", "did", "to", "how"]
     rows = ([_when(act), act["who"], act["what"], act["subject"], _how(act)] for act in acts)
-    yield table("Done by hand", columns, rows)
+    yield table("Acts of operators", columns, rows)
 
 
 def _when(act: Mapping[str, Any]) -> str:
@@ -93,6 +93,6 @@ def _when(act: Mapping[str, Any]) -> str:
 
 
 def _how(act: Mapping[str, Any]) -> str:
-    """The numbers of the jobs are left to JSON."""
+    """Return the details of an act, without job numbers, which only --json shows."""
     said = (f"{name} {value}" for name, value in act["detail"].items() if name != "jobs")
     return ", ".join(said) or "-"

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["migrate"]
 
 
-@click.command(cls=Command, short_help="Create the schema or bring it up to date.")
-@click.option("--sql", is_flag=True, help="Print what an empty database would run; run nothing.")
+@click.command(cls=Command, short_help="Create or upgrade the schema.")
+@click.option("--sql", is_flag=True, help="Print the script for an empty database; run nothing.")
 @click.pass_obj
 def migrate(options: GlobalOptions, sql: bool) -> None:
-    """Create the schema or bring it up to date; safe when many do it at once."""
+    """Create or upgrade the schema; safe to run on many hosts at once."""
     from txqueue.store import migrations
 
     if sql:
@@ -32,14 +32,14 @@ def migrate(options: GlobalOptions, sql: bool) -> None:
     if report.shared:
         note(
             options,
-            f"There are roles of these names already, for another database of this server perhaps: "
+            f"These roles existed already, perhaps for another database of this server: "
             f"{', '.join(report.shared)}. Their members have the same rights here."
             " A schema of another name (--schema) has roles of its own.",
         )
 
 
 def _print_sql(options: GlobalOptions, text: str) -> None:
-    """Print a script as it is: wrapped or coloured it would be another one."""
+    """Print a script unchanged, without wrapping or colours."""
     if options.json:
         show(options, {"sql": text}, lambda: ())
     else:

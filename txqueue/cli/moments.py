@@ -1,4 +1,4 @@
-"""Days and moments as people type them."""
+"""Reads days and moments as people type them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["moment_of", "zoned"]
 
 
 def moment_of(context: click.Context, parameter: click.Parameter, value: Any) -> datetime | None:
-    """Read a day or a moment in ISO 8601, of UTC unless it says otherwise."""
+    """Read a day or a moment in ISO 8601, in UTC unless it has an offset."""
     if value is None:
         return None
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
         raise click.BadParameter(
-            f"{value!r} is no day and no moment, as in 2026-11-22T13:00", context, parameter
+            f"{value!r} is not a day or a moment, such as 2026-11-22T13:00", context, parameter
         ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def zoned(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """Check a moment that is written down; without an offset each host would mean another."""
+    """Check a moment; it needs an offset, as hosts have different time zones."""
     if value is None:
         return None
     try:

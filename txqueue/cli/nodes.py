@@ -1,4 +1,4 @@
-"""``txqueue nodes``: who runs, where, and how busy."""
+"""``txqueue nodes``: lists the nodes and their load."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLOURS = {"alive": "green", "draining": "yellow", "dead": "bold red"}
 @click.command(cls=Command)
 @click.pass_obj
 def nodes(options: GlobalOptions) -> None:
-    """Show the nodes: who runs, where, and how busy."""
+    """Show the nodes, their hosts and their load."""
     from txqueue.store.queries import about_nodes
 
     known = found(options, about_nodes, lambda admin: admin.nodes())
@@ -43,7 +43,7 @@ def node_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 def _row(node: Mapping[str, Any]) -> list[object]:
     runs = node["state"] in ("alive", "draining")
-    # A node that cannot reach its database says less of itself than the database would.
+    # A node without its database reports fewer fields than the database has.
     beat, up = node.get("heartbeat_seconds"), node.get("up_seconds")
     return [
         node["name"],
@@ -59,7 +59,7 @@ def _row(node: Mapping[str, Any]) -> list[object]:
 
 
 def _lag(node: Mapping[str, Any]) -> str:
-    """By how much its reactor is late."""
+    """Return the node's reactor lag."""
     lag = node.get("report", {}).get("lag")
     return "-" if lag is None else duration(lag)
 
@@ -76,13 +76,13 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     known = sorted({name for node in rows for name in node.get("work_types", ())})
     if known:
         yield ""
-        yield styled(f"Work types known: {', '.join(known)}", "dim")
+        yield styled(f"Work types: {', '.join(known)}", "dim")
 
 
 def _itself(node: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """What only the node that was asked knows."""
+    """Yield what only the connected node reports."""
     columns = [">process", "state", ">jobs", ">weight"]
     rows = (_worker_row(worker) for worker in node["workers"])
     yield table(f"Workers of {node['name']}", columns, rows)
     if not node["has_lease"]:
-        yield styled("It has lost its lease: it starts nothing until it has it again.", "red")
+        yield styled("Its lease has expired: it starts no jobs until it has renewed it.", "red")

@@ -1,4 +1,4 @@
-"""The options that every command takes, before its name or after it."""
+"""The options that every command takes, before or after its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Command", "GlobalOptions", "Group"]
 
 @define
 class GlobalOptions:
-    """What was given of the options that every command takes.
+    """The values of the options that every command takes.
 
     Attributes:
         dsn: The database, when the command line names it.
@@ -37,7 +37,7 @@ class GlobalOptions:
 
     @property
     def settings(self) -> Settings:
-        """The settings, looked up as everywhere: flag, environment, file, libpq's own."""
+        """The settings: flag, environment, file, libpq's variables."""
         from txqueue.system.settings import Settings
 
         given = {"dsn": self.dsn, "schema": self.schema, "node": self.node}
@@ -45,7 +45,7 @@ class GlobalOptions:
 
     @property
     def chosen_dsn(self) -> str:
-        """The DSN to use; an empty one lets libpq look at its own variables."""
+        """The DSN to use; empty to use libpq's variables."""
         return self.settings.dsn()
 
     @property
@@ -55,7 +55,7 @@ class GlobalOptions:
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Keep an option that was given; one that was not leaves what stood before the command."""
+    """Store an option that was given; otherwise keep the value given before the command."""
     options = context.ensure_object(GlobalOptions)
     if value and parameter.name is not None:
         setattr(options, parameter.name, value)
@@ -67,10 +67,12 @@ def _option(*names: str, **attributes: Any) -> click.Option:
 
 def _everywhere() -> list[click.Parameter]:
     return [
-        _option("--dsn", metavar="DSN", help="The database; TXQUEUE_DSN keeps it out of sight."),
-        _option("--schema", metavar="NAME", help="The schema of the tables (default: txqueue)."),
+        _option("--dsn", metavar="DSN", help="The database; TXQUEUE_DSN keeps it out of ps."),
         _option(
-            "--node", metavar="ENDPOINT", help="Ask, or act through, the node that answers there."
+            "--schema", metavar="NAME", help="The schema that has the tables (default: txqueue)."
+        ),
+        _option(
+            "--node", metavar="ENDPOINT", help="Send requests to the node at this admin endpoint."
         ),
         _option("--json", is_flag=True, help="Print one JSON document."),
         _option("--no-color", is_flag=True, help="Print without colours."),
@@ -83,7 +85,7 @@ def _split_help(command: click.Command, context: click.Context, formatter: Any) 
     records: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
-        # An argument is told of in the usage line.
+        # The usage line shows the arguments.
         if record is not None and record[1]:
             records[parameter.callback is not _keep].append(record)
     for title, own in (("Options", True), ("Options of every command", False)):
@@ -105,7 +107,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A command with commands in it, which all take the options of every command."""
+    """A group of commands that all take the options of every command."""
 
     command_class = Command
     group_class = type

@@ -1,4 +1,4 @@
-"""Where results and notes go: results to standard output, all else to standard error."""
+"""Prints results to standard output, and notes to standard error."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 __all__ = ["bar", "console", "facts", "note", "notes", "show", "styled", "table"]
 
-# JSON escapes the controls below a space by itself.
+# The JSON encoder escapes the control characters below a space.
 _UNSEEN = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 NO_WINDOW = 250
 BAR = 24
 
 
 def console(options: GlobalOptions, *, stderr: bool = False) -> Console:
-    """Return a console that takes every text for what it is: no markup, no emoji codes."""
+    """Return a console that prints text literally: no markup, no emoji codes."""
     from rich.console import Console
 
     named: dict[str, Any] = {"color_system": None} if options.no_color else {}
     made = Console(stderr=stderr, markup=False, emoji=False, highlight=False, **named)
     if not made.is_terminal and "COLUMNS" not in os.environ:
-        # Nobody's window: a line cut to some width would be lost to whoever searches it.
+        # Not a terminal: do not wrap or cut lines, as programs may search them.
         made.width = NO_WINDOW
     return made
 
 
 def notes(options: GlobalOptions) -> Console:
-    """Return the console of what is not a result."""
+    """Return the console for notes."""
     return console(options, stderr=True)
 
 
@@ -47,16 +47,16 @@ def show(
     document: Mapping[str, Any],
     render: Callable[[], Iterable[RenderableType]],
 ) -> None:
-    """Print a result: as JSON if asked to, else as tables.
+    """Print a result, as JSON with --json, else as tables.
 
     Args:
-        options: Say which.
-        document: What is printed as JSON.
-        render: Returns what is printed for people.
+        options: Choose the format.
+        document: The result to print as JSON.
+        render: Returns the result in printable form for people.
     """
     if options.json:
         is_seen = sys.stdout.isatty()
-        # On a terminal, what controls it or turns its text around is written as an escape.
+        # On a terminal, characters that control it or reverse its text are escaped.
         text = json.dumps(
             document, default=_as_json, ensure_ascii=False, indent=2 * is_seen or None
         )
@@ -72,13 +72,13 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def note(options: GlobalOptions, text: str) -> None:
-    """Tell people something that is no result; programs that read JSON need it not."""
+    """Print a note for people; with --json, print nothing."""
     if not options.json:
         notes(options).print(styled(text, "dim"), soft_wrap=True)
 
 
 def styled(text: object, style: str = "") -> Text:
-    """Return text that cannot drive the terminal, in a style."""
+    """Return text in a style, with its control characters made harmless."""
     from rich.text import Text
 
     from txqueue.model.humanize import plain
@@ -87,7 +87,7 @@ def styled(text: object, style: str = "") -> Text:
 
 
 def bar(done: float, total: float) -> Text:
-    """Draw how much of something is done."""
+    """Return a progress bar as text."""
     part = min(1.0, max(0.0, done / total)) if total else 1.0
     full = int(BAR * part)
     drawn = "█" * full + "░" * (BAR - full)
@@ -95,12 +95,12 @@ def bar(done: float, total: float) -> Text:
 
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
-    """Return a table. In a narrow window nothing is cut off, and the first column stays whole.
+    """Return a table that is never cut off, even in a narrow window.
 
     Args:
-        title: What stands above it.
-        columns: The heads; one that starts with ``>`` is of numbers, which go to the right.
-        rows: Cells: texts, or what rich can print.
+        title: The title above the table.
+        columns: The heads; one that starts with ``>`` is right-aligned, for numbers.
+        rows: The cells: texts or rich renderables.
     """
     from rich.table import Table
 
@@ -108,7 +108,7 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) 
     made.header_style = "dim"
     made.padding = (0, 2, 0, 0)
     for place, head in enumerate(columns):
-        # What the first one holds is what people copy: a number, a name, a fingerprint.
+        # Keep the first column whole: it has what people copy, such as a number or a name.
         justify: Any = "right" if head.startswith(">") else "left"
         made.add_column(head.lstrip(">"), justify=justify, overflow="fold", no_wrap=place == 0)
     for row in rows:
@@ -117,7 +117,7 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) 
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Return names and values below one another."""
+    """Return a table of names and values."""
     made = table("", ["name", "value"], ([styled(name, "dim"), value] for name, value in pairs))
     made.title, made.show_header = None, False
     return made

@@ -1,4 +1,4 @@
-"""Progress bars on standard error, while somebody watches."""
+"""Progress bars on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Bars", "bars"]
 
 
 class Bars:
-    """A bar for each stage.
+    """Progress bars, one for each stage.
 
     Args:
         progress: Draws them.
@@ -31,7 +31,7 @@ class Bars:
         self._current: TaskID | None = None
 
     def begin(self, name: str, total: int | None = None) -> Advance:
-        """Begin a stage; the one before it stays as it ended, unless nobody knew its length."""
+        """Begin a stage; the bar before it stays on screen, unless its length was unknown."""
         self._end()
         current = self._current = self._progress.add_task(name, total=total)
         return lambda done: self._progress.update(current, completed=done)
@@ -48,7 +48,7 @@ class Bars:
 
 @contextmanager
 def bars(options: GlobalOptions) -> Iterator[Bars]:
-    """Show the stages of something long, if standard error is a terminal."""
+    """Show the stages of a long operation, if standard error is a terminal."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
     out = notes(options)
@@ -64,7 +64,7 @@ def _column() -> ProgressColumn:
     from rich.text import Text
 
     class Counts(ProgressColumn):
-        """How many of how many, and how many a second."""
+        """The column with the count, the total and the rate."""
 
         def render(self, task: Task) -> Text:
             return Text(_counts(task), style="dim")

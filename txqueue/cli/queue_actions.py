@@ -1,4 +1,4 @@
-"""The commands that act on queues and nodes: through a node, which writes down who did it."""
+"""The commands that act on queues and nodes, through a node, which records the operator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = ("queue", "group", "tenant")
 
 
 def _one_of_three(context: click.Context, _: click.Parameter, queue: str | None) -> str | None:
-    """Make sure that a queue is named, or a group or a tenant instead."""
+    """Check that exactly one queue, group or tenant is named."""
     named = [queue, context.params.get("group"), context.params.get("tenant")]
     if sum(name is not None for name in named) != 1:
         raise click.UsageError("name one queue, or one --group or --tenant", context)
@@ -30,7 +30,7 @@ def _one_of_three(context: click.Context, _: click.Parameter, queue: str | None)
 
 
 def _held(function: Any) -> Any:
-    """Give a command the words by which a queue, a group or a tenant is named."""
+    """Add the options that name a queue, a group or a tenant to a command."""
     for decorate in (
         click.option("--tenant", metavar="KEY", is_eager=True, help="A tenant instead of a queue."),
         click.option("--group", metavar="KEY", is_eager=True, help="A group instead of a queue."),
@@ -40,22 +40,22 @@ def _held(function: Any) -> Any:
     return function
 
 
-@click.command(cls=Command, short_help="Start no job of a queue until it is resumed.")
+@click.command(cls=Command, short_help="Pause a queue until it is resumed.")
 @_held
 @click.pass_obj
 def pause(options: GlobalOptions, /, **named: str | None) -> None:
-    """Start no job of a QUEUE, or of a group or tenant, until it is resumed; what runs goes on."""
+    """Pause a QUEUE, a group or a tenant until it is resumed; running jobs continue."""
     kind, key = _which(named)
     changed = acted(options, lambda admin: admin.pause(key, kind))
     said = "is paused" if changed else "was paused already"
     _tell(options, {"kind": kind, "key": key, "is_paused": True, "changed": changed}, said)
 
 
-@click.command(cls=Command, short_help="Start jobs of a paused queue again.")
+@click.command(cls=Command, short_help="Resume a paused queue.")
 @_held
 @click.pass_obj
 def resume(options: GlobalOptions, /, **named: str | None) -> None:
-    """Start jobs of a paused QUEUE, or of a group or tenant, again."""
+    """Resume a paused QUEUE, group or tenant."""
     kind, key = _which(named)
     changed = acted(options, lambda admin: admin.resume(key, kind))
     said = "goes on" if changed else "was not paused"
@@ -68,11 +68,13 @@ def resume(options: GlobalOptions, /, **named: str | None) -> None:
 @click.option("--concurrency", type=click.IntRange(1), help="Jobs that may run at a time.")
 @click.option("--rate", type=float, metavar="JOBS/S", help="Jobs that may start in a second.")
 @click.option("--burst", type=click.IntRange(1), help="Jobs that may start at once, with a rate.")
-@click.option("--share", type=float, help="A tenant's part, compared with others'; 1 is usual.")
+@click.option("--share", type=float, help="A tenant's share relative to other tenants; default 1.")
 @click.option(
     "--reserve", type=float, help="The part of capacity kept for priorities from 7, as in 0.2."
 )
-@click.option("--backlog", type=click.IntRange(1), help="Ready jobs of a queue; more are refused.")
+@click.option(
+    "--backlog", type=click.IntRange(1), help="Ready jobs a queue may have; more are refused."
+)
 @click.option(
     "--clear", "cleared", multiple=True, type=click.Choice((*LIMITS, "all")), help="Lift a limit."
 )
@@ -80,7 +82,7 @@ def resume(options: GlobalOptions, /, **named: str | None) -> None:
 def limit(
     options: GlobalOptions, /, kind: str, key: str, cleared: tuple[str, ...], **limits: float | None
 ) -> None:
-    """Limit a queue, a group or a tenant while all run; what is not named stays as it is."""
+    """Limit a queue, a group or a tenant; limits not named stay as they are."""
     lifted = LIMITS if "all" in cleared else cleared
     if not lifted and all(value is None for value in limits.values()):
         raise click.UsageError("say what to limit, such as --concurrency 5, or what to --clear")
@@ -89,29 +91,29 @@ def limit(
     _tell(options, document, f"has {_limits(control)}")
 
 
-@click.command(cls=Command, short_help="Have a node take nothing more.")
+@click.command(cls=Command, short_help="Drain a node: it accepts no more jobs.")
 @click.argument("name", metavar="NODE")
 @click.pass_obj
 def drain(options: GlobalOptions, name: str) -> None:
-    """Have a NODE take nothing more and pass on what it has not started; what runs goes on."""
+    """Drain a NODE: it accepts no more jobs, passes on unstarted ones, finishes running ones."""
     changed = acted(options, lambda admin: admin.drain(name))
     document = {"node": name, "state": "draining", "changed": changed}
     said = (
-        "drains; undrain it, or start it anew, to have it take jobs"
+        "is draining; undrain or restart it to accept jobs again"
         if changed
-        else "drains already"
+        else "was draining already"
     )
     show(options, document, lambda: iter([styled(f"Node {name} {said}.")]))
 
 
-@click.command(cls=Command, short_help="Have a draining node take jobs again.")
+@click.command(cls=Command, short_help="Let a draining node accept jobs again.")
 @click.argument("name", metavar="NODE")
 @click.pass_obj
 def undrain(options: GlobalOptions, name: str) -> None:
-    """Have a draining NODE take jobs again."""
+    """Let a draining NODE accept jobs again."""
     changed = acted(options, lambda admin: admin.undrain(name))
     document = {"node": name, "state": "alive", "changed": changed}
-    said = "takes jobs again" if changed else "was not draining"
+    said = "accepts jobs again" if changed else "was not draining"
     show(options, document, lambda: iter([styled(f"Node {name} {said}.")]))
 
 
@@ -128,7 +130,7 @@ def _tell(options: GlobalOptions, document: Mapping[str, Any], said: str) -> Non
 
 
 def _limits(control: Mapping[str, Any] | None) -> str:
-    """Say what holds, in one line."""
+    """Return the limits in force in one line."""
     usual = {"burst": 1, "share": 1, "reserve": 0}
     held = [
         f"{name} {control[name]:g}"

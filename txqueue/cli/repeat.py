@@ -1,4 +1,4 @@
-"""``txqueue repeat``: enqueues jobs that have ended once more."""
+"""``txqueue repeat``: enqueues copies of jobs that have ended."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["repeat"]
 REPEATED = ("work_type", "queue", "priority", "weight", "group", "tenant")
 
 
-@click.command(cls=Command, short_help="Enqueue jobs that have ended once more.")
+@click.command(cls=Command, short_help="Enqueue copies of jobs that have ended.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER)
 @click.pass_obj
 def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
-    """Enqueue jobs that have ended once more, each as a new one with the same payload.
+    """Enqueue a new job with the same payload for each job that has ended.
 
-    All or none: a job that has not ended is refused.
+    If one of the jobs has not ended, none is enqueued.
     """
     from txqueue.store.reader import Session
 
@@ -43,7 +43,7 @@ def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
 
 
 def _call(options: GlobalOptions, session: Session, job_id: int) -> tuple[str, tuple[object, ...]]:
-    """Return the call for a job: another one if it is archived only."""
+    """Return the call for a job; for an archived job it carries the job's columns."""
     schema = session.schema
     if not session.rows(f"select from {schema}.find_job(%s)", (job_id,)):
         row = archived_row(options, job_id)
@@ -56,4 +56,4 @@ def _call(options: GlobalOptions, session: Session, job_id: int) -> tuple[str, t
 
 def _lines(ids: Sequence[int], numbers: Sequence[int]) -> Iterator[RenderableType]:
     for old, new in zip(ids, numbers, strict=True):
-        yield styled(f"Job {old} is enqueued once more, as job {new}.")
+        yield styled(f"Job {old} is enqueued again as job {new}.")

@@ -1,4 +1,4 @@
-"""The command itself: its commands, its exit status, and how it says that something is wrong."""
+"""The command `txqueue`: its subcommands, exit status and error output."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DONE, FAULT, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 @click.version_option(package_name="txqueue", message="%(prog)s %(version)s")
 @click.pass_context
 def root(context: click.Context) -> None:
-    """A distributed work queue on PostgreSQL for Twisted."""
+    """A distributed work queue for Twisted, on PostgreSQL."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
@@ -59,12 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit.
 
     Args:
-        arguments: The words after the command's name; those of the process by default.
+        arguments: The arguments; by default those of the process.
 
     Raises:
-        SystemExit: Always: 0 done, 1 a fault found or the action refused, 2 a wrong call.
+        SystemExit: Always, with status 0 for done, 1 for a fault found or an action refused, 2 for
+            a wrong call.
     """
-    # Whoever ends us by a signal gets the same clean-up as Ctrl-C.
+    # SIGTERM and SIGHUP get the same clean-up as Ctrl-C.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     options = GlobalOptions()
@@ -82,7 +83,7 @@ def run(arguments: Sequence[str] | None, options: GlobalOptions) -> int:
     """Run the command and return its exit status.
 
     Args:
-        arguments: The words after the command's name; those of the process by default.
+        arguments: The arguments; by default those of the process.
         options: Filled with what is given of the options of every command.
     """
     try:

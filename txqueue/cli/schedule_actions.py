@@ -1,4 +1,4 @@
-"""``txqueue schedule``: makes recurring work, pauses it, runs it now, and shows its runs."""
+"""``txqueue schedule``: adds, pauses, resumes, runs and removes schedules, and shows their runs."""
 
 from __future__ import annotations
 
@@ -25,48 +25,52 @@ if TYPE_CHECKING:
 __all__ = ["schedule"]
 
 
-@click.group(cls=Group, no_args_is_help=False, short_help="Make and act on recurring work.")
+@click.group(cls=Group, no_args_is_help=False, short_help="Add and operate schedules.")
 def schedule() -> None:
-    """Make recurring work, pause it, run it now."""
+    """Add schedules, pause, resume or remove them, or run one now."""
 
 
-@schedule.command(cls=Command, short_help="Have a job enqueued again and again.")
+@schedule.command(cls=Command, short_help="Add a schedule that enqueues a job repeatedly.")
 @click.argument("name")
 @click.argument("work_type", metavar="TYPE")
 @click.argument("payload", metavar="JSON")
 @click.option("--every", type=Length(), help="At even intervals, such as 90s, 5min, 2h.")
-@click.option("--cooldown", type=Length(), help="So long after the last job has ended.")
+@click.option("--cooldown", type=Length(), help="This long after the last job has ended.")
 @click.option("--cron", metavar="EXPR", help="A cron expression, such as '0 3 * * *'.")
 @click.option("--tz", metavar="ZONE", help="The time zone of --cron.  [default: UTC]")
 @click.option(
     "--jitter",
     type=Length(takes_percent=True),
     default="0s",
-    help="By how much it varies: 4s, or 10% of the period.",
+    help="Random variation: 4s, or 10% of the period.",
 )
 @click.option(
     "--catch-up",
     type=click.Choice([str(each) for each in CatchUp]),
-    help="What becomes of moments that were missed, but with --cooldown.  [default: skip]",
+    help="What to do about missed moments, except with --cooldown.  [default: skip]",
 )
 @click.option(
     "--until",
     metavar="WHEN",
     callback=moment_of,
-    help="When it ends, such as 2027-01-31T18:00+01:00; of UTC unless it says otherwise.",
+    help="When it ends, such as 2027-01-31T18:00+01:00; UTC without an offset.",
 )
-@click.option("--times", type=click.IntRange(1, MOST_TIMES), help="How many jobs it makes in all.")
+@click.option(
+    "--times", type=click.IntRange(1, MOST_TIMES), help="How many jobs it enqueues in all."
+)
 @click.option(
     "--only-if",
     nargs=3,
     metavar="TABLE COLUMN VALUE",
-    help="Only at moments at which the table or view has such a row.",
+    help="Only while the table or view has such a row.",
 )
 @click.option("--queue", help="The queue, instead of the type's own.")
-@click.option("--priority", type=click.IntRange(0, 9), help="0 to 9, larger goes first.")
-@click.option("--weight", type=click.IntRange(1), help="What it takes of a worker's capacity.")
+@click.option("--priority", type=click.IntRange(0, 9), help="0 to 9; higher runs first.")
+@click.option(
+    "--weight", type=click.IntRange(1), help="The share of a worker's capacity that each job takes."
+)
 @click.option("--group", help="At most one job of a group runs at a time, whatever its type.")
-@click.option("--tenant", help="Whose job it is.")
+@click.option("--tenant", help="The tenant of its jobs.")
 @click.pass_obj
 def add(
     options: GlobalOptions,
@@ -77,7 +81,7 @@ def add(
     only_if: Sequence[str] | None,
     **given: Any,
 ) -> None:
-    """Have a job of TYPE with the JSON object as its payload enqueued again and again."""
+    """Add a schedule that enqueues a job of TYPE with the JSON object as its payload."""
     columns = {key: given[key] for key in ("queue", "priority", "weight", "group", "tenant")}
     job = job_text(work_type, checked_payload(payload), columns)
     from txqueue.store.schedules import put_call
@@ -97,7 +101,7 @@ def _when(given: dict[str, Any]) -> Schedule:
     if given["tz"] and cron is None:
         raise click.UsageError("--tz is the time zone of --cron")
     if given["catch_up"] and cooldown is not None:
-        raise click.UsageError("nothing is missed with --cooldown: leave --catch-up out")
+        raise click.UsageError("--cooldown has no missed moments: leave --catch-up out")
     jitter, catch_up = given["jitter"], CatchUp(given["catch_up"] or "skip")
     ends: dict[str, Any] = {"until": given["until"], "times": given["times"]}
     try:
@@ -110,11 +114,11 @@ def _when(given: dict[str, Any]) -> Schedule:
         raise click.UsageError(str(error)) from None
 
 
-@schedule.command(cls=Command, short_help="Pause it until it is resumed.")
+@schedule.command(cls=Command, short_help="Pause a schedule until it is resumed.")
 @click.argument("name")
 @click.pass_obj
 def pause(options: GlobalOptions, name: str) -> None:
-    """Pause it until it is resumed; a job of it that was enqueued still runs."""
+    """Pause a schedule until it is resumed; a job that was already enqueued still runs."""
     changed = bool(_act(options, "pause", name))
     _tell(options, name, changed, "is paused" if changed else "was paused already")
 
@@ -123,7 +127,7 @@ def pause(options: GlobalOptions, name: str) -> None:
 @click.argument("name")
 @click.pass_obj
 def resume(options: GlobalOptions, name: str) -> None:
-    """Have it be due again, from its next moment on."""
+    """Resume a schedule from its next moment on."""
     changed = bool(_act(options, "resume", name))
     _tell(options, name, changed, "goes on" if changed else "was not paused")
 
@@ -132,16 +136,16 @@ def resume(options: GlobalOptions, name: str) -> None:
 @click.argument("name")
 @click.pass_obj
 def remove(options: GlobalOptions, name: str) -> None:
-    """Remove it; its jobs stay."""
+    """Remove a schedule; its jobs stay."""
     _act(options, "remove", name)
     _tell(options, name, True, "is removed")
 
 
-@schedule.command("run-now", cls=Command, short_help="Enqueue its job now.")
+@schedule.command("run-now", cls=Command, short_help="Enqueue a schedule's job now.")
 @click.argument("name")
 @click.pass_obj
 def run_now(options: GlobalOptions, name: str) -> None:
-    """Enqueue its job now, even if it is paused; when it is due next stays as it is."""
+    """Enqueue a schedule's job now, even if it is paused; its next moment does not change."""
     ran = _act(options, "run", name)
     document = {"name": name, "job_id": ran}
     show(options, document, lambda: iter([styled(f"Enqueued job {ran} of schedule {name}.")]))
@@ -150,14 +154,18 @@ def run_now(options: GlobalOptions, name: str) -> None:
 @schedule.command(cls=Command)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--group", help="Only of schedules of this group, whatever their types.")
-@click.option("--late", type=float, metavar="SECONDS", help="Only what began so late, or later.")
-@click.option("--took", type=float, metavar="SECONDS", help="Only what took so long, or longer.")
+@click.option(
+    "--late", type=float, metavar="SECONDS", help="Only runs that started at least this late."
+)
+@click.option(
+    "--took", type=float, metavar="SECONDS", help="Only runs that took at least this long."
+)
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
 @click.pass_obj
 def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None:
-    """Show the last runs, the latest first: due, late, took, outcome."""
+    """Show the last runs, the latest first."""
     from txqueue.store.schedule_queries import about_scheduled_runs
 
     inquiry = partial(about_scheduled_runs, names=names, **chosen)
@@ -174,7 +182,7 @@ def _opened(options: GlobalOptions) -> Iterator[Session]:
 
 
 def _act(options: GlobalOptions, act: str, name: str) -> Any:
-    """Do it through the node that was named, or in the database if none was."""
+    """Act through the node given by --node, or else in the database."""
     if options.settings.get("node"):
         return acted(options, lambda admin: getattr(admin, f"{act}_schedule")(name))
     from txqueue.store.schedules import act_call

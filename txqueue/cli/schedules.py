@@ -1,4 +1,4 @@
-"""``txqueue schedules``: recurring work, when it is due, and how its last runs were."""
+"""``txqueue schedules``: lists schedules, with when each is due and its last run."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 __all__ = ["schedules", "show_runs"]
 
 COLOURS = {"done": "green", "failed": "bold red", "assigned": "cyan", "cancelled": "yellow"}
-# A run that begins later than this has been kept waiting by something.
+# A run that starts later than this is marked as delayed.
 LATE = 60.0
 
 
-@click.command(cls=Command, short_help="Show recurring work: when it is due, how it ran.")
+@click.command(cls=Command, short_help="List schedules: when each is due, how it ran.")
 @click.option("--type", "work_type", help="Only schedules of this work type.")
 @click.option("--group", help="Only schedules of this group.")
 @click.option("--tenant", help="Only schedules of this tenant.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="How many."
 )
-@click.option("--after", metavar="NAME", help="Go on after this one.")
+@click.option("--after", metavar="NAME", help="Continue after this one.")
 @click.pass_obj
 def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> None:
-    """Show recurring work: when each is due, and how its last runs were."""
+    """List schedules, with when each is due and its last run."""
     from txqueue.store.reader import Reader, Session
     from txqueue.store.schedule_queries import about_schedules
 
@@ -49,7 +49,7 @@ def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> N
 
 
 def show_runs(options: GlobalOptions, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print runs of schedules."""
+    """Print the runs of schedules."""
     show(options, {"runs": rows}, lambda: _runs(rows))
 
 

@@ -1,4 +1,4 @@
-"""Batches: jobs enqueued together, one that runs when all have ended, and how far they are."""
+"""Batches: jobs enqueued together, with a callback that runs once all have ended."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ ENDS = ("done", "failed", "cancelled")
 
 
 class Batch:
-    """The jobs of a batch while it is put together; `WorkQueue.batch` makes it.
+    """A batch while its jobs are enqueued, made by `WorkQueue.batch`.
 
     Args:
-        txn: The transaction that they are part of.
+        txn: The transaction in which the jobs are enqueued.
 
     Attributes:
-        ids: The numbers of its jobs.
-        callback_id: The number of the job that runs when they have ended, once it is known: by this
-            the batch is asked after.
+        ids: The numbers of the jobs enqueued so far.
+            callback_id: The callback's job number, set at the end of the block; it identifies the
+            batch.
     """
 
     def __init__(self, txn: Transaction) -> None:
@@ -37,7 +37,7 @@ class Batch:
         self._is_open = True
 
     def end(self) -> None:
-        """Take no more jobs: the callback is about to be enqueued."""
+        """Refuse further jobs, as the callback is enqueued next."""
         self._is_open = False
 
     def _check(self) -> None:
@@ -57,7 +57,7 @@ class Batch:
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
     ) -> list[int]:
-        """Enqueue many of them; see `Transaction.enqueue_many`."""
+        """Enqueue many jobs of the batch; see `Transaction.enqueue_many`."""
         self._check()
         ids = await self._txn.enqueue_many(works, **options)
         self.ids += ids
@@ -65,14 +65,14 @@ class Batch:
 
 
 def about_batch(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
-    """How far a batch is, counted from its jobs.
+    """Query the progress of a batch, counted from its jobs.
 
     Args:
         schema: The name of the schema.
-        job_id: The number of its callback.
+        job_id: The callback's job number.
 
     Raises:
-        JobNotFound: When there is no such job, or it does not wait for others.
+        JobNotFound: When there is no such job, or it is not a batch's callback.
     """
     rows = yield Question(
         "select job_id, work_type, state::text as state, waiting_for, options -> 'parents' as ends,"
@@ -87,11 +87,12 @@ def about_batch(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     )
     ends = {row["ended"]: row["jobs"] for row in counted} or (rows and rows[0]["ends"])
     if ends and not counted and isinstance(rows[0]["after"], list):
-        # The callback has run; some of the jobs may have been run again since.
+        # The callback has run, but operators may have retried some of the jobs since.
         ends = yield from _ends_now(schema, rows[0]["after"])
     if not rows or not ends:
         raise JobNotFound(
-            f"no batch calls job {job_id} back", "pass the callback's number: batch.callback_id"
+            f"job {job_id} is not the callback of a batch",
+            "pass the callback's number: batch.callback_id",
         )
     counts = {name: ends.get(name, 0) for name in (*ENDS, "left")}
     told = {"batch": job_id, "work_type": rows[0]["work_type"], "state": rows[0]["state"]}
@@ -99,7 +100,7 @@ def about_batch(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
 
 
 def _ends_now(schema: str, ids: list[int]) -> Inquiry[dict[str, int]]:
-    """Count jobs by how they have ended as of now."""
+    """Count jobs by their current outcome."""
     rows = yield Question(
         "select case when state in ('done', 'failed', 'cancelled') then state::text else 'left' end"
         f" as ended, count(*) as jobs from {schema}.job where job_id = any(%s::bigint[])"

@@ -1,4 +1,4 @@
-"""From work items to the calls of ``enqueue()`` and ``enqueue_many()``."""
+"""Turns work items into calls of ``enqueue()`` and ``enqueue_many()``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _COLUMNS = _RELATIONS | {
 }
 _RUNTIME = frozenset({"timeout", "attempts", "expires", "as_of", "once_for", "created_by"})
 _OF_A_KEY = frozenset({"as_of", "once_for"})
-# Jobs with one of these need a decision that no client can make.
+# Jobs with one of these options need a decision by the database.
 _DECIDED = _RELATIONS | {"group", "tenant", "not_before", "not_after"}
 _SQL_TYPES = {
     "work_type": "text",
@@ -91,7 +91,7 @@ def _is_text(value: Any) -> bool:
 
 _MOMENT = "give an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)"
 
-# The database checks most columns; what it cannot, or only a worker reads, is checked here.
+# The database checks most columns; values that only a worker reads are checked here.
 _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (
         "timeout",
@@ -107,7 +107,11 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("tenant", _is_text, "give a string"),
     ("unique", _is_text, "give a string"),
     ("attempts", _is_attempts, f"give a whole number from 1 to {MOST_ATTEMPTS}"),
-    ("expires", _is_flag, "give True to have not_after end the job, False to have it go first"),
+    (
+        "expires",
+        _is_flag,
+        "give True to cancel the job at its not_after, False to only raise its rank",
+    ),
     ("unique_mode", _is_mode, "use UniqueMode.KEEP, REPLACE, AGAIN, REJECT or ONCE"),
     ("as_of", _is_moment, _MOMENT),
     ("once_for", is_timeout, "give seconds above 0, at most ten years, or a timedelta"),
@@ -118,15 +122,14 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 
 
 class EnqueueOptions(TypedDict, total=False):
-    """What may be overridden at enqueue; what is left out is the work type's policy.
+    """Options of `enqueue`; those left out follow the work type's policy.
 
     ``not_before`` and ``not_after`` are aware datetimes; ``timeout`` is in seconds or a timedelta;
-    ``attempts`` is how many runs the job gets in all; ``expires`` says whether ``not_after`` ends
-    it unstarted.
-    ``unique`` is a key that one job of the type holds, ``unique_mode`` what becomes of another;
-    ``as_of``, an aware datetime, has it count only if none of its key was enqueued as of that
-    moment or a later one; ``once_for``, seconds or a timedelta, is how long `UniqueMode.ONCE`
-    remembers; ``created_by`` is shown to operators;
+    ``attempts`` is how many runs the job gets in all; ``expires`` says whether an unstarted job is
+    cancelled at its ``not_after``. ``unique`` is a key that one job of the type holds,
+    ``unique_mode`` says what to do with another job; ``as_of``, an aware datetime, drops the job if
+    one with the same key was enqueued as of that moment or a later one; ``once_for``, seconds or a
+    timedelta, is how long `UniqueMode.ONCE` remembers; ``created_by`` is shown to operators;
     ``after`` are the numbers of jobs to wait for, until they are done, or with ``after_any_end``
     until they have ended in any way.
     """
@@ -181,7 +184,7 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
     elif given := _OF_A_KEY & job.get("options", _NO_OPTIONS).keys():
         raise InvalidWork(f"{', '.join(sorted(given))} without a key", "pass the key as unique")
     if work.redacted:
-        # For queries before a node has published the type.
+        # Serves queries until a node has published the type.
         job["options"] = {**job.get("options", {}), "redacted": True}
     return job
 
@@ -210,7 +213,7 @@ def assigned_call(
 
 
 def is_plain(job: Mapping[str, Any]) -> bool:
-    """Tell whether a job may be assigned at once, as far as a client can tell."""
+    """Tell whether a client may enqueue a job as already assigned."""
     return not _DECIDED & job.keys()
 
 
@@ -218,15 +221,15 @@ def chunk_text(job_id: int, weight: int, given: Mapping[str, object]) -> str:
     """Return a chunk of one job that has not run yet, as the database would write it.
 
     Args:
-        job_id: Its number.
-        weight: What it weighs.
-        given: The parameters of its call by their names.
+        job_id: The job's number.
+        weight: The job's weight.
+        given: The parameters of the call, by name.
     """
     payload, options = given["payload"], given.get("options", "null")
     return f'[[{job_id},"{given["work_type"]}",0,{weight},{payload},{options}]]'
 
 
-# An application enqueues with a few sets of options, again and again.
+# An application uses few different sets of options, so the statements are cached.
 @lru_cache
 def _call(schema: str, names: tuple[str, ...]) -> str:
     return f"select {schema}.enqueue({_arguments(names)})"
@@ -257,7 +260,7 @@ def _parameter(name: str, value: Any) -> object:
 
 
 def batches(works: Iterable[WorkItem], options: Mapping[str, Any]) -> Iterator[str]:
-    """Return the JSON text of a thousand jobs at a time.
+    """Yield the JSON text of a thousand jobs at a time.
 
     Raises:
         InvalidWork: When a work item or an option is not valid.

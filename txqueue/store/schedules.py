@@ -1,4 +1,4 @@
-"""The calls of the stored functions for recurring work."""
+"""Calls of the stored functions for schedules."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ __all__ = [
 ]
 
 CONDITION_PATIENCE = 1
-"""Seconds within which a condition must be answered; a lock it waits for counts."""
+"""Seconds in which a condition must be evaluated, waiting for locks included."""
 CONDITION_REMEDY = "see which session locks its table in pg_locks, and that the column has an index"
 
-# The moment is the schedule's to say.
+# The schedule decides these moments.
 _NOT_OF_A_SCHEDULE = ("not_before", "not_after")
 
 
 @frozen
 class Due:
-    """What a look found.
+    """The schedules that are due.
 
     Attributes:
-        rows: The schedules that are due, a dictionary each.
-        due_in: Seconds until it is worth looking again; None for nothing to wait for.
-        seen_at: The database's clock.
+        rows: The due schedules, a dictionary each.
+        due_in: Seconds until the next schedule is due; None if there is none.
+        seen_at: The time by the database's clock.
     """
 
     rows: list[dict[str, Any]]
@@ -56,19 +56,19 @@ class Due:
 
 @frozen
 class ScheduleRun:
-    """One run of a schedule, as its job's own row tells it.
+    """One run of a schedule, from its job's row.
 
     Attributes:
-        name: The schedule's.
-        due: The moment it was due.
-        job_id: Its job.
+        name: The schedule's name.
+        due: The moment at which it was due.
+        job_id: The number of the run's job.
         outcome: The job's state; None once history has dropped it.
-        started_at: When it began; None before.
-        finished_at: When it ended; None before.
-        late: Seconds between due and its beginning.
-        took: Seconds it ran, or has run until now.
-        attempt: How many runs of the job have ended.
-        error: The first line of its last error.
+        started_at: When the job started; None before.
+        finished_at: When the job ended; None before.
+        late: Seconds from due to the start.
+        took: Seconds that the job ran, or has been running.
+        attempt: How many attempts of the job have ended.
+        error: The first line of the job's last error.
     """
 
     name: str
@@ -84,10 +84,10 @@ class ScheduleRun:
 
 
 class Schedules:
-    """Recurring work: the schedules of one queue, by their names.
+    """Recurring work: reads and changes schedules by name.
 
     Args:
-        pool: Where the calls run.
+        pool: The connections on which the calls run.
         schema: The name of the schema.
     """
 
@@ -100,7 +100,7 @@ class Schedules:
         return rows[0][0]
 
     async def due(self, since: datetime | None = None) -> Due:
-        """Return the schedules that are due; those due before ``since`` only if it is None."""
+        """Return the due schedules; with ``since``, only those due at that moment or later."""
         rows = await self._pool.query(
             f"select due::text, due_in, seen_at from {self._schema}.due_schedules(%s)", (since,)
         )
@@ -108,11 +108,11 @@ class Schedules:
         return Due(json.loads(text), due_in, seen_at)
 
     async def met(self, table: str, column: str, values: Sequence[str]) -> set[str]:
-        """Return which of some values stand in a column of an application's table.
+        """Return which of the given values occur in a column of an application's table.
 
         Raises:
             DatabaseUnavailable: When the database does not answer.
-            Refused: When the table cannot be read, or not within `CONDITION_PATIENCE`.
+            Refused: When the table cannot be read within `CONDITION_PATIENCE`.
         """
         sql = (
             f"set local statement_timeout = {CONDITION_PATIENCE * 1000};"
@@ -122,18 +122,18 @@ class Schedules:
             return set((await self._pool.query(sql, (table, column, list(values))))[0][0])
 
     async def tick(self, ticks: Sequence[Mapping[str, Any]]) -> int:
-        """Enqueue the jobs of schedules that are due, unless others have; returns how many."""
+        """Enqueue the jobs of due schedules unless another node has; return how many."""
         return int(await self._call("tick(%s)", json.dumps(ticks)))
 
     async def mend(self) -> int:
-        """Have cool-downs begin whose job is gone; returns how many."""
+        """Restart cool-downs whose job no longer exists; return how many."""
         return int(await self._call("start_missed_cooldowns()"))
 
     async def publish(self, work_types: Sequence[str], schedules: Sequence[Any]) -> int:
-        """Publish what `declared` returned, of types a node knows; returns how many changed.
+        """Publish the result of `declared` for a node's work types; return how many changed.
 
         Raises:
-            Refused: When the database refuses one of them.
+            Refused: When the database refuses one of the schedules.
         """
         call = "publish_schedules(%s::text[], %s)"
         return int(await self._call(call, list(work_types), json.dumps(schedules)))
@@ -146,36 +146,36 @@ class Schedules:
         only_if: Exists | None = None,
         who: str = "",
     ) -> bool:
-        """Make or change a schedule; returns whether anything changed.
+        """Create or change a schedule; return whether anything changed.
 
         Raises:
-            Refused: When the database refuses it.
+            Refused: When the database refuses the schedule.
         """
         call = put_call(self._schema, name, json.dumps(job), when=when, only_if=only_if, who=who)
         return bool((await self._pool.query(*call))[0][0])
 
     async def pause(self, name: str, who: str = "") -> bool:
-        """Pause it: it is not due until it is resumed. Returns whether that changed anything."""
+        """Pause a schedule until it is resumed; return whether it was not paused before."""
         return bool(await self._act("pause", name, who))
 
     async def resume(self, name: str, who: str = "") -> bool:
-        """Have it be due again; returns whether that is new."""
+        """Resume a schedule; return whether it was paused before."""
         return bool(await self._act("resume", name, who))
 
     async def remove(self, name: str, who: str = "") -> int | None:
-        """Remove it; returns its last job."""
+        """Remove a schedule; return the number of its last job."""
         last = await self._act("remove", name, who)
         return None if last is None else int(last)
 
     async def run_now(self, name: str, who: str = "") -> int:
-        """Enqueue its job now; returns the job's number."""
+        """Enqueue a schedule's job now; return the job's number."""
         return int(await self._act("run", name, who))
 
     async def _act(self, act: str, name: str, who: str) -> Any:
         return (await self._pool.query(*act_call(self._schema, act, name, who)))[0][0]
 
     async def runs(self, name: str) -> list[ScheduleRun]:
-        """Return its last runs, at most twenty, the latest first."""
+        """Return a schedule's last runs, at most twenty, the latest first."""
         columns = ", ".join(field.name for field in fields(ScheduleRun))
         sql = f"select {columns} from {self._schema}.schedule_runs(array[%s])"
         return [ScheduleRun(*row) for row in await self._pool.query(sql, (name,))]
@@ -184,34 +184,36 @@ class Schedules:
 def put_call(
     schema: str, name: str, job: str, *, when: Schedule, only_if: Exists | None, who: str
 ) -> tuple[str, tuple[object, ...]]:
-    """Return the statement that makes or changes a schedule, and its parameters."""
+    """Return the statement that creates or changes a schedule, and its parameters."""
     condition = None if only_if is None else json.dumps(asdict(only_if))
     parameters = (name, json.dumps(terms_of(when)), job, condition, who)
     return f"select {schema}.put_schedule(%s, %s, %s, %s, %s)", parameters
 
 
 def act_call(schema: str, act: str, name: str, who: str) -> tuple[str, tuple[object, ...]]:
-    """Return the statement that does something to a schedule: pause, resume, remove or run."""
+    """Return the statement for an act on a schedule: pause, resume, remove or run."""
     return f"select {schema}.{act}_schedule(%s, %s)", (name, who)
 
 
 def job_of(work: WorkItem, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a schedule enqueues each time.
+    """Return the job that a schedule enqueues each time.
 
     Raises:
         InvalidWork: When the work item or an option is not valid.
     """
     for name in _NOT_OF_A_SCHEDULE:
         if options.get(name) is not None:
-            raise InvalidWork(f"a schedule takes no {name}", "it says itself when work is due")
+            raise InvalidWork(
+                f"a schedule takes no {name}", "the schedule itself decides when work is due"
+            )
     return job_object(work, options)
 
 
 def declared(classes: Sequence[type[WorkItem]]) -> list[dict[str, Any]]:
-    """Return the schedules that classes declare, under the names of their types.
+    """Return the schedules that classes declare, named after their work types.
 
     Raises:
-        InvalidWork: When an object of a class cannot be made without arguments.
+        InvalidWork: When a class cannot be instantiated without arguments.
     """
     return [
         {
@@ -237,7 +239,7 @@ def _made(cls: type[WorkItem]) -> WorkItem:
 def by_condition(
     rows: Sequence[dict[str, Any]],
 ) -> dict[tuple[str, str] | None, list[dict[str, Any]]]:
-    """Return schedules by the table and column of their conditions, those without one first."""
+    """Group schedules by the table and column of their conditions, those without one first."""
     found: dict[tuple[str, str] | None, list[dict[str, Any]]] = {None: []}
     for row in rows:
         condition = row["condition"]
@@ -248,12 +250,12 @@ def by_condition(
 def judged(
     rows: Sequence[dict[str, Any]], met: set[str], error: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return schedules of one table and column with whether the condition of each holds."""
+    """Return schedules of one table and column, each with whether its condition holds."""
     return [{**row, "holds": row["condition"][2] in met, "error": error} for row in rows]
 
 
 def tick_of(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return what a tick makes of a schedule that is due, as ``tick()`` takes it."""
+    """Return the decision on a due schedule in the form that ``tick()`` takes."""
     due = None if row["due"] is None else datetime.fromisoformat(row["due"])
     told = {"schedule_id": row["schedule_id"], "due": row["due"], "error": row.get("error")}
     try:

@@ -25,12 +25,12 @@ __all__ = ["Transaction", "enqueue"]
 
 
 class Transaction:
-    """One transaction; `WorkQueue.transaction` and `RunningJob.transaction` make it.
+    """A database transaction, made by `WorkQueue.transaction` or `RunningJob.transaction`.
 
     Args:
         connection: The connection that is inside the transaction.
         schema: The name of txqueue's schema.
-        trip: Direct dispatch, of a process that has joined a node.
+        trip: Direct dispatch, if the process has joined a node.
     """
 
     def __init__(self, connection: Connection, schema: str, trip: Trip | None = None) -> None:
@@ -41,15 +41,15 @@ class Transaction:
         self._is_busy = False
 
     def end(self) -> None:
-        """Refuse every use from now on: the connection is lent to others next.
+        """Refuse further use, as the connection returns to the pool.
 
         Raises:
-            TransactionMisused: When a statement is still under way.
+            TransactionMisused: When a statement is still running.
         """
         self._is_open = False
         if self._is_busy:
             raise TransactionMisused(
-                "the transaction ends while a statement of it is under way; it is rolled back",
+                "the transaction ended while a statement was running; it is rolled back",
                 "await each call before the end of the transaction",
             )
 
@@ -58,16 +58,16 @@ class Transaction:
 
         Args:
             sql: The statement, with ``%s`` for each parameter.
-            parameters: Their values.
+            parameters: The parameters' values.
 
         Returns:
-            The rows, an empty list for a statement that has none.
+            The rows; an empty list for a statement without a result.
 
         Raises:
-            psycopg2.Error: When the statement fails: that of the driver, as it is.
+            psycopg2.Error: When the statement fails; the driver's error is raised unchanged.
             DatabaseUnavailable: When the connection is lost.
-            TransactionMisused: When the transaction has ended, another call is under way, or the
-                statement itself ended the transaction. So do all methods.
+                TransactionMisused: When the transaction has ended, another call is running, or the
+                statement itself ended the transaction. All methods raise this.
         """
         self._check()
         if self._trip is not None:
@@ -91,7 +91,7 @@ class Transaction:
 
         Raises:
             InvalidWork: When the work or an option is not valid; nothing is written.
-            Refused: When the database refuses it; the transaction cannot go on.
+            Refused: When the database refuses the job; the transaction must be rolled back.
         """
         self._check()
         if self._trip is not None:
@@ -102,7 +102,7 @@ class Transaction:
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
     ) -> list[int]:
-        """Enqueue many, a round trip for each thousand; returns their numbers in order."""
+        """Enqueue many work items, a thousand per round trip; return their numbers in order."""
         self._check()
         if self._trip is not None:
             self._trip.note_others()
@@ -110,7 +110,7 @@ class Transaction:
         sending: Deferred[list[int]] = succeed([])
         texts = batches(works, options)
         while True:
-            # The next thousand is made while the database takes the last.
+            # The client encodes the next thousand while the database stores the previous one.
             try:
                 text = next(texts, None)
             finally:
@@ -124,14 +124,14 @@ class Transaction:
 
         Args:
             cls: The class of the items.
-            items: Instances of it; any number, they are sent some thousand at a time.
+            items: Instances of the class; any number, sent some thousand at a time.
 
         Returns:
-            How many they were.
+            How many items were added.
 
         Raises:
-            InvalidWork: When an item is not of that class, or does not fit it.
-            QueueFull: When so many items remain in the workset as its ``bound`` allows.
+            InvalidWork: When an item is not an instance of the class, or not valid.
+            QueueFull: When the workset has reached its ``bound``.
         """
         self._check()
         if self._trip is not None:
@@ -142,14 +142,15 @@ class Transaction:
     async def batch(
         self, callback: WorkItem, **options: Unpack[EnqueueOptions]
     ) -> AsyncIterator[Batch]:
-        """Put a batch together; its callback runs when all of its jobs have ended, in any way.
+        """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
 
         Args:
-            callback: The work to be done then; its handler finds in ``job.parents`` how they ended.
-            options: As for `enqueue`, for the callback.
+            callback: The work item to run then; its handler reads from ``job.parents`` how they
+                ended.
+            options: Options of the callback, as for `enqueue`.
 
         Returns:
-            An asynchronous context manager that gives a `Batch`.
+            An asynchronous context manager whose value is a `Batch`.
         """
         batch = Batch(self)
         yield batch
@@ -160,10 +161,10 @@ class Transaction:
     async def take_along(
         self, token: Token, job_id: int, limit: int, *, later: bool = False
     ) -> list[tuple[str, str]]:
-        """What `RunningJob.coalesce` calls: end pending jobs like a running one with it.
+        """End pending jobs like a running one together with it, for `RunningJob.coalesce`.
 
         Returns:
-            The work type and the payload's JSON text of each.
+            The work type and payload of each, the payload as JSON text.
         """
         self._check()
         return await self._query(
@@ -179,12 +180,12 @@ class Transaction:
     def _check(self) -> None:
         if not self._is_open:
             raise TransactionMisused(
-                "the transaction has ended: nothing more can be part of it",
-                "use it inside its async with block only, and await what uses it there",
+                "the transaction has ended and takes no more statements",
+                "use it only inside its async with block, and await each call there",
             )
         if self._is_busy:
             raise TransactionMisused(
-                "another call of this transaction is under way: it has one connection",
+                "another call of this transaction is running, and it has one connection",
                 "await one call before the next, or use enqueue_many",
             )
 
@@ -211,18 +212,18 @@ async def enqueue(
     """Enqueue work inside an existing txpostgres ``runInteraction``.
 
     Args:
-        cursor: The cursor that the interaction was given.
+        cursor: The cursor that txpostgres passed to the interaction.
         work: An instance of an attrs subclass of `WorkItem`.
         schema: The name of txqueue's schema.
         options: As for `Transaction.enqueue`.
 
     Returns:
-        The job's number. This is a coroutine; in a plain callback wrap it with
+        The job's number. This is a coroutine function; in a plain callback wrap its result with
         ``Deferred.fromCoroutine``.
 
     Raises:
         InvalidWork: When the work or an option is not valid; nothing is written.
-        Refused: When the database refuses it.
+        Refused: When the database refuses the job.
     """
     sql, parameters = enqueue_call(checked_name(schema), work, options)
     with translated():

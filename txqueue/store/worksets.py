@@ -1,4 +1,4 @@
-"""The calls that fill worksets, start them and work through them."""
+"""Calls of the stored functions that fill worksets, start them and work through them."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from txqueue.store.schema_files import checked_name
 __all__ = ["NextPart", "Part", "Parts", "Performed", "Worksets", "count_call", "fill", "spec_of"]
 
 Query = Callable[[str, Sequence[object]], Awaitable[list[tuple[Any, ...]]]]
-# Items that go to the database with one statement, about.
+# About how many items one statement inserts.
 TOGETHER = 5_000
-# Parts of an application's table that are cut at a time.
+# How many parts of an application's table are cut at a time.
 AHEAD = 64
 
 
 @frozen
 class Part:
-    """Items that a job has taken.
+    """A part of a workset: items that a job has taken.
 
     Attributes:
-        id: Its number.
-        first: The first key, of an application's table.
+        id: The part's number.
+        first: The first key, for an application's table.
         last: The last key.
-        keys: The only keys, where it is not all from first to last.
-        items: How many they are.
-        attempt: How often they have failed.
-        taken: How often it was taken, this time included.
-        content: The items in JSON; None for an application's table.
+        keys: The keys, if the part is not everything from first to last.
+        items: How many items the part has.
+        attempt: How often the items have failed.
+        taken: How often the part was taken, this time included.
+        content: The items as JSON; None for an application's table.
     """
 
     id: int
@@ -54,7 +54,7 @@ class Part:
 
 @frozen
 class NextPart:
-    """What a job of a workset is told: whether it still is its assignment's, and what it took."""
+    """The answer to a workset's job: whether its assignment still holds, and its next part."""
 
     held: bool
     part: Part | None
@@ -63,7 +63,7 @@ class NextPart:
 
 @frozen
 class Performed:
-    """A part that was performed, and what of it failed: ``key, error``, ``delay`` to retry."""
+    """A processed part, with its failures: ``key``, ``error``, and ``delay`` before a retry."""
 
     part: int
     failures: list[dict[str, Any]]
@@ -72,7 +72,7 @@ class Performed:
 async def fill(
     query: Query, schema: str, cls: type[WorksetItem], items: Iterable[WorksetItem]
 ) -> int:
-    """Put items into a workset with statements of one transaction; returns how many.
+    """Put items into a workset within one transaction; return how many.
 
     Raises:
         InvalidWork: When an item is not of that class, or does not fit it.
@@ -101,13 +101,14 @@ def _texts(cls: type[WorksetItem], items: Iterable[WorksetItem]) -> Iterator[str
 def _encoded(cls: type[WorksetItem], item: WorksetItem) -> dict[str, Any]:
     if type(item) is not cls:
         raise InvalidWork(
-            f"a {type(item).__qualname__} is no item of this workset", f"pass a {cls.__qualname__}"
+            f"a {type(item).__qualname__} is not an item of this workset",
+            f"pass a {cls.__qualname__}",
         )
     return encode(item)
 
 
 def spec_of(cls: type[WorksetItem]) -> str:
-    """Return what ``ensure_workset()`` takes."""
+    """Return the JSON description that ``ensure_workset()`` takes."""
     return json.dumps(
         {
             "name": cls.workset,
@@ -133,10 +134,10 @@ _UNSURE = """
 
 
 class Worksets:
-    """What clients do with worksets.
+    """The operations of clients on worksets.
 
     Args:
-        connections: The pool of them.
+        connections: The connection pool.
         schema: The name of the schema.
     """
 
@@ -146,7 +147,7 @@ class Worksets:
         self._schema = checked_name(schema)
 
     async def start(self, cls: type[WorksetItem]) -> int:
-        """Have a workset worked through; returns how many jobs were enqueued."""
+        """Enqueue a workset's jobs; return how many."""
         await self._ensure_unique(cls)
         await self._query(f"select {self._schema}.ensure_workset(%s)", (spec_of(cls),))
         rows = [(None,)] if cls.source is None else await self._query(*_counting(cls))
@@ -156,10 +157,10 @@ class Worksets:
         return int(started[0][0])
 
     async def _ensure_unique(self, cls: type[WorksetItem]) -> None:
-        """Make sure that the key of an application's table names one row; a view cannot be checked.
+        """Ensure that the key of an application's table is unique; a view cannot be checked.
 
         Raises:
-            Refused: When it does not: parts are cut by it, and rows between two would be left out.
+            Refused: When it is not: parts are cut by key, and duplicates at a cut would be skipped.
         """
         if cls.source is None:
             return
@@ -167,15 +168,15 @@ class Worksets:
         for (is_unsure,) in await self._query(_UNSURE, (key, table)):
             if is_unsure:
                 raise Refused(
-                    f"{key} of {table} has no unique index: parts of the workset are cut by it",
+                    f"{key} of {table} has no unique index, by which the workset's parts are cut",
                     "name the primary key, or a column with a unique index that is not partial",
                 )
 
     async def status(self, cls: type[WorksetItem]) -> WorksetStatus:
-        """Return how far a workset is.
+        """Return a workset's progress.
 
         Raises:
-            JobNotFound: When it was never filled or started.
+            JobNotFound: When the workset was never filled or started.
         """
         rows = await self._dicts(
             f"select done, failed, remaining, jobs"
@@ -189,16 +190,16 @@ class Worksets:
         )
 
     async def retry(self, cls: type[WorksetItem]) -> int:
-        """Have the failed items of a workset tried again; returns how many."""
+        """Retry the failed items of a workset; return how many."""
         rows = await self._query(f"select {self._schema}.retry_workset(%s)", (cls.workset,))
         return int(rows[0][0])
 
 
 class Parts:
-    """What a job of a workset asks for, fenced by its token.
+    """The operations of a workset's job, fenced by its token.
 
     Args:
-        connections: The pool of them.
+        connections: The connection pool.
         schema: The name of the schema.
     """
 
@@ -209,7 +210,7 @@ class Parts:
     async def next(
         self, cls: type[WorksetItem], token: Token, job_id: int, performed: Performed | None
     ) -> NextPart:
-        """Count what was performed, and take what comes next, in one transaction."""
+        """Count a processed part and take the next one, in one transaction."""
         marks = ", ".join(["%s"] * 6)
         rows = await self.connections.query(
             "select held, part, first, last, keys, items, attempt, taken, content, due_in"
@@ -227,7 +228,7 @@ class Parts:
     async def split(
         self, token: Token, job_id: int, part: Part, keys: Sequence[str], size: int
     ) -> bool:
-        """Cut a part into smaller ones; False if the job does not hold it any more."""
+        """Split a part into smaller ones; return False if the job no longer holds it."""
         rows = await self.connections.query(
             f"select {self.schema}.split_workset_part(%s, %s, %s, %s, %s::text[], %s)",
             (*_fence(token, job_id), part.id, list(keys), size),
@@ -235,7 +236,7 @@ class Parts:
         return bool(rows[0][0])
 
     async def end(self, cls: type[WorksetItem], token: Token, job_id: int) -> bool:
-        """End the job if nothing is left to take; False otherwise, or while it is filled."""
+        """End the job if no part is left; return False if one is, or while it is filled."""
         return await _end(
             self.connections.query, self.schema, (*_fence(token, job_id), cls.workset, False)
         )
@@ -243,21 +244,21 @@ class Parts:
     async def pass_on(
         self, cls: type[WorksetItem], token: Token, job_id: int, performed: Performed | None
     ) -> None:
-        """Count what was performed, and end the job for another to take its place."""
+        """Count a processed part, and replace this job by a new one."""
         async with self.connections.transaction() as connection:
             if performed is not None:
                 await connection.query(*count_call(self.schema, token, job_id, performed))
             await _end(connection.query, self.schema, (*_fence(token, job_id), cls.workset, True))
 
     async def rows(self, cls: type[WorksetItem], part: Part) -> tuple[str, list[str]]:
-        """Read a part of an application's table: the items in JSON, and their keys."""
+        """Read a part of an application's table: the items as JSON, and their keys."""
         assert cls.source is not None
         key, where = _quoted(cls.source.key), cls.source.where.replace("%", "%%")
         wanted = f"{key} between %s and %s" if part.keys is None else f"{key} = any(%s)"
         bounds = (part.first, part.last) if part.keys is None else (_literal(part.keys),)
         exact = decimals_of(cls)
         names = ((name, _quoted(name)) for name, _ in columns_of(cls))
-        # A number of JSON would be read as a float.
+        # A JSON number would be parsed as a float.
         each = (f"{text}::text as {text}" if name in exact else text for name, text in names)
         columns = ", ".join(each) or "null as _nothing"
         found = await self.connections.query(
@@ -274,7 +275,7 @@ class Parts:
         """Cut the next parts of an application's table.
 
         Returns:
-            Whether there were any left to cut; None while another session is about it.
+            Whether any rows were left to cut; None while another session is cutting.
         """
         async with self.connections.transaction() as connection:
             rows = await connection.query(
@@ -340,12 +341,12 @@ def _cutting(cls: type[WorksetItem], cut_to: str | None) -> tuple[str, Sequence[
 
 
 def _quoted(name: str) -> str:
-    """Quote a name; within a statement that has parameters."""
+    """Quote a name for a statement that has parameters."""
     doubled = name.replace('"', '""').replace("%", "%%")
     return f'"{doubled}"'
 
 
 def _literal(keys: Sequence[str]) -> str:
-    """Make an array that takes the type of the column that it is compared with."""
+    """Return an array literal, which takes the type of the column it is compared with."""
     escaped = (key.replace("\\", "\\\\").replace('"', '\\"') for key in keys)
     return "{" + ",".join(f'"{key}"' for key in escaped) + "}"

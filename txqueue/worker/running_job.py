@@ -1,4 +1,4 @@
-"""The job as its handler sees it, and the batch it came in."""
+"""A running job, as its handler uses it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Batch:
     """A chunk of jobs assigned together, and what of it is done and not yet reported.
 
     Attributes:
-        token: What every write about its jobs names.
-        asked_at: When they were asked for, by the monotonic clock.
-        lane: Where the database keeps them.
-        done: Numbers of jobs that returned nothing.
-        jobs: How many jobs are held no more: done, completed by themselves, or dropped.
-        weight: Their weight.
+        token: The fencing token of every write about the jobs.
+        asked_at: When the claim began, by the monotonic clock.
+        lane: The lane that holds their rows.
+        done: The numbers of jobs that returned no value.
+        jobs: How many jobs the worker no longer holds: done, completed by themselves, or dropped.
+        weight: The weight of those jobs.
     """
 
     __slots__ = ("asked_at", "done", "jobs", "lane", "token", "weight")
@@ -49,20 +49,20 @@ class Batch:
         self.clear()
 
     def clear(self) -> None:
-        """Begin a new report."""
+        """Start a new report."""
         self.done: list[int] = []
         self.jobs = 0
         self.weight = 0
 
     def let_go(self, weight: int) -> None:
-        """Note that a job of a weight is held no more."""
+        """Note that the worker no longer holds a job."""
         self.jobs += 1
         self.weight += weight
 
 
 @frozen
 class Parents:
-    """How the jobs ended that a job waited for: the members of its batch, for one."""
+    """The outcomes of the jobs that a job waited for, such as the members of a batch."""
 
     done: int
     failed: int
@@ -70,20 +70,20 @@ class Parents:
 
 
 class RunningJob:
-    """A job while its handler runs.
+    """A job while its handler runs; the argument of `perform`.
 
     Attributes:
         id: The job's number.
-        attempt: Which run this is, from 1.
-        weight: What it takes of the worker's capacity.
-        is_completed: Whether its own transaction has completed it.
+        attempt: The number of this run, from 1.
+        weight: The share of the worker's capacity that the job takes.
+        is_completed: Whether the job's own transaction has completed it.
         cancelled_by: The operator that cancelled it while it ran; None if it was not cancelled.
-        is_ended: Whether it was told to end because the lease of its node is out.
-        options: What is told of it besides its payload.
-        stages: What its handler said comes then, to be enqueued as it is completed.
-        result: What its own transaction keeps as its result, as JSON text; None for nothing.
-        within: Its own transaction while that is open.
-        last_progress: What it last said of how far it is, as JSON text; it is kept with its end.
+        is_ended: Whether the worker ends it because the node's lease has expired.
+        options: The job's options that the chunk carries besides the payload.
+        stages: The work that its handler adds with `then`, enqueued when the job completes.
+        result: The result that its own transaction stores, as JSON text; None for no result.
+        within: The job's own transaction while it is open.
+        last_progress: The last progress it reported, as JSON text; stored with its completion.
     """
 
     __slots__ = (
@@ -132,39 +132,41 @@ class RunningJob:
 
     @property
     def due(self) -> datetime | None:
-        """The moment of its schedule that it is for; None if it is of none."""
+        """The schedule's moment for which the job was enqueued; None without a schedule."""
         said = (self.options or {}).get("due")
         return None if said is None else datetime.fromisoformat(said)
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it is to end: a function in a thread can look."""
+        """Whether the job should end; a function in a thread can check it."""
         return self.cancelled_by is not None or self.is_ended
 
     @property
     def token(self) -> Token:
-        """What every write about this run names."""
+        """The fencing token that every write about this run names."""
         return self._batch.token
 
     @property
     def batch(self) -> Batch:
-        """The batch it came in."""
+        """The chunk's batch of jobs, of which this is one."""
         return self._batch
 
     def beat(self) -> None:
-        """Say that the handler is alive: one that declares a ``heartbeat`` must, so often."""
+        """Report that the handler is alive; required within each ``heartbeat`` if the class has
+        one.
+        """
         self._has_beaten = True
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> Awaitable[None]:
-        """Say how far the handler is; it counts as a beat. Written about once a second at most.
+        """Report progress, stored about once a second at most; it also counts as a beat.
 
         Args:
             done: How much is done.
-            total: Of how much, if that is known.
+            total: How much there is to do, if known.
             note: A line for people.
 
         Returns:
-            To be awaited, or not: it is heard at once.
+            An awaitable that is already done; awaiting it is optional.
 
         Raises:
             InvalidWork: When JSON cannot carry it.
@@ -175,55 +177,57 @@ class RunningJob:
 
     @property
     def has_progress(self) -> bool:
-        """Whether it has said something that was not reported yet."""
+        """Whether there is progress that was not yet sent to the master."""
         return self._progress is not None
 
     def take_progress(self) -> str | None:
-        """Return what was said of how far it is and was not reported yet, as JSON text."""
+        """Return the progress that was not yet sent to the master, as JSON text."""
         said, self._progress = self._progress, None
         return said
 
     def take_beat(self) -> bool:
-        """Return whether the handler has said since the last call that it is alive."""
+        """Return whether the handler has called `beat` or `progress` since the last call."""
         heard, self._has_beaten = self._has_beaten, False
         return heard
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """Open a transaction whose commit also completes this job; either both or neither.
+        """Open a transaction whose commit also completes this job, atomically.
 
         Returns:
-            An asynchronous context manager that gives a `Transaction`.
+            An asynchronous context manager whose value is a `Transaction`.
 
         Raises:
-            TokenLost: At its end, when the job has been assigned elsewhere since; nothing is kept.
+            TokenLost: At its end, when the job has been assigned elsewhere since; the transaction
+                is rolled back.
         """
         return self._open(self)
 
     @property
     def parents(self) -> Parents | None:
-        """How those ended that it waited for in whatever way they end; None if it did not."""
+        """The outcomes of the jobs it waited for, with ``after_any_end`` or in a batch."""
         ends = (self.options or {}).get("parents")
         return None if ends is None else Parents(**ends)
 
     def then(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> Awaitable[int | None]:
-        """Enqueue work as this job is completed, or not at all if it is not.
+        """Enqueue work when this job completes; if it does not complete, nothing is enqueued.
 
         Args:
-            work: What comes then.
+            work: The work item to enqueue.
             options: As for `WorkQueue.enqueue`.
 
         Returns:
-            To be awaited: the new job's number within the job's own `transaction`; otherwise None,
-            it is enqueued once the handler has returned. A function in a thread just calls it.
+            An awaitable: of the new job's number inside the job's own `transaction`, otherwise of
+            None, as the work is enqueued after the handler returns. A function in a thread does not
+            await it.
 
         Raises:
-            InvalidWork: When the work or an option is not valid, or the job is completed by now.
+            InvalidWork: When the work or an option is not valid, or the job is already completed.
         """
         if self.within is not None:
             return self.within.enqueue(work, **options)
         if self.is_completed:
             raise InvalidWork(
-                f"job {self.id} is completed: nothing more can come with it",
+                f"job {self.id} is completed and can enqueue nothing more",
                 "call it inside of job.transaction(), or before",
             )
         job_object(work, options)
@@ -231,17 +235,18 @@ class RunningJob:
         return succeed(None)
 
     async def coalesce(self, limit: int = 1000, *, later: bool = False) -> list[WorkItem]:
-        """Take pending jobs like this one along: they end with its own transaction, as done.
+        """Do the work of similar pending jobs as well: its own transaction ends them as done.
 
-        Those of its work type, queue, tenant and group, if it has one; not those with a unique key
-        or that others wait for.
+        Similar are jobs of the same work type, queue, tenant and group, except those with a unique
+        key and those that other jobs wait for.
 
         Args:
-            limit: At most so many; 10,000 is the most.
-            later: Also those that are not due yet, or wait for their next attempt.
+            limit: The largest number of jobs, at most 10,000.
+            later: Whether to include jobs that are not due yet or wait for a retry.
 
         Returns:
-            Their work items, the oldest first; not those that another transaction has locked.
+            The work items of those jobs, the oldest first; jobs locked by other transactions are
+            left out.
 
         Raises:
             InvalidWork: When the job's own transaction is not open, or a payload does not fit.
@@ -251,18 +256,18 @@ class RunningJob:
 
 @define(eq=False)
 class Execution:
-    """A job whose handler waits for something.
+    """A job whose handler is waiting for a Deferred, future or thread.
 
     Attributes:
         job: The job.
-        kind: Its type.
-        options: What is told of it.
-        began: When it began, by the reactor's clock.
-        ending: Fires when its handler ends.
-        heard_at: When its handler last said that it is alive, or when it began.
-        is_reported: Whether it was told that it runs.
-        is_hung: Whether it was interrupted because it did not say so.
-        is_completing: Whether the handler has returned, and its end is being written.
+        kind: The job's work type.
+        options: The job's options.
+        began: When it started, by the reactor's clock.
+        ending: Fires when the handler ends.
+        heard_at: When the handler last beat, or else when it started.
+        is_reported: Whether the master was told that it runs.
+        is_hung: Whether it was interrupted because its handler did not beat.
+        is_completing: Whether the handler has returned and its completion is being written.
     """
 
     job: RunningJob
@@ -278,14 +283,14 @@ class Execution:
     log = Logger()
 
     def interrupt(self) -> None:
-        """Have the handler end, unless it is a thread, which cannot be: its function can look."""
+        """Interrupt the handler; a function in a thread must check `is_cancelled` itself."""
         if self.kind.cls.runtime is not Runtime.THREAD:
             self.cancel()
 
     def cancel(self) -> None:
-        """Wait no longer for the handler, which is told if it can be."""
+        """Stop waiting for the handler, and cancel it if possible."""
         try:
             self.ending.cancel()
         except Exception as error:
-            # A handler's own Deferred may refuse, as those of txpostgres do: it ends when it ends.
+            # A handler's own Deferred may refuse, as txpostgres's do; then it simply runs on.
             self.log.warn("a handler refuses to be cancelled: {error}", error=type(error).__name__)

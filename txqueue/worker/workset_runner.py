@@ -1,4 +1,4 @@
-"""Works through a workset: a job of it takes part after part, until its turn is over."""
+"""Runs the jobs of worksets: each processes part after part until its turn is over."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ from txqueue.worker.runtimes import in_asyncio
 
 __all__ = ["WorksetBatch", "WorksetWork", "is_deadly", "split_size"]
 
-# A job passes its place on after so many seconds, so that other jobs get their turn.
+# A job is replaced by a new one after this many seconds, so that other jobs get their turn.
 TURN = 5.0
-# How long to wait for what another session is about to write, and how long at most for a retry.
+# Seconds to wait for another session that is writing, and at most for a retry.
 PAUSE, LONGEST_REST = 0.05, 30.0
-# A batch that fails, or whose process dies, is cut into so many parts, and those into single items.
+# A batch that fails, or whose process dies, is split into this many parts, then into single items.
 PIECES = 25
-# An item alone with which so many processes have died is failed.
+# A single item fails once this many processes have died with it.
 MOST_DEATHS = 2
 
 
 def split_size(part: Part) -> int:
-    """Say into parts of how many items one is cut: small ones first, then one by one."""
+    """Return the size of the parts to split a part into: smaller ones, then single items."""
     return 1 if part.keys is not None else -(-part.items // PIECES)
 
 
 def is_deadly(part: Part) -> bool:
-    """Tell whether a part is an item alone that was taken too often and never reported."""
+    """Tell whether a part is a single item that was taken too often and never reported."""
     return part.items == 1 and part.taken > MOST_DEATHS
 
 
 @define(eq=False)
 class WorksetBatch:
-    """Some items of a workset while they are performed.
+    """A batch of a workset's items while it is processed; the argument of `perform_batch`.
 
     Attributes:
-        job: The `RunningJob` that performs them.
+        job: The `RunningJob` that processes them.
         items: The items.
-        is_counted: Whether its own transaction has counted them.
+        is_counted: Whether the batch's own transaction has counted them.
     """
 
     job: RunningJob
@@ -68,7 +68,7 @@ class WorksetBatch:
 
     @property
     def attempt(self) -> int:
-        """Which run of them this is, from 1."""
+        """The number of this attempt, from 1."""
         return self._part.attempt + 1
 
     def beat(self) -> None:
@@ -76,32 +76,32 @@ class WorksetBatch:
         self.job.beat()
 
     def fail(self, item: WorksetItem, error: BaseException) -> None:
-        """Note that an item failed: it is tried again by its class's policy, the others are done.
+        """Mark an item as failed: it is retried by its class's policy; the others are done.
 
         Args:
             item: One of ``items``, the object itself.
-            error: What is kept with it; a `Fail` ends it at once.
+            error: The error to store; with a `Fail` the item is not retried.
 
         Raises:
-            ValueError: When it is none of them.
+            ValueError: When the object is not one of ``items``.
         """
         place = next((n for n, each in enumerate(self.items) if each is item), None)
         if place is None:
-            raise ValueError("that is no item of this batch: pass one of its objects")
+            raise ValueError("that is not an item of this batch: pass one of its objects")
         self._failed[place] = error
 
     def fail_all(self, error: BaseException) -> None:
-        """Note that each of the items failed."""
+        """Mark all items as failed."""
         self._failed = dict.fromkeys(range(len(self.items)), error)
 
     def heard(self, item: WorksetItem, value: object) -> None:
-        """Note what the handler of one item returned or raised."""
+        """Note the result or error of one item's handler."""
         if isinstance(value, Exception):
             self.fail(item, value)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """Open a transaction whose commit also counts these items; either both or neither.
+        """Open a transaction whose commit also counts these items, atomically.
 
         Raises:
             TokenLost: At its end, when the job has been assigned elsewhere since.
@@ -114,7 +114,7 @@ class WorksetBatch:
         self.is_counted = True
 
     def performed(self) -> Performed:
-        """Return what is to be counted."""
+        """Return the processed part with its failures."""
         told = (self._failure(place, error) for place, error in sorted(self._failed.items()))
         return Performed(self._part.id, self._refused + [each for each in told if each])
 
@@ -128,10 +128,10 @@ class WorksetBatch:
 
 
 class WorksetWork:
-    """The worksets as one worker process works through them.
+    """Works through worksets in one worker process.
 
     Args:
-        reactor: Its clock and threads.
+        reactor: The worker's reactor.
         threads: The pool of threaded handlers.
         parts: The stored functions.
     """
@@ -142,7 +142,7 @@ class WorksetWork:
         self._parts = parts
 
     async def work_through(self, cls: type[WorksetItem], job: RunningJob) -> Snooze | None:
-        """Take parts and perform them, until nothing is left or the turn is over."""
+        """Take and process parts until nothing is left or the turn is over."""
         until = self._reactor.seconds() + TURN
         performed: Performed | None = None
         while self._reactor.seconds() < until:
@@ -165,7 +165,7 @@ class WorksetWork:
         return None
 
     async def _cut(self, cls: type[WorksetItem]) -> bool:
-        """Cut more of an application's table; False if all of it is cut."""
+        """Cut more parts of an application's table; return False if all rows are cut."""
         cut = await self._parts.cut(cls)
         if cut is None:
             await deferLater(self._reactor, PAUSE)
@@ -174,7 +174,7 @@ class WorksetWork:
     async def _perform(
         self, cls: type[WorksetItem], job: RunningJob, part: Part
     ) -> Performed | None:
-        """Perform a part; None if there is nothing left to count."""
+        """Process a part; return None if there is nothing left to count."""
         content, keys = await self._read(cls, part)
         if is_deadly(part):
             error = f"poison: {MOST_DEATHS} processes died while they performed it"
@@ -229,7 +229,7 @@ async def _in_turn(cls: type[WorksetItem], batch: WorksetBatch) -> None:
 
 
 async def _value_of(cls: type[WorksetItem], value: Any) -> Any:
-    """Wait for a coroutine of Twisted's or asyncio's, or a Deferred; anything else is a value."""
+    """Wait for a Twisted or asyncio coroutine or a Deferred; return any other value as it is."""
     if cls.runtime is Runtime.ASYNCIO:
         return await in_asyncio(value)
     return await value if inspect.iscoroutine(value) or isinstance(value, Deferred) else value
@@ -250,7 +250,7 @@ def _in_thread(cls: type[WorksetItem], batch: WorksetBatch) -> None:
 def _decoded(
     cls: type[WorksetItem], content: str, keys: Sequence[str]
 ) -> tuple[list[WorksetItem], list[str], list[dict[str, Any]]]:
-    """Return the items that fit their class, their keys, and the failures that the others are."""
+    """Return the valid items, their keys, and the failures of the invalid ones."""
     structure = decoder(cls)
     plain = json.loads(content)
     try:
@@ -277,5 +277,5 @@ def _decoded_singly(
 def _lost(job: RunningJob) -> TokenLost:
     return TokenLost(
         f"job {job.id} has been assigned elsewhere since",
-        "nothing: what it had taken is performed again, this run's writes are gone",
+        "nothing: its part is processed again, and this run's writes are rolled back",
     )

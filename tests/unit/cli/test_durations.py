@@ -20,7 +20,7 @@ def test_lengths_of_time(text: str, seconds: float) -> None:
 @pytest.mark.parametrize("text", ["", "h", "-1h", "1h 5min", "1w", "nan", "10%", "9e99d"])
 def test_what_is_no_length_of_time(text: str) -> None:
     """Is refused before anything is asked."""
-    with pytest.raises(click.BadParameter, match="is no length of time"):
+    with pytest.raises(click.BadParameter, match="is not a length of time"):
         Length().convert(text, None, None)
 
 
