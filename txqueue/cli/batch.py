@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from txqueue.cli.jobs import COLOURS, NUMBER
+from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import bar, facts, show, styled
+from txqueue.cli.output import Lines, bar, facts, job_state, show
 from txqueue.cli.source import looked_up
 from txqueue.model.humanize import amount
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 __all__ = ["batch"]
 
@@ -30,9 +27,9 @@ def batch(options: GlobalOptions, job_id: int) -> None:
     show(options, told, lambda: _lines(told))
 
 
-def _lines(told: Mapping[str, Any]) -> Iterator[RenderableType]:
+def _lines(told: Mapping[str, Any]) -> Lines:
     ended = told["jobs"] - told["left"]
-    state = styled(told["state"], COLOURS.get(told["state"], ""))
+    state = job_state(told["state"])
     yield facts(
         [
             ("batch", str(told["batch"])),

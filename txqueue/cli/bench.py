@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txqueue.cli.options import GlobalOptions, Group
-from txqueue.cli.output import facts, show, styled
+from txqueue.cli.output import Lines, facts, show, styled
 from txqueue.cli.progress import bars
 from txqueue.model.humanize import amount, duration
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from txqueue.bench.environment import Ground
     from txqueue.bench.progress import Stages
 
@@ -223,7 +221,7 @@ def _is_faulty(result: Mapping[str, Any]) -> bool:
     )
 
 
-def _lines(result: Mapping[str, Any]) -> Iterator[RenderableType]:
+def _lines(result: Mapping[str, Any]) -> Lines:
     yield styled(f"{result['workload']}: {_what(result)}", "bold")
     yield facts(
         (label, _cell(name, result[name]))

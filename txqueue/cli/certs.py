@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from txqueue.cli.options import Command, GlobalOptions, Group
-from txqueue.cli.output import show, styled
+from txqueue.cli.output import Lines, show, styled
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from txqueue.wire.certificate_authority import Made
 
 __all__ = ["certs"]
@@ -76,6 +74,6 @@ def _tell(options: GlobalOptions, made: Made) -> None:
     show(options, document, lambda: _lines(document))
 
 
-def _lines(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+def _lines(document: Mapping[str, Any]) -> Lines:
     yield styled(f"Wrote {document['certificate']}, valid until {document['until'][:10]}.")
     yield styled(f"Wrote {document['key']}, which only this account can read.")

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import facts, show, styled
+from txqueue.cli.output import Lines, facts, show, styled
 from txqueue.cli.progress import bars
 from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import amount, duration, rate
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from txqueue.bench.environment import Ground
     from txqueue.bench.progress import Stages
 
@@ -71,7 +69,7 @@ def _perform(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[st
     }
 
 
-def _summary(result: Mapping[str, Any]) -> Iterator[RenderableType]:
+def _summary(result: Mapping[str, Any]) -> Lines:
     yield facts(
         [
             ("jobs", amount(result["jobs"])),

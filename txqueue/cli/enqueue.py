@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.durations import Length
-from txqueue.cli.moments import zoned
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import note, show, styled
+from txqueue.cli.output import note, say
+from txqueue.cli.source import opened
+from txqueue.cli.times import Length, zoned
 from txqueue.model.humanize import amount
 from txqueue.model.work_item import UniqueMode
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from txqueue.store.reader import Session
 
 __all__ = ["checked_payload", "enqueue", "job_text"]
@@ -91,19 +89,16 @@ def enqueue(
     options: GlobalOptions, /, work_type: str, payload: str, count: int, **columns: Any
 ) -> None:
     """Enqueue a job of TYPE with the JSON object as its payload; - reads it from standard input."""
-    from txqueue.store.reader import Session
-
     _check_together(columns)
     text = checked_payload(sys.stdin.read() if payload == "-" else payload)
     element = job_text(work_type, text, columns)
-    with Session(options.chosen_dsn, options.chosen_schema) as session:
-        session.ensure_version()
+    with opened(options) as session:
         with session.transaction():
             ids = _put(session, element, count)
         waits = session.value(
             f"select waiting_for from {session.schema}.job where job_id = %s", ids[:1]
         )
-    show(options, {"job_ids": ids}, lambda: _lines(ids))
+    say(options, {"job_ids": ids}, _enqueued(ids))
     if waits == "type":
         note(
             options,
@@ -170,9 +165,8 @@ def _put(session: Session, element: str, count: int) -> list[int]:
     return ids
 
 
-def _lines(ids: list[int]) -> Iterator[RenderableType]:
+def _enqueued(ids: list[int]) -> str:
     if len(ids) == 1:
-        yield styled(f"Enqueued job {ids[0]}.")
-        return
+        return f"Enqueued job {ids[0]}."
     listed = ", ".join(map(str, ids)) if len(ids) <= LISTED else f"{ids[0]} to {ids[-1]}"
-    yield styled(f"Enqueued {amount(len(ids))} jobs: {listed}.")
+    return f"Enqueued {amount(len(ids))} jobs: {listed}."

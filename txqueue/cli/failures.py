@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from txqueue.cli.durations import Length
 from txqueue.cli.options import GlobalOptions, Group
-from txqueue.cli.output import show, styled, table
+from txqueue.cli.output import Lines, listing, say, show
 from txqueue.cli.source import acted, found
+from txqueue.cli.times import Length
 from txqueue.model.humanize import amount
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 __all__ = ["failures"]
 
@@ -40,7 +37,7 @@ def retry(options: GlobalOptions, fingerprint: str) -> None:
     """Retry all jobs with this kind of failure now."""
     total = acted(options, lambda admin: admin.retry_failures(fingerprint))
     document = {"fingerprint": fingerprint, "retried": total}
-    show(options, document, lambda: [styled(f"{_jobs(total)} to run again.")])
+    say(options, document, f"{_jobs(total)} to run again.")
 
 
 @failures.command(short_help="Give up all failures of a kind.")
@@ -53,7 +50,7 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
     """
     total = acted(options, lambda admin: admin.discard_failures(fingerprint))
     document = {"fingerprint": fingerprint, "discarded": total}
-    show(options, document, lambda: [styled(f"{_jobs(total)} discarded.")])
+    say(options, document, f"{_jobs(total)} discarded.")
 
 
 @failures.command(short_help="Postpone all failures of a kind.")
@@ -66,20 +63,17 @@ def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None
     total, until = acted(options, lambda admin: admin.postpone_failures(fingerprint, seconds))
     document = {"fingerprint": fingerprint, "postponed": total, "until": until}
     said = f"{_jobs(total)} to run again at {until.astimezone():%Y-%m-%d %H:%M:%S}."
-    show(options, document, lambda: [styled(said)])
+    say(options, document, said)
 
 
 def _jobs(total: int) -> str:
     return f"{amount(total)} job{'' if total == 1 else 's'}"
 
 
-def _list(kinds: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    if not kinds:
-        yield styled("Nothing has failed.")
-        return
+def _list(kinds: Sequence[Mapping[str, Any]]) -> Lines:
     columns = ["fingerprint", "type", ">failed", ">waiting", "last", ">example", "error"]
     ordered = sorted(kinds, key=lambda kind: -(kind["failed"] + kind["waiting"]))
-    yield table("Failures", columns, (_row(each) for each in ordered))
+    return listing("Failures", columns, map(_row, ordered), "Nothing has failed.")
 
 
 def _row(kind: Mapping[str, Any]) -> list[object]:

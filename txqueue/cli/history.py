@@ -2,75 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
 from attrs import asdict
 
 from txqueue.cli.archived_jobs import with_pyarrow
-from txqueue.cli.jobs import COLOURS
-from txqueue.cli.moments import moment_of
-from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import note, show, styled, table
+from txqueue.cli.options import Command, GlobalOptions, limited, selecting, together
+from txqueue.cli.output import Lines, job_state, listing, local_time, note, show
 from txqueue.cli.source import looked_up
+from txqueue.cli.times import moment_of
 from txqueue.model.humanize import amount, duration
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 __all__ = ["archive", "history", "stats"]
 
 ENDED = ("done", "failed", "cancelled")
 SHOWN = (
-    "job_id",
-    "state",
-    "work_type",
-    "queue",
-    "group",
-    "tenant",
-    "priority",
-    "attempt",
-    "node_id",
-    "enqueued_at",
-    "assigned_at",
-    "started_at",
-    "finished_at",
-    "error",
+    *("job_id", "state", "work_type", "queue", "group", "tenant", "priority", "attempt", "node_id"),
+    *("enqueued_at", "assigned_at", "started_at", "finished_at", "error"),
 )
 
 
-def _spanning(function: Any) -> Any:
-    """Add the options of a time span to a command."""
-    for each in (
-        click.option(
-            "--to",
-            "until",
-            metavar="WHEN",
-            callback=moment_of,
-            help="Ended before this day or moment (default: now).",
-        ),
-        click.option(
-            "--from",
-            "since",
-            metavar="WHEN",
-            callback=moment_of,
-            help="Ended on this day or moment, or later (default: a day before --to).",
-        ),
-    ):
-        function = each(function)
-    return function
+_spanning = together(
+    click.option(
+        "--from",
+        "since",
+        metavar="WHEN",
+        callback=moment_of,
+        help="Ended on this day or moment, or later (default: a day before --to).",
+    ),
+    click.option(
+        "--to",
+        "until",
+        metavar="WHEN",
+        callback=moment_of,
+        help="Ended before this day or moment (default: now).",
+    ),
+)
 
 
 @click.command(cls=Command)
 @_spanning
-@click.option("--type", "work_type", help="Only jobs of this work type.")
-@click.option("--state", type=click.Choice(ENDED), help="Only jobs that ended in this state.")
-@click.option("--queue", help="Only jobs of this queue.")
-@click.option(
-    "--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True, help="How many."
-)
+@selecting("queue", "work_type", states=ENDED)
+@limited(most=1_000_000)
 @click.pass_obj
 def history(
     options: GlobalOptions,
@@ -165,33 +141,32 @@ def _newest_first(job: Mapping[str, Any]) -> tuple[float, int]:
     return -job["finished_at"].timestamp(), -job["job_id"]
 
 
-def _list(jobs: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    if not jobs:
-        yield styled("No such job.")
-        return
+def _list(jobs: Sequence[Mapping[str, Any]]) -> Lines:
     columns = [">job", "state", "type", "queue", ">runs", "ended", "where", "error"]
-    yield table("History", columns, (_job(each) for each in jobs))
+    return listing("History", columns, map(_job, jobs), "No such job.")
 
 
 def _job(job: Mapping[str, Any]) -> list[object]:
     return [
         str(job["job_id"]),
-        styled(job["state"], COLOURS.get(job["state"], "")),
+        job_state(job["state"]),
         job["work_type"],
         job["queue"],
         str(job["attempt"]),
-        f"{job['finished_at'].astimezone():%Y-%m-%d %H:%M:%S}",
+        local_time(job["finished_at"]),
         "archive" if job["archived"] else "table",
         job["error"] or "-",
     ]
 
 
-def _hours(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    if not rows:
-        yield styled("Nothing has ended in that time.")
-        return
+def _hours(rows: Sequence[Mapping[str, Any]]) -> Lines:
     columns = ["hour", "type", ">done", ">failed", ">cancelled", ">total", ">mean", ">longest"]
-    yield table("Ended", [*columns, ">had waited"], (_hour(each) for each in rows))
+    return listing(
+        "Ended",
+        [*columns, ">had waited"],
+        (_hour(each) for each in rows),
+        "Nothing has ended in that time.",
+    )
 
 
 def _hour(row: Mapping[str, Any]) -> list[object]:
@@ -205,16 +180,20 @@ def _hour(row: Mapping[str, Any]) -> list[object]:
     ]
 
 
-def _archived(days: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    if not days:
-        yield styled("Nothing is to be archived.")
-        return
+def _archived(days: Sequence[Mapping[str, Any]]) -> Lines:
     rows = (
-        [_day(each["day"]), each["state"], amount(each["jobs"]), each["outcome"], each["path"]]
+        [
+            each["day"].isoformat(),
+            each["state"],
+            amount(each["jobs"]),
+            each["outcome"],
+            each["path"],
+        ]
         for each in days
     )
-    yield table("Archived", ["day", "state", ">jobs", "outcome", "where"], rows)
-
-
-def _day(day: date) -> str:
-    return day.isoformat()
+    return listing(
+        "Archived",
+        ["day", "state", ">jobs", "outcome", "where"],
+        rows,
+        "Nothing is to be archived.",
+    )

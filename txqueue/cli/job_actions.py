@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import frozen
 
 from txqueue.cli.jobs import NUMBER
-from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import show, styled
+from txqueue.cli.options import JOB_COLUMNS, Command, Decorator, GlobalOptions, selecting, together
+from txqueue.cli.output import Lines, show, styled
 from txqueue.cli.source import acted
 from txqueue.model.humanize import amount
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from txqueue.admin import Admin
 
 __all__ = ["cancel", "priority", "retry"]
 
-Act = Callable[["Admin", Sequence[int]], Awaitable[Mapping[str, list[int]]]]
+Act = Callable[["Admin", Sequence[int]], Awaitable[Sequence[list[int]]]]
 BATCH = 1000
 LISTED = 10
 
@@ -56,23 +54,13 @@ class Chosen:
             yield batch
 
 
-def _choosing(states: Sequence[str]) -> Callable[[Any], Any]:
+def _choosing(states: Sequence[str]) -> Decorator:
     """Add the options that choose jobs to a command; --state allows the given states."""
-
-    def decorate(function: Any) -> Any:
-        for each in (
-            click.option("--tenant", help="Only jobs of this tenant."),
-            click.option("--group", help="Only jobs of this group."),
-            click.option("--type", "work_type", help="Only jobs of this work type."),
-            click.option("--queue", help="Only jobs of this queue."),
-            click.option("--state", type=click.Choice(states), help="Only jobs in this state."),
-            click.option("--all", "is_all", is_flag=True, help="All jobs that match these:"),
-            click.argument("ids", metavar="[ID]...", nargs=-1, type=NUMBER),
-        ):
-            function = each(function)
-        return function
-
-    return decorate
+    return together(
+        click.argument("ids", metavar="[ID]...", nargs=-1, type=NUMBER),
+        click.option("--all", "is_all", is_flag=True, help="All jobs that match these:"),
+        selecting(*JOB_COLUMNS, states=states),
+    )
 
 
 @click.command(cls=Command, short_help="End jobs, even running ones; give up failed ones.")
@@ -85,13 +73,18 @@ def cancel(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
     given by number, or chosen by --state failed, become cancelled.
     """
     states = CANCELLABLE if given["state"] == "failed" else LIVE
-    sums = _act(options, _chosen(ids, given, lambda job: job["state"] in states), _cancel)
+    chosen = _chosen(ids, given, lambda job: job["state"] in states)
     words = {
         "cancelled": "cancelled",
         "requested": "held by a node, which ends them",
         "refused": "not cancelled: already done or cancelled, or unknown",
     }
-    return _tell(options, sums, words, is_exact=bool(ids))
+
+    async def act(admin: Admin, some: Sequence[int]) -> Sequence[list[int]]:
+        done = await admin.cancel(some)
+        return done.cancelled, done.requested, done.refused
+
+    return _carry_out(options, chosen, act, words)
 
 
 @click.command(cls=Command, short_help="Run failed or cancelled jobs again.")
@@ -101,12 +94,12 @@ def retry(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
     """Run failed or cancelled jobs again; jobs that wait for a time or a retry run now."""
     if given["is_all"] and given["state"] is None:
         given["state"] = "failed"
-    sums = _act(options, _chosen(ids, given, _is_retriable), _retry)
     words = {
         "retried": "to run again",
         "refused": "left unchanged: running, ready, done or unknown",
     }
-    return _tell(options, sums, words, is_exact=bool(ids))
+    chosen = _chosen(ids, given, _is_retriable)
+    return _carry_out(options, chosen, lambda admin, some: admin.retry(some), words)
 
 
 @click.command(cls=Command, short_help="Give jobs another priority.")
@@ -115,27 +108,12 @@ def retry(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
 @click.pass_obj
 def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **given: Any) -> int:
     """Change the PRIORITY of jobs that no node has claimed: 0 to 9; higher runs first."""
-
-    async def act(admin: Admin, some: Sequence[int]) -> Mapping[str, list[int]]:
-        changed, refused = await admin.set_priority(some, to)
-        return {"changed": changed, "refused": refused}
-
-    sums = _act(options, _chosen(ids, given, lambda job: job["state"] in UNTAKEN), act)
     words = {
         "changed": f"of priority {to} now",
         "refused": "left unchanged: claimed by a node, ended or unknown",
     }
-    return _tell(options, sums, words, is_exact=bool(ids))
-
-
-async def _cancel(admin: Admin, some: Sequence[int]) -> Mapping[str, list[int]]:
-    done = await admin.cancel(some)
-    return {"cancelled": done.cancelled, "requested": done.requested, "refused": done.refused}
-
-
-async def _retry(admin: Admin, some: Sequence[int]) -> Mapping[str, list[int]]:
-    retried, refused = await admin.retry(some)
-    return {"retried": retried, "refused": refused}
+    chosen = _chosen(ids, given, lambda job: job["state"] in UNTAKEN)
+    return _carry_out(options, chosen, lambda admin, some: admin.set_priority(some, to), words)
 
 
 def _is_retriable(job: Mapping[str, Any]) -> bool:
@@ -156,28 +134,26 @@ def _chosen(
     return Chosen(ids, filters, fits)
 
 
-def _act(options: GlobalOptions, chosen: Chosen, act: Act) -> dict[str, list[int]]:
+def _carry_out(options: GlobalOptions, chosen: Chosen, act: Act, words: Mapping[str, str]) -> int:
+    """Act on jobs and print the result; return 1 if a job given by number was refused.
+
+    Args:
+        options: The global options.
+        chosen: The jobs.
+        act: Acts on some jobs and returns their numbers by result.
+        words: The key of each result in JSON, and its words for people.
+    """
+
     async def run(admin: Admin) -> dict[str, list[int]]:
-        sums: dict[str, list[int]] = {}
+        sums: dict[str, list[int]] = {name: [] for name in words}
         async for batch in chosen.batches(admin):
-            for name, ids in (await act(admin, batch)).items():
-                sums.setdefault(name, []).extend(ids)
+            for name, some in zip(words, await act(admin, batch), strict=True):
+                sums[name] += some
         return sums
 
-    return acted(options, run)
+    document = acted(options, run)
 
-
-def _tell(
-    options: GlobalOptions,
-    sums: Mapping[str, list[int]],
-    words: Mapping[str, str],
-    *,
-    is_exact: bool,
-) -> int:
-    """Print the result; return 1 if a job given by number was refused."""
-    document = {name: sums.get(name, []) for name in words}
-
-    def lines() -> Iterator[RenderableType]:
+    def lines() -> Lines:
         for name, said in words.items():
             if document[name]:
                 style = "yellow" if name == "refused" else ""
@@ -186,7 +162,7 @@ def _tell(
             yield styled("No such job.")
 
     show(options, document, lines)
-    return int(is_exact and bool(document["refused"]))
+    return int(bool(chosen.ids and document["refused"]))
 
 
 def _named(ids: Sequence[int]) -> str:

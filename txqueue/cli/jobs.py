@@ -11,10 +11,10 @@ import click
 from attrs import asdict
 
 from txqueue.cli.archived_jobs import or_archived
-from txqueue.cli.durations import Length
-from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import bar, facts, note, show, styled, table
+from txqueue.cli.options import JOB_COLUMNS, Command, GlobalOptions, limited, selecting
+from txqueue.cli.output import Lines, bar, facts, job_state, listing, note, show, styled, table
 from txqueue.cli.source import found, looked_up
+from txqueue.cli.times import Length
 from txqueue.model.humanize import age, duration, moment, plain
 
 if TYPE_CHECKING:
@@ -30,21 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["explain", "job", "jobs"]
 
 STATES = ("waiting", "ready", "assigned", "done", "failed", "cancelled")
-COLOURS = {"done": "green", "failed": "bold red", "assigned": "cyan", "cancelled": "yellow"}
-LARGEST = 2**63 - 1
-NUMBER = click.IntRange(0, LARGEST)
+NUMBER = click.IntRange(0, 2**63 - 1)
 PARENTS_NAMED = 5
 
 
 @click.command(cls=Command)
-@click.option("--state", type=click.Choice(STATES), help="Only jobs in this state.")
-@click.option("--queue", help="Only jobs of this queue.")
-@click.option("--type", "work_type", help="Only jobs of this work type.")
-@click.option("--group", help="Only jobs of this group.")
-@click.option("--tenant", help="Only jobs of this tenant.")
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
-)
+@selecting(*JOB_COLUMNS, states=STATES)
+@limited()
 @click.option(
     "--after", type=NUMBER, metavar="ID", help="Continue after this job: the previous page's next."
 )
@@ -116,8 +108,8 @@ def explain(options: GlobalOptions, job_id: int) -> None:
     show(options, asdict(why), lambda: _reasons(why))
 
 
-def _reasons(why: Explanation) -> Iterator[RenderableType]:
-    state = styled(why.state, COLOURS.get(why.state, ""))
+def _reasons(why: Explanation) -> Lines:
+    state = job_state(why.state)
     yield facts(
         [("job", str(why.job_id)), ("state", state), ("why", why.detail), ("remedy", why.remedy)]
     )
@@ -143,12 +135,9 @@ async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> Liste
             return rows, page.at, None if after is None else int(after)
 
 
-def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[RenderableType]:
-    if not rows:
-        yield styled("No such job.")
-        return
+def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Lines:
     columns = [">job", "state", "type", "queue", ">prio", ">runs", "group", "when"]
-    yield table("Jobs", columns, (_row(each, now) for each in rows))
+    return listing("Jobs", columns, (_row(each, now) for each in rows), "No such job.")
 
 
 def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
@@ -166,7 +155,7 @@ def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
 
 def _state(row: Mapping[str, Any]) -> Text:
     state, reason = row["state"], row["waiting_for"]
-    return styled(f"{state}: {reason}" if reason else state, COLOURS.get(state, ""))
+    return job_state(state, f"{state}: {reason}" if reason else state)
 
 
 def _when(row: Mapping[str, Any], now: datetime) -> str:
@@ -180,7 +169,7 @@ def _when(row: Mapping[str, Any], now: datetime) -> str:
     return f"{age((now - since).total_seconds())} ago"
 
 
-def _whole(row: Mapping[str, Any], now: datetime) -> Iterator[RenderableType]:
+def _whole(row: Mapping[str, Any], now: datetime) -> Lines:
     yield facts(_facts(row, now))
     for name in ("payload", "result", "options"):
         if row[name] is not None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import show, styled, table
+from txqueue.cli.options import Command, GlobalOptions, limited
+from txqueue.cli.output import Lines, listing, local_time, show, styled
 from txqueue.cli.source import found
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from txqueue.admin import Admin
 
 __all__ = ["actions", "limits"]
@@ -31,9 +29,7 @@ def limits(options: GlobalOptions) -> None:
 
 @click.command(cls=Command)
 @click.option("--subject", help="Only acts on this subject, such as 'queue mail' or 'job 7'.")
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
-)
+@limited()
 @click.pass_obj
 def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
     """Show which operator did what and when, the latest first."""
@@ -51,10 +47,7 @@ def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
     show(options, {"actions": acts}, lambda: _done(acts))
 
 
-def _held(held: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    if not held:
-        yield styled("Nothing is paused or limited.")
-        return
+def _held(held: Sequence[Mapping[str, Any]]) -> Lines:
     columns = [
         "kind",
         "key",
@@ -66,7 +59,9 @@ def _held(held: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
         ">reserve",
         ">backlog",
     ]
-    yield table("Limits", columns, (_row(each) for each in held))
+    return listing(
+        "Limits", columns, (_row(each) for each in held), "Nothing is paused or limited."
+    )
 
 
 def _row(control: Mapping[str, Any]) -> list[object]:
@@ -79,17 +74,14 @@ def _row(control: Mapping[str, Any]) -> list[object]:
     return [control["kind"], control["key"], paused, *said]
 
 
-def _done(acts: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    if not acts:
-        yield styled("No operator has done anything.")
-        return
+def _done(acts: Sequence[Mapping[str, Any]]) -> Lines:
     columns = ["when", "who", "did", "to", "how"]
     rows = ([_when(act), act["who"], act["what"], act["subject"], _how(act)] for act in acts)
-    yield table("Acts of operators", columns, rows)
+    return listing("Acts of operators", columns, rows, "No operator has done anything.")
 
 
 def _when(act: Mapping[str, Any]) -> str:
-    return f"{act['at'].astimezone():%Y-%m-%d %H:%M:%S}"
+    return local_time(act["at"])
 
 
 def _how(act: Mapping[str, Any]) -> str:

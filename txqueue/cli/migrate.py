@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import note, show, styled
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from txqueue.cli.output import Lines, note, show, styled
 
 __all__ = ["migrate"]
 
@@ -46,7 +43,7 @@ def _print_sql(options: GlobalOptions, text: str) -> None:
         click.echo(text, nl=False)
 
 
-def _lines(report: Mapping[str, Any], schema: str) -> Iterator[RenderableType]:
+def _lines(report: Mapping[str, Any], schema: str) -> Lines:
     if not report["applied"]:
         yield styled(f"Schema {schema} is up to date at version {report['to']}.")
         return

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import show, styled, table
+from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import found
 from txqueue.model.humanize import age, amount, duration
 
@@ -64,7 +64,7 @@ def _lag(node: Mapping[str, Any]) -> str:
     return "-" if lag is None else duration(lag)
 
 
-def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+def _tables(rows: Sequence[Mapping[str, Any]]) -> Lines:
     if not rows:
         yield styled("No node has ever registered; start one: twistd -n txqueue --app MODULE")
         return
@@ -79,7 +79,7 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
         yield styled(f"Work types: {', '.join(known)}", "dim")
 
 
-def _itself(node: Mapping[str, Any]) -> Iterator[RenderableType]:
+def _itself(node: Mapping[str, Any]) -> Lines:
     """Yield what only the connected node reports."""
     columns = [">process", "state", ">jobs", ">weight"]
     rows = (_worker_row(worker) for worker in node["workers"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,11 @@ from attrs import define
 if TYPE_CHECKING:
     from txqueue.system.settings import Settings
 
-__all__ = ["Command", "GlobalOptions", "Group"]
+__all__ = ["JOB_COLUMNS", "Command", "GlobalOptions", "Group", "limited", "selecting", "together"]
+
+Decorator = Callable[[Any], Any]
+# By which jobs are selected.
+JOB_COLUMNS = ("queue", "work_type", "group", "tenant")
 
 
 @define
@@ -124,3 +130,26 @@ class Group(click.Group):
         """Write the help of the commands, then of the options."""
         self.format_commands(ctx, formatter)
         _split_help(self, ctx, formatter)
+
+
+def limited(default: int = 20, most: int = 10_000, text: str = "How many.") -> Decorator:
+    """Give a command the option ``--limit``."""
+    kind = click.IntRange(1, most)
+    return click.option("--limit", type=kind, default=default, show_default=True, help=text)
+
+
+def selecting(*columns: str, what: str = "jobs", states: Sequence[str] = ()) -> Decorator:
+    """Give a command options that select rows by their columns, and by state if there are some."""
+    kind = click.Choice(states)
+    state = [click.option("--state", type=kind, help=f"Only {what} in this state.")]
+    return together(*state * bool(states), *(_selects(column, what) for column in columns))
+
+
+def together(*decorators: Decorator) -> Decorator:
+    """Return one decorator that gives a command the parameters of several, in this order."""
+    return lambda function: reduce(lambda made, each: each(made), reversed(decorators), function)
+
+
+def _selects(column: str, what: str) -> Decorator:
+    said = f"Only {what} of this {column.replace('_', ' ')}."
+    return click.option(f"--{column.removeprefix('work_')}", column, help=said)

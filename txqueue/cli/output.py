@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,29 @@ if TYPE_CHECKING:
 
     from txqueue.cli.options import GlobalOptions
 
-__all__ = ["bar", "console", "facts", "note", "notes", "show", "styled", "table"]
+__all__ = [
+    "Lines",
+    "bar",
+    "console",
+    "facts",
+    "job_state",
+    "listing",
+    "local_time",
+    "note",
+    "notes",
+    "say",
+    "show",
+    "styled",
+    "table",
+]
+
+Lines = Iterator["RenderableType"]
 
 # The JSON encoder escapes the control characters below a space.
 _UNSEEN = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 NO_WINDOW = 250
 BAR = 24
+_COLOURS = {"done": "green", "failed": "bold red", "assigned": "cyan", "cancelled": "yellow"}
 
 
 def console(options: GlobalOptions, *, stderr: bool = False) -> Console:
@@ -67,6 +84,11 @@ def show(
         out.print(each)
 
 
+def say(options: GlobalOptions, document: Mapping[str, Any], sentence: str) -> None:
+    """Print a result: as JSON if asked to, else as one sentence."""
+    show(options, document, lambda: [styled(sentence)])
+
+
 def _escaped(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
 
@@ -84,6 +106,16 @@ def styled(text: object, style: str = "") -> Text:
     from txqueue.model.humanize import plain
 
     return Text(plain(text), style=style)
+
+
+def job_state(state: str, text: str | None = None) -> Text:
+    """Return the state of a job, or a text about it, in the colour of the state."""
+    return styled(state if text is None else text, _COLOURS.get(state, ""))
+
+
+def local_time(moment: datetime, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """Return a moment in the time zone of this host."""
+    return moment.astimezone().strftime(form)
 
 
 def bar(done: float, total: float) -> Text:
@@ -114,6 +146,14 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) 
     for row in rows:
         made.add_row(*(cell if hasattr(cell, "__rich_console__") else styled(cell) for cell in row))
     return made
+
+
+def listing(
+    title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], empty: str
+) -> Lines:
+    """Give a table, or a sentence if it has no rows; see `table`."""
+    lines = list(rows)
+    yield table(title, columns, lines) if lines else styled(empty)
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:

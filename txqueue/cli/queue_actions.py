@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import show, styled
+from txqueue.cli.options import Command, GlobalOptions, together
+from txqueue.cli.output import say
 from txqueue.cli.source import acted
 from txqueue.policy.status import LIMITS
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 
 __all__ = ["drain", "limit", "pause", "resume", "undrain"]
 
@@ -29,15 +25,12 @@ def _one_of_three(context: click.Context, _: click.Parameter, queue: str | None)
     return queue
 
 
-def _held(function: Any) -> Any:
-    """Add the options that name a queue, a group or a tenant to a command."""
-    for decorate in (
-        click.option("--tenant", metavar="KEY", is_eager=True, help="A tenant instead of a queue."),
-        click.option("--group", metavar="KEY", is_eager=True, help="A group instead of a queue."),
-        click.argument("queue", required=False, callback=_one_of_three),
-    ):
-        function = decorate(function)
-    return function
+# The parameters that name a queue, a group or a tenant.
+_held = together(
+    click.argument("queue", required=False, callback=_one_of_three),
+    click.option("--group", metavar="KEY", is_eager=True, help="A group instead of a queue."),
+    click.option("--tenant", metavar="KEY", is_eager=True, help="A tenant instead of a queue."),
+)
 
 
 @click.command(cls=Command, short_help="Pause a queue until it is resumed.")
@@ -103,7 +96,7 @@ def drain(options: GlobalOptions, name: str) -> None:
         if changed
         else "was draining already"
     )
-    show(options, document, lambda: iter([styled(f"Node {name} {said}.")]))
+    say(options, document, f"Node {name} {said}.")
 
 
 @click.command(cls=Command, short_help="Let a draining node accept jobs again.")
@@ -114,7 +107,7 @@ def undrain(options: GlobalOptions, name: str) -> None:
     changed = acted(options, lambda admin: admin.undrain(name))
     document = {"node": name, "state": "alive", "changed": changed}
     said = "accepts jobs again" if changed else "was not draining"
-    show(options, document, lambda: iter([styled(f"Node {name} {said}.")]))
+    say(options, document, f"Node {name} {said}.")
 
 
 def _which(named: Mapping[str, str | None]) -> tuple[str, str]:
@@ -123,10 +116,7 @@ def _which(named: Mapping[str, str | None]) -> tuple[str, str]:
 
 
 def _tell(options: GlobalOptions, document: Mapping[str, Any], said: str) -> None:
-    def lines() -> Iterator[RenderableType]:
-        yield styled(f"{document['kind'].capitalize()} {document['key']} {said}.")
-
-    show(options, document, lines)
+    say(options, document, f"{document['kind'].capitalize()} {document['key']} {said}.")
 
 
 def _limits(control: Mapping[str, Any] | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,11 +11,10 @@ import click
 from txqueue.cli.archived_jobs import archived_row
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import show, styled
+from txqueue.cli.output import Lines, show, styled
+from txqueue.cli.source import opened
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from txqueue.store.reader import Session
 
 __all__ = ["repeat"]
@@ -31,10 +30,7 @@ def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
 
     If one of the jobs has not ended, none is enqueued.
     """
-    from txqueue.store.reader import Session
-
-    with Session(options.chosen_dsn, options.chosen_schema) as session:
-        session.ensure_version()
+    with opened(options) as session:
         calls = [_call(options, session, job_id) for job_id in ids]
         with session.transaction():
             numbers = [int(session.value(*call)) for call in calls]
@@ -54,6 +50,6 @@ def _call(options: GlobalOptions, session: Session, job_id: int) -> tuple[str, t
     return f"select {schema}.repeat(%s, '')", (job_id,)
 
 
-def _lines(ids: Sequence[int], numbers: Sequence[int]) -> Iterator[RenderableType]:
+def _lines(ids: Sequence[int], numbers: Sequence[int]) -> Lines:
     for old, new in zip(ids, numbers, strict=True):
         yield styled(f"Job {old} is enqueued again as job {new}.")

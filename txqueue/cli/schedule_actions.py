@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.durations import Length
 from txqueue.cli.enqueue import checked_payload, job_text
-from txqueue.cli.moments import moment_of
-from txqueue.cli.options import Command, GlobalOptions, Group
-from txqueue.cli.output import show, styled
+from txqueue.cli.options import Command, GlobalOptions, Group, limited
+from txqueue.cli.output import say
 from txqueue.cli.schedules import show_runs
-from txqueue.cli.source import acted, looked_up
+from txqueue.cli.source import account, acted, looked_up, opened
+from txqueue.cli.times import Length, moment_of
 from txqueue.errors import InvalidSchedule
 from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
 
 if TYPE_CHECKING:
-    from txqueue.store.reader import Session
+    pass
 
 __all__ = ["schedule"]
 
@@ -88,8 +86,8 @@ def add(
 
     condition = Exists(*only_if) if only_if else None
     when = _when(given)
-    with _opened(options) as session:
-        call = put_call(session.schema, name, job, when=when, only_if=condition, who=_who())
+    with opened(options) as session:
+        call = put_call(session.schema, name, job, when=when, only_if=condition, who=account())
         changed = bool(session.value(*call))
     _tell(options, name, changed, "is there" if changed else "was there already")
 
@@ -148,7 +146,7 @@ def run_now(options: GlobalOptions, name: str) -> None:
     """Enqueue a schedule's job now, even if it is paused; its next moment does not change."""
     ran = _act(options, "run", name)
     document = {"name": name, "job_id": ran}
-    show(options, document, lambda: iter([styled(f"Enqueued job {ran} of schedule {name}.")]))
+    say(options, document, f"Enqueued job {ran} of schedule {name}.")
 
 
 @schedule.command(cls=Command)
@@ -160,9 +158,7 @@ def run_now(options: GlobalOptions, name: str) -> None:
 @click.option(
     "--took", type=float, metavar="SECONDS", help="Only runs that took at least this long."
 )
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
-)
+@limited()
 @click.pass_obj
 def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None:
     """Show the last runs, the latest first."""
@@ -172,31 +168,16 @@ def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None
     show_runs(options, looked_up(options, inquiry))
 
 
-@contextmanager
-def _opened(options: GlobalOptions) -> Iterator[Session]:
-    from txqueue.store.reader import Session
-
-    with Session(options.chosen_dsn, options.chosen_schema) as session:
-        session.ensure_version()
-        yield session
-
-
 def _act(options: GlobalOptions, act: str, name: str) -> Any:
     """Act through the node given by --node, or else in the database."""
     if options.settings.get("node"):
         return acted(options, lambda admin: getattr(admin, f"{act}_schedule")(name))
     from txqueue.store.schedules import act_call
 
-    with _opened(options) as session:
-        return session.value(*act_call(session.schema, act, name, _who()))
-
-
-def _who() -> str:
-    import getpass
-
-    return getpass.getuser()
+    with opened(options) as session:
+        return session.value(*act_call(session.schema, act, name, account()))
 
 
 def _tell(options: GlobalOptions, name: str, changed: bool, said: str) -> None:
     document = {"name": name, "changed": changed}
-    show(options, document, lambda: iter([styled(f"Schedule {name} {said}.")]))
+    say(options, document, f"Schedule {name} {said}.")

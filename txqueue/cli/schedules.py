@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import note, show, styled, table
+from txqueue.cli.options import Command, GlobalOptions, limited, selecting
+from txqueue.cli.output import Lines, job_state, listing, local_time, note, show, styled, table
 from txqueue.model.humanize import age, amount, duration
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.text import Text
 
 __all__ = ["schedules", "show_runs"]
 
-COLOURS = {"done": "green", "failed": "bold red", "assigned": "cyan", "cancelled": "yellow"}
 # A run that starts later than this is marked as delayed.
 LATE = 60.0
 
 
 @click.command(cls=Command, short_help="List schedules: when each is due, how it ran.")
-@click.option("--type", "work_type", help="Only schedules of this work type.")
-@click.option("--group", help="Only schedules of this group.")
-@click.option("--tenant", help="Only schedules of this tenant.")
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="How many."
-)
+@selecting("work_type", "group", "tenant", what="schedules")
+@limited(100)
 @click.option("--after", metavar="NAME", help="Continue after this one.")
 @click.pass_obj
 def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> None:
@@ -38,8 +32,7 @@ def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> N
     from txqueue.store.schedule_queries import about_schedules
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
-        reader = Reader(session)
-        rows = reader.find(about_schedules(reader.schema, filters, limit + 1))
+        rows = Reader(session).find(about_schedules(session.schema, filters, limit + 1))
         now: datetime = session.value("select clock_timestamp()")
     listed = rows[:limit]
     following = listed[-1]["name"] if len(rows) > limit else None
@@ -53,7 +46,7 @@ def show_runs(options: GlobalOptions, rows: Sequence[Mapping[str, Any]]) -> None
     show(options, {"runs": rows}, lambda: _runs(rows))
 
 
-def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[RenderableType]:
+def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Lines:
     if not rows:
         yield styled("There is no such schedule.")
         return
@@ -111,7 +104,7 @@ def _next(row: Mapping[str, Any], now: datetime) -> Text:
 def _outcome(row: Mapping[str, Any]) -> Text:
     outcome = row["outcome"] or "-"
     failed = f" ({amount(row['failed'])} of {row['runs']} failed)" if row["failed"] else ""
-    return styled(outcome + failed, COLOURS.get(outcome, ""))
+    return job_state(outcome, outcome + failed)
 
 
 def _worst(row: Mapping[str, Any]) -> str:
@@ -128,22 +121,19 @@ def _length(seconds: float | None) -> str:
     return "-" if seconds is None else duration(seconds)
 
 
-def _runs(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    if not rows:
-        yield styled("No such run.")
-        return
+def _runs(rows: Sequence[Mapping[str, Any]]) -> Lines:
     columns = ["due", "schedule", "group", ">job", "outcome", ">late", ">took", "error"]
-    yield table("Runs", columns, (_run(row) for row in rows))
+    return listing("Runs", columns, map(_run, rows), "No such run.")
 
 
 def _run(row: Mapping[str, Any]) -> list[object]:
     outcome = row["outcome"] or "-"
     return [
-        f"{row['due'].astimezone():%Y-%m-%d %H:%M:%S}",
+        local_time(row["due"]),
         row["name"],
         row["group"] or "-",
         str(row["job_id"]),
-        styled(outcome, COLOURS.get(outcome, "")),
+        job_state(outcome),
         _late(row["late"]),
         _length(row["took"]),
         row["error"] or "-",

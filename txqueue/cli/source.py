@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,8 +16,9 @@ from txqueue.errors import NodeUnavailable
 if TYPE_CHECKING:
     from txqueue.admin import Admin
     from txqueue.store.queries import Inquiry
+    from txqueue.store.reader import Session
 
-__all__ = ["acted", "found", "looked_up"]
+__all__ = ["account", "acted", "found", "looked_up", "opened"]
 
 T = TypeVar("T")
 
@@ -81,7 +83,7 @@ def _through(options: GlobalOptions, endpoint: str, ask: Callable[[Admin], Await
     settings = options.settings
 
     async def run(reactor: Any) -> T:
-        tls = {"tls_dir": settings.get("tls_dir"), "name": settings.get("operator", _account())}
+        tls = {"tls_dir": settings.get("tls_dir"), "name": settings.get("operator", account())}
         async with await Admin.connect(endpoint, reactor=reactor, **tls) as admin:
             return await ask(admin)
 
@@ -89,7 +91,8 @@ def _through(options: GlobalOptions, endpoint: str, ask: Callable[[Admin], Await
     return answer
 
 
-def _account() -> str:
+def account() -> str:
+    """Return the name of the account that runs the command."""
     import getpass
 
     return getpass.getuser()
@@ -105,5 +108,14 @@ def looked_up(options: GlobalOptions, inquire: Callable[[str], Inquiry[T]]) -> T
     from txqueue.store.reader import Reader, Session
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
-        reader = Reader(session)
-        return reader.find(inquire(reader.schema))
+        return Reader(session).find(inquire(session.schema))
+
+
+@contextmanager
+def opened(options: GlobalOptions) -> Iterator[Session]:
+    """Open a session with the database, once its schema is known to fit this code."""
+    from txqueue.store.reader import Session
+
+    with Session(options.chosen_dsn, options.chosen_schema) as session:
+        session.ensure_version()
+        yield session

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from txqueue.cli.nodes import node_table
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import show, styled, table
+from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import found
 from txqueue.model.humanize import age, amount, rate
 
@@ -32,7 +32,7 @@ def status(options: GlobalOptions) -> None:
     show(options, document, lambda: _tables(document))
 
 
-def _tables(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+def _tables(document: Mapping[str, Any]) -> Lines:
     if document["queues"]:
         yield _queue_table(document["queues"])
     else:

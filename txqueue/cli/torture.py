@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import facts, note, show, styled, table
+from txqueue.cli.output import Lines, facts, note, show, styled, table
 from txqueue.cli.progress import bars
 from txqueue.model.humanize import amount, duration
 
@@ -144,7 +144,7 @@ def _list(listed: Sequence[Mapping[str, str]]) -> RenderableType:
     return table("Scenarios", ["name", "what happens"], (each.values() for each in listed))
 
 
-def _tables(outcomes: Sequence[Outcome]) -> Iterator[RenderableType]:
+def _tables(outcomes: Sequence[Outcome]) -> Lines:
     yield table("", COLUMNS, (_row(each) for each in outcomes))
     for outcome in outcomes:
         if outcome.figures or outcome.violations or outcome.skipped:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import bar, show, styled, table
+from txqueue.cli.options import Command, GlobalOptions, limited
+from txqueue.cli.output import Lines, bar, listing, show, styled
 from txqueue.cli.source import looked_up
 from txqueue.model.humanize import age, amount
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 __all__ = ["tenants", "worksets"]
 
 
 @click.command(cls=Command, short_help="Show how far the worksets are, and what failed.")
 @click.argument("name", required=False)
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many items."
-)
+@limited(text="How many items.")
 @click.pass_obj
 def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
     """Show how far the worksets are, or which items of one have failed."""
@@ -37,9 +32,7 @@ def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
 
 
 @click.command(cls=Command, short_help="Show which tenants have jobs.")
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many."
-)
+@limited(50)
 @click.pass_obj
 def tenants(options: GlobalOptions, limit: int) -> None:
     """Show which tenants have jobs, those with the most ready ones first."""
@@ -49,12 +42,14 @@ def tenants(options: GlobalOptions, limit: int) -> None:
     show(options, {"tenants": rows}, lambda: _tenants(rows))
 
 
-def _worksets(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    if not rows:
-        yield styled("No workset was filled or started.")
-        return
+def _worksets(rows: Sequence[Mapping[str, Any]]) -> Lines:
     columns = ["workset", "done", "", ">of", ">failed", ">jobs"]
-    yield table("Worksets", columns, (_workset_row(row) for row in rows))
+    return listing(
+        "Worksets",
+        columns,
+        (_workset_row(row) for row in rows),
+        "No workset was filled or started.",
+    )
 
 
 def _workset_row(row: Mapping[str, Any]) -> list[object]:
@@ -69,21 +64,15 @@ def _workset_row(row: Mapping[str, Any]) -> list[object]:
     ]
 
 
-def _failures(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    if not rows:
-        yield styled("No item of it has failed.")
-        return
+def _failures(rows: Sequence[Mapping[str, Any]]) -> Lines:
     columns = ["item", ">runs", "error"]
     lines = ([row["key"], str(row["attempt"]), row["error"].splitlines()[0]] for row in rows)
-    yield table("Failed items", columns, lines)
+    return listing("Failed items", columns, lines, "No item of it has failed.")
 
 
-def _tenants(rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    if not rows:
-        yield styled("No tenant has jobs.")
-        return
+def _tenants(rows: Sequence[Mapping[str, Any]]) -> Lines:
     columns = ["tenant", ">ready", ">waiting", ">running", ">failed", ">oldest", ">share", ">limit"]
-    yield table("Tenants", columns, (_tenant_row(row) for row in rows))
+    return listing("Tenants", columns, map(_tenant_row, rows), "No tenant has jobs.")
 
 
 def _tenant_row(row: Mapping[str, Any]) -> list[object]:

@@ -1,0 +1,65 @@
+"""Reads lengths of time, days and moments as people type them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+__all__ = ["Length", "moment_of", "zoned"]
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Length(click.ParamType[timedelta | float]):
+    """A length of time, or a percentage where the option allows one."""
+
+    name = "length"
+
+    def __init__(self, *, takes_percent: bool = False) -> None:
+        self._takes_percent = takes_percent
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta | float:
+        """Return a timedelta, or a fraction."""
+        number = value.rstrip("%abcdefghijklmnopqrstuvwxyz ")
+        unit = value[len(number) :].strip() or "s"
+        try:
+            if float(number) >= 0:
+                if unit == "%" and self._takes_percent:
+                    return float(number) / 100
+                return timedelta(seconds=float(number) * _UNITS[unit])
+        except (KeyError, ValueError, OverflowError):
+            """Reject the value."""
+        also = ", or 10% of the period" if self._takes_percent else ""
+        self.fail(f"{value!r} is not a length of time; write 90s, 5min, 2h or 1d{also}", param, ctx)
+
+
+def moment_of(context: click.Context, parameter: click.Parameter, value: Any) -> datetime | None:
+    """Read a day or a moment in ISO 8601, in UTC unless it has an offset."""
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is not a day or a moment, such as 2026-11-22T13:00", context, parameter
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def zoned(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Check a moment; it needs an offset, as hosts have different time zones."""
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is not a moment; write it like 2030-01-31T12:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        raise click.BadParameter(f"{value!r} has no time zone; add Z or an offset such as +02:00")
+    return moment.isoformat()
