@@ -83,7 +83,7 @@ class EmbeddedServer:
         """Describe a server; nothing is created or started yet.
 
         Args:
-                folder: The server's folder: created if missing, reused with its data if it exists.
+            folder: The server's folder: created if missing, reused with its data if it exists.
                 By default a temporary folder, deleted at the end.
             version: The major version to take from the wheel; ignored with `bin_path`.
             settings: PostgreSQL settings that override `DEFAULTS`.
@@ -109,7 +109,7 @@ class EmbeddedServer:
             A libpq URI that connects as the superuser `postgres`.
 
         Raises:
-                EmbeddedUnavailable: When the programs are missing, another process uses the folder,
+            EmbeddedUnavailable: When the programs are missing, another process uses the folder,
                 or the server refuses to start; the message says which and why.
         """
         if not self._dsn:
@@ -217,7 +217,7 @@ class _Home:
         """Run the server and its watcher; stop both at the end of the block.
 
         Args:
-                lock: The descriptor that holds the folder's lock. The watcher inherits it, so that
+            lock: The descriptor that holds the folder's lock. The watcher inherits it, so that
                 the folder stays locked until the server is down, even if this process is killed.
         """
         with self.log.open("ab") as log:

@@ -43,71 +43,34 @@ _STOPPING = (signal.SIGTERM, signal.SIGINT)
 GIVE_BACK = 60.0
 
 
+_SHORT = {"workers": "w", "queues": "q"}
+_OPTIONS = {
+    "workers": "how many worker processes (default: one for each core)",
+    "queues": "the queues to serve, joined by commas (default: default)",
+    "capacity": "total weight of the jobs that a worker runs at a time (default: 100)",
+    "name": "the node's name (default: the host's name)",
+    "lease": "seconds of silence after which a node is presumed dead (default: 10)",
+    "kill-stuck": "seconds after which a worker is killed whose handler blocks it (default: never)",
+    "schema": "the schema that has the tables (default: txqueue)",
+    "admin": "where it answers operators and clients: unix:PATH or tcp:PORT[:interface=ADDRESS]"
+    " (default: a unix socket in the state directory)",
+    "listen": "where the node listens for peers: tcp:PORT[:interface=ADDRESS][:host=NAME]"
+    " (default: nowhere; the node then has no peers)",
+    "tls-dir": "folder with this node's ca.pem, NAME.pem and NAME.key: its ports then use TLS, and"
+    " may be on any interface; txqueue certs makes the files",
+    "state-dir": "folder of the node's own files (default: ~/.local/state/txqueue)",
+}
+_EMBEDDED = "start a PostgreSQL server in the state directory if no DSN is given; for development"
+
+
 class Options(usage.Options):
     """The options of ``twistd txqueue``; ``TXQUEUE_*`` and a file may set them too."""
 
     synopsis = "[options] --app MODULE"
     longdesc = "Run a node of the work queue: a master and its worker processes. SIGTERM drains it."
 
-    optParameters = [
-        ["workers", "w", None, "how many worker processes (default: one for each core)"],
-        ["queues", "q", None, "the queues to serve, joined by commas (default: default)"],
-        [
-            "capacity",
-            None,
-            None,
-            "total weight of the jobs that a worker runs at a time (default: 100)",
-        ],
-        ["name", None, None, "the node's name (default: the host's name)"],
-        [
-            "lease",
-            None,
-            None,
-            "seconds of silence after which a node is presumed dead (default: 10)",
-        ],
-        [
-            "kill-stuck",
-            None,
-            None,
-            "seconds after which a worker is killed whose handler blocks it (default: never)",
-        ],
-        ["schema", None, None, "the schema that has the tables (default: txqueue)"],
-        [
-            "admin",
-            None,
-            None,
-            "where it answers operators and clients: unix:PATH or tcp:PORT[:interface=ADDRESS]"
-            " (default: a unix socket in the state directory)",
-        ],
-        [
-            "listen",
-            None,
-            None,
-            "where the node listens for peers: tcp:PORT[:interface=ADDRESS][:host=NAME]"
-            " (default: nowhere; the node then has no peers)",
-        ],
-        [
-            "tls-dir",
-            None,
-            None,
-            "folder with this node's ca.pem, NAME.pem and NAME.key: its ports then use TLS, and may"
-            " be on any interface; txqueue certs makes the files",
-        ],
-        [
-            "state-dir",
-            None,
-            None,
-            "folder of the node's own files (default: ~/.local/state/txqueue)",
-        ],
-    ]
-
-    optFlags = [
-        [
-            "embedded",
-            None,
-            "start a PostgreSQL server in the state directory if no DSN is given; for development",
-        ],
-    ]
+    optParameters = [[name, _SHORT.get(name), None, said] for name, said in _OPTIONS.items()]
+    optFlags = [["embedded", None, _EMBEDDED]]
 
     def __init__(self) -> None:
         super().__init__()

@@ -140,7 +140,7 @@ class Admin:
         Args:
             after: The `next` of the previous page; None for the first page.
             limit: The largest number of jobs; a page has fewer if they are large.
-                running_for: Only jobs that have been running for at least this many seconds, the
+            running_for: Only jobs that have been running for at least this many seconds, the
                 longest first; there is no next page.
             filters: ``state, queue, work_type, group, tenant``; a filter that is None is ignored.
         """

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from txqueue.cli.options import GlobalOptions, Group
-from txqueue.cli.output import Lines, listing, say, show
+from txqueue.cli.output import Lines, listing, local_time, say, show
 from txqueue.cli.source import acted, found
 from txqueue.cli.times import Length
-from txqueue.model.humanize import amount
+from txqueue.model.humanize import amount, counted
 
 __all__ = ["failures"]
 
@@ -37,7 +37,7 @@ def retry(options: GlobalOptions, fingerprint: str) -> None:
     """Retry all jobs with this kind of failure now."""
     total = acted(options, lambda admin: admin.retry_failures(fingerprint))
     document = {"fingerprint": fingerprint, "retried": total}
-    say(options, document, f"{_jobs(total)} to run again.")
+    say(options, document, f"{counted(total, 'job')} to run again.")
 
 
 @failures.command(short_help="Give up all failures of a kind.")
@@ -50,7 +50,7 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
     """
     total = acted(options, lambda admin: admin.discard_failures(fingerprint))
     document = {"fingerprint": fingerprint, "discarded": total}
-    say(options, document, f"{_jobs(total)} discarded.")
+    say(options, document, f"{counted(total, 'job')} discarded.")
 
 
 @failures.command(short_help="Postpone all failures of a kind.")
@@ -62,12 +62,8 @@ def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None
     seconds = delay.total_seconds()
     total, until = acted(options, lambda admin: admin.postpone_failures(fingerprint, seconds))
     document = {"fingerprint": fingerprint, "postponed": total, "until": until}
-    said = f"{_jobs(total)} to run again at {until.astimezone():%Y-%m-%d %H:%M:%S}."
+    said = f"{counted(total, 'job')} to run again at {local_time(until)}."
     say(options, document, said)
-
-
-def _jobs(total: int) -> str:
-    return f"{amount(total)} job{'' if total == 1 else 's'}"
 
 
 def _list(kinds: Sequence[Mapping[str, Any]]) -> Lines:

@@ -113,9 +113,9 @@ def job_state(state: str, text: str | None = None) -> Text:
     return styled(state if text is None else text, _COLOURS.get(state, ""))
 
 
-def local_time(moment: datetime, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+def local_time(moment: datetime) -> str:
     """Return a moment in the time zone of this host."""
-    return moment.astimezone().strftime(form)
+    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def bar(done: float, total: float) -> Text:

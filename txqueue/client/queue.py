@@ -89,9 +89,9 @@ class WorkQueue:
         """Connect to the database.
 
         Args:
-                dsn: A libpq URI or keyword string. The default is the first of ``TXQUEUE_DSN``, the
+            dsn: A libpq URI or keyword string. The default is the first of ``TXQUEUE_DSN``, the
                 configuration file, and libpq's ``PG*`` variables.
-                node: The node of this host to join, so that jobs start sooner: its admin endpoint,
+            node: The node of this host to join, so that jobs start sooner: its admin endpoint,
                 as ``unix:PATH``, or ``auto`` for the default endpoint of this host's node. The
                 default is ``TXQUEUE_NODE`` or the configuration file, else no node; an empty text
                 means no node. If the node is not running, the queue works without it and reconnects
@@ -133,7 +133,7 @@ class WorkQueue:
             An asynchronous context manager whose value is a `Transaction`.
 
         Raises:
-                Refused: At the end of the block, when a statement failed and the application
+            Refused: At the end of the block, when a statement failed and the application
                 swallowed its error: the server has rolled the transaction back.
         """
         async with self._trip() as trip, self._pool.transaction() as connection:
@@ -152,7 +152,7 @@ class WorkQueue:
         """Run a function inside one transaction, as adbapi's ``runInteraction`` does.
 
         Args:
-                function: Called with a `Transaction` and the arguments; a plain function, a
+            function: Called with a `Transaction` and the arguments; a plain function, a
                 coroutine function or one that returns a Deferred.
 
         Returns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-__all__ = ["age", "amount", "duration", "moment", "plain", "rate"]
+__all__ = ["age", "amount", "counted", "duration", "moment", "plain", "rate"]
 
 # Control characters, with which a name or a payload could control the terminal, and line breaks,
 # which a name must not have.
@@ -27,6 +27,11 @@ def plain(text: object) -> str:
 def amount(number: int) -> str:
     """Return a whole number with thousands separators."""
     return f"{number:,}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: ``1 job``, ``2,000 jobs``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def rate(number: float) -> str:

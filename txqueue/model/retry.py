@@ -36,7 +36,7 @@ class Retry:
         first: Seconds before the second attempt.
         factor: The ratio of each delay to the one before.
         longest: The longest delay in seconds.
-            jitter: The fraction, 0 to 1, by which each delay is randomly lengthened or shortened,
+        jitter: The fraction, 0 to 1, by which each delay is randomly lengthened or shortened,
             so that jobs that failed together are not retried together.
         fatal: Exception classes that end the job at once.
     """

@@ -127,7 +127,7 @@ class Every(_Ending):
 
     Attributes:
         seconds: The interval, at least a second; a number or a timedelta.
-            jitter: How far a moment may be moved either way: a fraction of the interval, at most
+        jitter: How far a moment may be moved either way: a fraction of the interval, at most
             0.5, or a timedelta.
         catch_up: What to do about missed moments: ``skip``, ``one`` or ``all``.
         until: The last moment at which the schedule may be due; None for no end.
@@ -162,7 +162,7 @@ class Cooldown(_Ending):
     """A fixed time after the schedule's last job has ended, however it ended.
 
     Attributes:
-            seconds: The time between the end of a job and the start of the next, at least a second;
+        seconds: The time between the end of a job and the start of the next, at least a second;
             a number or a timedelta.
         jitter: How much longer that time may be: a fraction of it, at most 1, or a timedelta.
         until: The last moment at which the schedule may be due; None for no end.

@@ -73,24 +73,6 @@ class Runtime(Enum):
     """A plain function, run in a thread of the worker."""
 
 
-_POLICY = frozenset(
-    {
-        "queue",
-        "priority",
-        "weight",
-        "retry",
-        "timeout",
-        "heartbeat",
-        "runtime",
-        "work_type",
-        "group_limit",
-        "unique_mode",
-        "expires",
-        "redacted",
-        "encrypted",
-        "schedule",
-    }
-)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
 _registry: dict[str, type[WorkItem]] = {}
 _explicit: dict[type[WorkItem], frozenset[str]] = {}
@@ -112,7 +94,7 @@ class WorkItem:
         weight: The share of a worker's capacity that a job takes; at least 1.
         retry: When failed attempts are retried.
         timeout: The longest time of an attempt, in seconds or as a timedelta; None for no limit.
-            heartbeat: The longest time, in seconds, between two calls of ``job.beat()`` or
+        heartbeat: The longest time, in seconds, between two calls of ``job.beat()`` or
             ``job.progress()``; an attempt that exceeds it fails as hung. None for no limit. A
             handler that blocks its process or thread cannot be interrupted this way: see
             ``--kill-stuck``.
@@ -120,13 +102,13 @@ class WorkItem:
         group_limit: How many jobs of a group may run at a time; an operator may override it.
         unique_mode: What to do with a new job whose unique key another holds; by default keep the
             other.
-            expires: Whether a job that has not started by its ``not_after`` is cancelled. If not,
+        expires: Whether a job that has not started by its ``not_after`` is cancelled. If not,
             ``not_after`` only raises the job's rank.
-            redacted: Whether payload and result are hidden from operators, and the fields from
+        redacted: Whether payload and result are hidden from operators, and the fields from
             ``repr()``.
-            encrypted: Whether payload and result are encrypted in the database, with the keys in
+        encrypted: Whether payload and result are encrypted in the database, with the keys in
             ``TXQUEUE_PAYLOAD_KEY``. Implies ``redacted``.
-            schedule: When nodes enqueue it by themselves: an `Every`, a `Cron` or a `Cooldown`;
+        schedule: When nodes enqueue it by themselves: an `Every`, a `Cron` or a `Cooldown`;
             None for never. With a schedule, all fields need defaults.
 
     Raises:
@@ -186,6 +168,9 @@ class WorkItem:
             The job's result, stored as JSON; None for no result.
         """
         raise NotImplementedError(f"{type(self).__qualname__} has no perform(self, job): define it")
+
+
+_POLICY = frozenset(inspect.get_annotations(WorkItem))
 
 
 def _explicit_policy(cls: type[WorkItem]) -> frozenset[str]:

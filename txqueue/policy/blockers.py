@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.model.humanize import age
+from txqueue.model.humanize import age, counted
 
 __all__ = ["Explanation", "explain", "explain_archived"]
 
@@ -75,7 +75,11 @@ def _failed(facts: Facts) -> Reason:
     if error.startswith("poison"):
         detail = f"it is quarantined: {error.removeprefix('poison: ')}"
         return "quarantine", detail, retry
-    return "failed", f"it failed for good after {_runs(job['attempt'])}: {error}", retry
+    return (
+        "failed",
+        f"it failed for good after {counted(job['attempt'], 'attempt')}: {error}",
+        retry,
+    )
 
 
 def _cancelled(facts: Facts) -> Reason:
@@ -128,7 +132,7 @@ def _for_time(facts: Facts) -> Reason:
     if not job["attempt"]:
         return "time", f"it is not to start before {_moment(job['not_before'])}, {left}", now
     said = f": {job['error']}" if job["error"] else ""
-    detail = f"{_runs(job['attempt'])} failed{said}; the next is due {left}"
+    detail = f"{counted(job['attempt'], 'attempt')} failed{said}; the next is due {left}"
     return "backoff", detail, f"nothing; {now}"
 
 
@@ -177,7 +181,7 @@ def _for_group(facts: Facts) -> Reason:
     if control.get("is_paused"):
         return _paused("group", group)
     before = facts["parked_before"]
-    queued = f", and {_jobs(before)} of the group go first" if before else ""
+    queued = f", and {counted(before, 'job')} of the group go first" if before else ""
     if not facts["holders"]:
         detail = f"its group {group} is free{queued}"
         return "group", detail, "nothing: the group's next job starts in a moment"
@@ -238,7 +242,7 @@ def _held_back(facts: Facts, kind: str) -> Iterator[Reason]:
         yield _paused(kind, key)
     most = control.get("concurrency")
     if most is not None and control["running"] >= most:
-        detail = f"the {kind} {key} runs as many jobs as its limit allows ({_jobs(most)})"
+        detail = f"the {kind} {key} runs as many jobs as its limit allows ({counted(most, 'job')})"
         yield (
             "limit",
             detail,
@@ -278,8 +282,12 @@ def _without_room(facts: Facts) -> Iterator[Reason]:
             f"nothing: it starts when there is room; or: txqueue priority {HIGH} {job['job_id']}",
         )
     elif least >= 1 or facts["ahead"]:
-        ahead = f"{_jobs(facts['ahead'])} of its queue go first" if facts["ahead"] else "it is next"
-        detail = f"{ahead}, and the least loaded of {_nodes(len(nodes))} is at {least:.0%}"
+        ahead = (
+            f"{counted(facts['ahead'], 'job')} of its queue go first"
+            if facts["ahead"]
+            else "it is next"
+        )
+        detail = f"{ahead}, and the least loaded of {counted(len(nodes), 'node')} is at {least:.0%}"
         yield "no_free_capacity", detail, "nothing: it starts in its turn; or add nodes or workers"
 
 
@@ -337,18 +345,6 @@ def _raise(kind: str, key: str, option: str) -> str:
 
 def _rate(control: Mapping[str, Any]) -> str:
     return f"{control.get('rate') or 0:g} jobs a second"
-
-
-def _runs(attempt: int) -> str:
-    return "1 attempt" if attempt == 1 else f"{attempt} attempts"
-
-
-def _jobs(number: int) -> str:
-    return "1 job" if number == 1 else f"{number:,} jobs"
-
-
-def _nodes(number: int) -> str:
-    return "1 node" if number == 1 else f"{number} nodes"
 
 
 def _ago(facts: Facts, column: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from txqueue.model.humanize import age, amount
+from txqueue.model.humanize import age, amount, counted
 
 __all__ = [
     "LIMITS",
@@ -237,7 +237,9 @@ def _not_held(nodes: Iterable[Row]) -> Warned:
     for node in nodes:
         jobs = (node.get("report") or {}).get("missing", 0)
         if jobs and node["state"] in SERVING:
-            what = f"node {node['name']} does not hold {_jobs(jobs)} that are assigned to it"
+            what = (
+                f"node {node['name']} does not hold {counted(jobs, 'job')} that are assigned to it"
+            )
             remedy = "nothing: it returns them within two heartbeats; if not, restart it"
             yield "not_held", node["name"], what, remedy
 
@@ -246,7 +248,7 @@ def _unserved(live: Iterable[Row], nodes: Iterable[Row]) -> Warned:
     served, waiting = _served(nodes), _sums(live, "queue", ("waiting", "ready"))
     for queue, jobs in waiting.items():
         if queue not in served:
-            what = f"no live node serves the queue {queue}, which has {_jobs(jobs)}"
+            what = f"no live node serves the queue {queue}, which has {counted(jobs, 'job')}"
             yield "unserved_queue", queue, what, f"start a node with --queues {queue}"
 
 
@@ -254,13 +256,13 @@ def _unknown(live: Iterable[Row], nodes: Iterable[Row]) -> Warned:
     known = {name for node in nodes if node["state"] in SERVING for name in node["work_types"]}
     for work_type, jobs in _sums(live, "work_type", ("waiting", "ready")).items():
         if work_type not in known:
-            what = f"no live node has the work type {work_type}, which has {_jobs(jobs)}"
+            what = f"no live node has the work type {work_type}, which has {counted(jobs, 'job')}"
             yield "unknown_type", work_type, what, "start a node whose --app defines it"
 
 
 def _failed(live: Iterable[Row]) -> Warned:
     for work_type, jobs in _sums(live, "work_type", ("failed",)).items():
-        what = f"{_jobs(jobs)} of {work_type} failed for good"
+        what = f"{counted(jobs, 'job')} of {work_type} failed for good"
         remedy = f"txqueue jobs --state failed --type {work_type}"
         yield "failed_jobs", work_type, what, f"see why with: {remedy}"
 
@@ -282,7 +284,3 @@ def _sums(live: Iterable[Row], column: str, states: Sequence[str]) -> dict[str, 
         if row["state"] in states:
             sums[row[column]] = sums.get(row[column], 0) + row["jobs"]
     return dict(sorted(sums.items()))
-
-
-def _jobs(number: int) -> str:
-    return "1 job" if number == 1 else f"{amount(number)} jobs"

@@ -26,7 +26,7 @@ class Batch:
 
     Attributes:
         ids: The numbers of the jobs enqueued so far.
-            callback_id: The callback's job number, set at the end of the block; it identifies the
+        callback_id: The callback's job number, set at the end of the block; it identifies the
             batch.
     """
 

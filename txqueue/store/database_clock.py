@@ -12,6 +12,7 @@ from psycopg2 import extensions
 
 __all__ = ["DatabaseClock"]
 
+APPLICATION_NAME = "txqueue diary"
 PATIENCE = 1.0
 # After a failure the clock is not asked for this long: a recorder must not wait at each line.
 REST = 0.5
@@ -24,12 +25,10 @@ class DatabaseClock:
 
     Args:
         dsn: A libpq URI or keyword string.
-        application_name: Shown in ``pg_stat_activity``.
     """
 
-    def __init__(self, dsn: str, application_name: str = "txqueue diary") -> None:
+    def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._name = application_name
         self._connection: Any = None
         self._rests_until = 0.0
 
@@ -55,7 +54,7 @@ class DatabaseClock:
         deadline = time.monotonic() + PATIENCE
         if self._connection is None:
             self._connection = psycopg2.connect(
-                self._dsn, application_name=self._name, async_=1, client_encoding="utf8"
+                self._dsn, application_name=APPLICATION_NAME, async_=1, client_encoding="utf8"
             )
             _await(self._connection, deadline)
         with self._connection.cursor() as cursor:

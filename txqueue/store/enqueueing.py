@@ -28,16 +28,6 @@ __all__ = [
 
 BATCH = 1000
 _RELATIONS = frozenset({"unique", "unique_mode", "after", "after_any_end"})
-_COLUMNS = _RELATIONS | {
-    "queue",
-    "priority",
-    "weight",
-    "not_before",
-    "not_after",
-    "group",
-    "tenant",
-}
-_RUNTIME = frozenset({"timeout", "attempts", "expires", "as_of", "once_for", "created_by"})
 _OF_A_KEY = frozenset({"as_of", "once_for"})
 # Jobs with one of these options need a decision by the database.
 _DECIDED = _RELATIONS | {"group", "tenant", "not_before", "not_after"}
@@ -57,6 +47,8 @@ _SQL_TYPES = {
     "after": "bigint[]",
     "after_any_end": "boolean",
 }
+_COLUMNS = _SQL_TYPES.keys() - {"work_type", "payload", "options"}
+_RUNTIME = frozenset({"timeout", "attempts", "expires", "as_of", "once_for", "created_by"})
 _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 _NO_OPTIONS: Mapping[str, Any] = {}
 

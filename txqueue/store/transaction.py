@@ -66,7 +66,7 @@ class Transaction:
         Raises:
             psycopg2.Error: When the statement fails; the driver's error is raised unchanged.
             DatabaseUnavailable: When the connection is lost.
-                TransactionMisused: When the transaction has ended, another call is running, or the
+            TransactionMisused: When the transaction has ended, another call is running, or the
                 statement itself ended the transaction. All methods raise this.
         """
         self._check()

@@ -49,13 +49,13 @@ class Settings:
             return value
         return self._file.get(name, default)
 
-    def whole(self, name: str, default: int, least: int = 1) -> int:
-        """Return a setting that must be a whole number.
+    def whole(self, name: str, default: int) -> int:
+        """Return a setting that must be a whole number, at least 1.
 
         Raises:
             ConfigurationError: When it is not a whole number, or too small.
         """
-        return int(self._number(name, default, least, int))
+        return int(self._number(name, default, 1, int))
 
     def seconds(self, name: str, default: float, least: float = 0.5) -> float:
         """Return a setting that must be a number of seconds.
