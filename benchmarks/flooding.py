@@ -257,7 +257,7 @@ def _peer_s(caller: Caller) -> Callable[[], dict[str, bytes]]:
         nonlocal told_at
         if time.monotonic() - told_at > 1:
             told_at = time.monotonic()
-            caller.say("Report", load=b'{"outstanding": 0, "limit": 0}')
+            caller.say("ReportLoad", load=b'{"outstanding": 0, "limit": 0}')
         return caller.ask("Take", assignments=b"")
 
     return ask
