@@ -107,9 +107,7 @@ class Admin:
 
     def close(self) -> None:
         """Close the connection."""
-        transport: Any = self._pipe.transport
-        if transport is not None:
-            transport.abortConnection()
+        self._pipe.abort()
 
     async def status(self) -> dict[str, Any]:
         """Return the queues, the nodes and the warnings."""

@@ -14,7 +14,8 @@ from txqueue.store.direct_dispatch import Put, Stock
 from txqueue.system.clock import Timer
 from txqueue.wire.client_commands import Credit, Deliver, Join, WakeNode, Withdraw
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.pipe import Pipe, PipeFactory
+from txqueue.wire.pipe import PipeFactory
+from txqueue.wire.prompt_pipe import PromptPipe
 
 __all__ = ["Membership", "joinable"]
 
@@ -43,7 +44,7 @@ class Membership:
         self._endpoint = endpoint
         self._identity = identity
         self._stocks: dict[int, Stock] = {}
-        self._pipe: Pipe | None = None
+        self._pipe: PromptPipe | None = None
         self._joining: Deferred[None] | None = None
         self._retry: Timer | None = None
         self._pause = FIRST_PAUSE
@@ -70,9 +71,8 @@ class Membership:
         if self._pipe is not None:
             # Send the jobs that were delivered last before closing; no node learns of later
             # commits.
-            transport: Any = self._pipe.transport
+            self._pipe.close()
             self._forget(self._pipe)
-            transport.loseConnection()
 
     def stock(self, weight: int) -> Stock | None:
         """Return credit that covers a weight, from the joined node first."""
@@ -110,7 +110,7 @@ class Membership:
         if error is not None:
             self._not_joined(pipe, error)
 
-    def _new_pipe(self) -> Pipe:
+    def _new_pipe(self) -> PromptPipe:
         """Return a new pipe; messages from a pipe that was given up are ignored."""
 
         def credit(**said: Any) -> dict[str, Any]:
@@ -119,19 +119,19 @@ class Membership:
         def withdraw(incarnation: int) -> dict[str, Any]:
             return self._withdraw(incarnation) if pipe is self._pipe else {}
 
-        pipe = Pipe({Credit: credit, Withdraw: withdraw}, lost=lambda: self._lost(pipe))
+        pipe = PromptPipe({Credit: credit, Withdraw: withdraw}, lost=lambda: self._lost(pipe))
         return pipe
 
-    async def _join(self, pipe: Pipe) -> None:
+    async def _join(self, pipe: PromptPipe) -> None:
         await self._endpoint.connect(self._reactor, PipeFactory(pipe), PATIENCE)
         self._pipe = pipe
         answer = await pipe.say(Join, identity=self._identity).addTimeout(PATIENCE, self._reactor)
         self._pause = FIRST_PAUSE
         self.log.info("joined node {name} at {place}", name=answer["name"], place=self._endpoint)
 
-    def _not_joined(self, pipe: Pipe, error: Exception) -> None:
+    def _not_joined(self, pipe: PromptPipe, error: Exception) -> None:
         self._forget(pipe)
-        _hang_up(pipe)
+        pipe.abort()
         if not self._is_open:
             return
         if self._pause == FIRST_PAUSE:
@@ -142,13 +142,13 @@ class Membership:
             )
         self._try_later()
 
-    def _lost(self, pipe: Pipe) -> None:
+    def _lost(self, pipe: PromptPipe) -> None:
         """Reconnect after a lost connection; calls in flight fail by themselves."""
         self._forget(pipe)
         if self._joining is None and self._is_open:
             self._try_later()
 
-    def _forget(self, pipe: Pipe) -> None:
+    def _forget(self, pipe: PromptPipe) -> None:
         if self._pipe is pipe:
             self._pipe = None
             self._stocks = {}
@@ -184,9 +184,3 @@ def joinable(endpoint: Endpoint) -> Endpoint:
             "give the node's unix socket, such as unix:PATH, or an empty text to join none",
         )
     return endpoint
-
-
-def _hang_up(pipe: Pipe) -> None:
-    transport: Any = pipe.transport
-    if transport is not None:
-        transport.abortConnection()

@@ -40,11 +40,5 @@ async def inspect_node(reactor: Any, endpoint: Endpoint) -> dict[str, Any]:
             "check that the node runs, and give the --admin or --state-dir it was started with",
         ) from None
     finally:
-        _hang_up(pipe)
+        pipe.abort()
     return node
-
-
-def _hang_up(pipe: Pipe) -> None:
-    transport: Any = pipe.transport
-    if transport is not None:
-        transport.abortConnection()

@@ -19,7 +19,8 @@ from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load, updated_rate
 from txqueue.store.functions import Chunk, Finished
 from txqueue.system.inflight import InFlight
-from txqueue.wire.pipe import Pipe, PipeFactory
+from txqueue.wire.pipe import PipeFactory
+from txqueue.wire.prompt_pipe import PromptPipe
 from txqueue.wire.worker_commands import (
     CancelRunning,
     Configure,
@@ -126,7 +127,7 @@ class WorkerProcess:
         self.ended: Deferred[None] = Deferred()
         self.end = ""
         self._lives = {"pipe", "process"}
-        self._pipe = Pipe(
+        self._pipe = PromptPipe(
             {
                 Finish: self._finish,
                 Settle: self._settle,
@@ -291,9 +292,7 @@ class WorkerProcess:
 
     def close(self) -> None:
         """Close the pipe, which ends the process."""
-        transport: Any = self._pipe.transport
-        if transport is not None:
-            transport.loseConnection()
+        self._pipe.close()
 
     def _finish(
         self, lane: int, assignment: int, weight: int, jobs: int, ids: str
@@ -350,9 +349,7 @@ class WorkerProcess:
         self._ended("process")
 
     def _abort(self) -> None:
-        transport: Any = self._pipe.transport
-        if transport is not None:
-            transport.abortConnection()
+        self._pipe.abort()
 
     def _ended(self, life: str) -> None:
         self._lives.discard(life)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from twisted.internet.interfaces import IHandshakeListener
-from twisted.protocols.amp import AmpBox
-from zope.interface import classImplements
+from zope.interface import implementer
 
 from txqueue.wire.limits import GuardedPipe
+from txqueue.wire.pipe import Responder
 from txqueue.wire.tls import peer_name
 
 __all__ = ["CertifiedPipe", "UncertifiedPipe"]
@@ -17,6 +15,7 @@ __all__ = ["CertifiedPipe", "UncertifiedPipe"]
 IDLE = 60
 
 
+@implementer(IHandshakeListener)
 class CertifiedPipe(GuardedPipe):
     """One end of a TLS connection; nothing is carried out before the handshake is over."""
 
@@ -28,7 +27,7 @@ class CertifiedPipe(GuardedPipe):
         self.watch_reading()
         self.introduce()
 
-    def locateResponder(self, name: bytes) -> Any:
+    def locateResponder(self, name: bytes) -> Responder | None:
         """Find what carries out a command; nothing does for a stranger."""
         if not self.is_known:
             self.drop("spoke before it showed a certificate")
@@ -45,10 +44,7 @@ class UncertifiedPipe(GuardedPipe):
         if not self.is_closed:
             self.watch_reading()
 
-    def dispatchCommand(self, box: AmpBox) -> Any:
-        """Carry a command out, and wait for another for longer."""
+    def locateResponder(self, name: bytes) -> Responder | None:
+        """Find what carries out a command, and wait for another for longer."""
         self._wait(IDLE)
-        return super().dispatchCommand(box)
-
-
-classImplements(CertifiedPipe, IHandshakeListener)
+        return super().locateResponder(name)

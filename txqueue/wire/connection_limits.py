@@ -92,7 +92,8 @@ class GuardedServer(PipeServer):
             self._admission.admit(made, addr)
         return made
 
-    def _left(self, pipe: Pipe) -> None:
+    def forget(self, pipe: Pipe) -> None:
+        """A connection is gone."""
         if isinstance(pipe, GuardedPipe):
             self._admission.forget(pipe)
-        super()._left(pipe)
+        super().forget(pipe)

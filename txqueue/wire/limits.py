@@ -5,25 +5,28 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from twisted.internet.abstract import FileDescriptor
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import connectionDone
 from twisted.protocols.amp import (
-    AMP,
     COMMAND,
     UNKNOWN_ERROR_CODE,
     AmpBox,
     Command,
+    IBoxSender,
+    IResponderLocator,
     RemoteAmpError,
 )
 from twisted.python.failure import Failure
-from zope.interface import classImplements
+from zope.interface import implementer
 
 from txqueue.system.clock import Clock, Timer
 from txqueue.wire.box_codec import Box, BoxReader
-from txqueue.wire.pipe import Pipe, Responders
+from txqueue.wire.pipe import Pipe, Responder, Responders
 
 __all__ = ["GuardedPipe"]
 
@@ -40,6 +43,7 @@ MOST_CALLS = 32
 UNREAD = 10
 
 
+@implementer(IPushProducer)
 class GuardedPipe(Pipe):
     """One end that closes the connection when the other end breaks a rule.
 
@@ -83,8 +87,9 @@ class GuardedPipe(Pipe):
         self.is_closed = True
         self._stop_waiting()
         super().connectionLost(reason)
-        self._answers, self._responders = {}, {}
-        self.boxReceiver = self.boxSender = self.locator = None
+        self._commands = {}
+        self._dispatcher.startReceivingBoxes(_NOWHERE)
+        self._dispatcher.locator = _NOWHERE
 
     def introduce(self) -> None:
         """From now on the other end is known and may say anything."""
@@ -103,19 +108,13 @@ class GuardedPipe(Pipe):
         """Hang up at once, and read nothing more."""
         self.is_closed = True
         self._stop_waiting()
-        transport: Any = self.transport
-        if transport is not None:
-            transport.abortConnection()
-
-    def locateResponder(self, name: bytes) -> Any:
-        """Find what carries out a command; of AMP's own there is none, such as to start TLS."""
-        return super().locateResponder(name) if name in self._answers else None
+        self.abort()
 
     def refuse(self, why: str) -> None:
         """Close the connection that sent what is no box, or too large a one."""
         self.drop(why)
 
-    def ampBoxReceived(self, box: Box) -> None:
+    def take(self, box: Box) -> None:
         """Take a box, if not too many come; a command waits while enough are carried out."""
         if self.is_closed:
             return
@@ -127,21 +126,26 @@ class GuardedPipe(Pipe):
         else:
             self._take(box)
 
-    def hear(self, command: type[Command], box: Box) -> None:  # noqa: ARG002 - found again
+    def hear(self, command: type[Command], function: Callable[..., Any], box: Box) -> None:  # noqa: ARG002 - found again
         """Carry out a command that wants no answer: it counts as long as it is carried out."""
-        AMP.ampBoxReceived(self, AmpBox(box))
+        self.dispatch(box)
 
-    def dispatchCommand(self, box: AmpBox) -> Any:
+    def locateResponder(self, name: bytes) -> Responder | None:
+        """Find what carries out a command; it counts as long as that takes."""
+        responder = super().locateResponder(name)
+        return None if responder is None else partial(self._counted, responder)
+
+    def _counted(self, responder: Responder, box: Box) -> Deferred[AmpBox]:
         """Carry a command out; one that cannot be is the other end's fault, and needs no log."""
         self._calls += 1
-        carrying_out = super().dispatchCommand(box)
+        carrying_out = maybeDeferred(responder, box)
         carrying_out.addErrback(self._not_carried_out)
         return carrying_out.addBoth(self._carried_out)
 
-    def _safeEmit(self, box: AmpBox) -> None:
-        """Answer, if the other end is still there."""
+    def sendBox(self, box: AmpBox) -> None:
+        """Send a question or an answer, if the other end is still there."""
         if not self.is_closed:
-            super()._safeEmit(box)
+            super().sendBox(box)
 
     def unhandledError(self, failure: Failure) -> None:
         """Close the connection that sent an unexpected argument, without a traceback."""
@@ -151,8 +155,8 @@ class GuardedPipe(Pipe):
 
     def watch_reading(self) -> None:
         """Have the transport say so. Over TLS only once the handshake is over: it reads as well."""
-        transport: Any = self.transport
-        transport.registerProducer(self, True)
+        if self.connection is not None:
+            self.connection.registerProducer(self, True)
 
     def pauseProducing(self) -> None:
         """The other end does not read: read no more from it, and give it some seconds."""
@@ -175,7 +179,7 @@ class GuardedPipe(Pipe):
 
     def _take(self, box: Box) -> None:
         try:
-            super().ampBoxReceived(box)
+            super().take(box)
         except Exception:
             # Neither a command nor an answer to anything that was asked.
             self.drop("sent a box that means nothing")
@@ -201,11 +205,12 @@ class GuardedPipe(Pipe):
 
     def _read_on(self, is_reading: bool) -> None:
         self._is_paused = not is_reading
-        transport: Any = self.transport
+        if self.connection is None:
+            return
         if is_reading:
-            transport.resumeProducing()
+            self.connection.resumeProducing()
         else:
-            transport.pauseProducing()
+            self.connection.pauseProducing()
 
     def _not_carried_out(self, failure: Failure) -> Failure:
         if failure.check(RemoteAmpError):
@@ -232,9 +237,23 @@ class GuardedPipe(Pipe):
         _cancel(self._unread)
 
 
+@implementer(IBoxSender, IResponderLocator)
+class _Nowhere:
+    """The other end of a connection that is gone: late answers are lost, and errors with them."""
+
+    def sendBox(self, box: AmpBox) -> None:
+        pass
+
+    def unhandledError(self, failure: Failure) -> None:
+        pass
+
+    def locateResponder(self, name: bytes) -> None:  # noqa: ARG002 - Twisted's
+        return None
+
+
+_NOWHERE = _Nowhere()
+
+
 def _cancel(timer: Timer | None) -> None:
     if timer is not None and timer.active():
         timer.cancel()
-
-
-classImplements(GuardedPipe, IPushProducer)

@@ -10,14 +10,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IHandshakeListener
 from twisted.internet.protocol import Factory, connectionDone
 from twisted.python.failure import Failure
-from zope.interface import classImplements
+from zope.interface import implementer
 
 from txqueue.system.clock import Clock
 from txqueue.wire.connection_limits import Admission
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.limits import INTRODUCTION, GuardedPipe
 from txqueue.wire.peer_commands import Hello, Kept, Lives, ReportLoad, Steal, Take, WakePeer
-from txqueue.wire.pipe import PipeFactory, closed
+from txqueue.wire.pipe import PipeFactory, Responder, closed
 from txqueue.wire.tls import NODE, peer_name
 
 __all__ = ["Host", "PeerPipe", "PeerServer", "dialled"]
@@ -55,6 +55,7 @@ class Host(Protocol):
         """The connection is gone."""
 
 
+@implementer(IHandshakeListener)
 class PeerPipe(GuardedPipe):
     """One end of a connection between two masters.
 
@@ -109,7 +110,7 @@ class PeerPipe(GuardedPipe):
         self.certified = named[1]
         self._ready()
 
-    def locateResponder(self, name: bytes) -> Any:
+    def locateResponder(self, name: bytes) -> Responder | None:
         """Find what carries out a command: of a stranger only the first."""
         if not self.is_known and name != Hello.commandName:
             self.drop("sent a command before it proved its identity")
@@ -133,9 +134,6 @@ class PeerPipe(GuardedPipe):
 
     def _gone(self) -> None:
         self._host.left(self)
-
-
-classImplements(PeerPipe, IHandshakeListener)
 
 
 class PeerServer(Factory):
