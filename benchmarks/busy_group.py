@@ -25,6 +25,7 @@ from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
+from txqueue.model.assignment import read_chunk
 from txqueue.store.reader import Session
 
 CLAIMS = 500
@@ -91,7 +92,7 @@ class Claimer:
             chunks = self.claim()
             took.append((time.perf_counter() - began) * 1000)
             for lane, assignment, chunk in chunks:
-                ids = "{" + ",".join(str(entry[0]) for entry in json.loads(chunk)) + "}"
+                ids = "{" + ",".join(str(job.job_id) for job in read_chunk(chunk)) + "}"
                 complete = COMPLETE.format(self._session.schema)
                 self._session.rows(complete, (self._incarnation, lane, assignment, ids))
             if number % 100 == 0:

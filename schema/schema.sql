@@ -1210,8 +1210,7 @@ exception when sqlstate 'TXQ01' or data_exception then
 end $$;
 
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
+-- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_0(
@@ -1236,8 +1235,9 @@ begin
         queue, "group", tenant, is_counted, options, payload, error, followed
       from job_ready_0 where ctid = any (tids);
     select number, count(*), sum(weight),
-           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
+           chunk_of(string_agg(chunk_entry(job_id, work_type, attempt, weight, payload,
+                                           terms_of(options, coalesce("group", is_counted::text), not_after)),
+                               ',' order by rank, job_id)),
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_0 where ctid = any (tids);
@@ -1248,8 +1248,7 @@ begin
     end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
+-- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_1(
@@ -1274,8 +1273,9 @@ begin
         queue, "group", tenant, is_counted, options, payload, error, followed
       from job_ready_1 where ctid = any (tids);
     select number, count(*), sum(weight),
-           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
+           chunk_of(string_agg(chunk_entry(job_id, work_type, attempt, weight, payload,
+                                           terms_of(options, coalesce("group", is_counted::text), not_after)),
+                               ',' order by rank, job_id)),
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_1 where ctid = any (tids);
@@ -1286,8 +1286,7 @@ begin
     end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
+-- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_2(
@@ -1312,8 +1311,9 @@ begin
         queue, "group", tenant, is_counted, options, payload, error, followed
       from job_ready_2 where ctid = any (tids);
     select number, count(*), sum(weight),
-           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
+           chunk_of(string_agg(chunk_entry(job_id, work_type, attempt, weight, payload,
+                                           terms_of(options, coalesce("group", is_counted::text), not_after)),
+                               ',' order by rank, job_id)),
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_2 where ctid = any (tids);
@@ -1324,8 +1324,7 @@ begin
     end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
+-- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_3(
@@ -1350,8 +1349,9 @@ begin
         queue, "group", tenant, is_counted, options, payload, error, followed
       from job_ready_3 where ctid = any (tids);
     select number, count(*), sum(weight),
-           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
+           chunk_of(string_agg(chunk_entry(job_id, work_type, attempt, weight, payload,
+                                           terms_of(options, coalesce("group", is_counted::text), not_after)),
+                               ',' order by rank, job_id)),
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_3 where ctid = any (tids);
@@ -1362,8 +1362,7 @@ begin
     end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
+-- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_4(
@@ -1388,8 +1387,9 @@ begin
         queue, "group", tenant, is_counted, options, payload, error, followed
       from job_ready_4 where ctid = any (tids);
     select number, count(*), sum(weight),
-           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
+           chunk_of(string_agg(chunk_entry(job_id, work_type, attempt, weight, payload,
+                                           terms_of(options, coalesce("group", is_counted::text), not_after)),
+                               ',' order by rank, job_id)),
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_4 where ctid = any (tids);
@@ -1400,8 +1400,7 @@ begin
     end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
+-- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_5(
@@ -1426,8 +1425,9 @@ begin
         queue, "group", tenant, is_counted, options, payload, error, followed
       from job_ready_5 where ctid = any (tids);
     select number, count(*), sum(weight),
-           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
+           chunk_of(string_agg(chunk_entry(job_id, work_type, attempt, weight, payload,
+                                           terms_of(options, coalesce("group", is_counted::text), not_after)),
+                               ',' order by rank, job_id)),
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_5 where ctid = any (tids);
@@ -1438,8 +1438,7 @@ begin
     end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
+-- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_6(
@@ -1464,8 +1463,9 @@ begin
         queue, "group", tenant, is_counted, options, payload, error, followed
       from job_ready_6 where ctid = any (tids);
     select number, count(*), sum(weight),
-           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
+           chunk_of(string_agg(chunk_entry(job_id, work_type, attempt, weight, payload,
+                                           terms_of(options, coalesce("group", is_counted::text), not_after)),
+                               ',' order by rank, job_id)),
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_6 where ctid = any (tids);
@@ -1476,8 +1476,7 @@ begin
     end if;
 end $$;
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
+-- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_7(
@@ -1502,8 +1501,9 @@ begin
         queue, "group", tenant, is_counted, options, payload, error, followed
       from job_ready_7 where ctid = any (tids);
     select number, count(*), sum(weight),
-           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
+           chunk_of(string_agg(chunk_entry(job_id, work_type, attempt, weight, payload,
+                                           terms_of(options, coalesce("group", is_counted::text), not_after)),
+                               ',' order by rank, job_id)),
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_7 where ctid = any (tids);
@@ -1883,6 +1883,24 @@ begin
         perform refuse('there is no such unique_mode', 'use keep, replace, again, reject or once');
     end if;
 end $$;
+
+-- One job of a chunk, as JSON text: the values of the fields that chunk_of() names, in that order. attempt counts the
+-- runs that have failed; the worker is told which run begins. Without settings of its own, so that it is inlined.
+create or replace function txqueue.chunk_entry(
+    job_id bigint, work_type text, attempt smallint, weight integer, payload jsonb, terms text) returns text
+language sql volatile
+as $$
+    select '[' || job_id || ',"' || work_type || '",' || attempt + 1 || ',' || weight || ',' || payload::text || ',' || terms || ']'
+$$;
+
+-- A chunk: the JSON text in which jobs travel to a worker, which is the first to parse it. It names the fields once,
+-- before the entries that chunk_entry() has made, joined by commas. txqueue/model/assignment.py reads it and says what
+-- the fields mean. Without settings of its own, so that it is inlined.
+create or replace function txqueue.chunk_of(entries text) returns text
+language sql volatile
+as $$
+    select '{"fields":["job_id","work_type","attempt","weight","payload","terms"],"jobs":[' || entries || ']}'
+$$;
 
 -- Has a running job take the pending jobs along that are like it: of its work type, queue, group and tenant, and with
 -- no job that follows them, by choice also what is due later. They end as done with this transaction, the oldest first, at most so many; their numbers and
@@ -2402,9 +2420,9 @@ as $$
         window running as (order by job.assignment)
     )
     select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),
-           '[' || string_agg('[' || job.job_id || ',"' || job.work_type || '",' || job.attempt || ',' || job.weight || ','
-               || job.payload::text || ',' || terms_of(job.options, coalesce(job."group", job.counted::text), job.not_after) || ']', ','
-               order by job.rank, job.job_id) || ']'
+           chunk_of(string_agg(chunk_entry(job.job_id, job.work_type, job.attempt, job.weight, job.payload,
+                                           terms_of(job.options, coalesce(job."group", job.counted::text), job.not_after)),
+                               ',' order by job.rank, job.job_id))
       from unknown join job_assigned as job on job.assignment = unknown.assignment
      where job.incarnation = its_incarnation and job.handed is not null
        and (unknown.octets <= 4194304 or unknown.place = 1)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from attrs import frozen
 
 from tests.db.stored import Stored, Taken
+from txqueue.model.assignment import read_chunk
 
 __all__ = ["Claimed", "Master", "emptied", "master"]
 
@@ -59,7 +60,7 @@ class Master(Stored):
             ),
         )
         *taken, last = self.cursor.fetchall()
-        chunks = [Taken(lane, number, json.loads(text)) for lane, number, text, *_ in taken]
+        chunks = [Taken(lane, number, read_chunk(text)) for lane, number, text, *_ in taken]
         *_, due_in, rank, job_id = last
         place = None if rank is None else (rank, job_id)
         return Claimed(chunks, [row[3] for row in taken], due_in, place)

@@ -11,6 +11,8 @@ import psycopg2
 import psycopg2.extras
 from attrs import frozen
 
+from txqueue.model.assignment import AssignedJob, read_chunk
+
 __all__ = ["Stored", "Taken", "stored"]
 
 KIND = {"work_type": "test.kind", "queue": "default", "priority": 4, "weight": 1}
@@ -22,12 +24,12 @@ class Taken:
 
     lane: int
     assignment: int
-    jobs: list[list[Any]]
+    jobs: list[AssignedJob]
 
     @property
     def ids(self) -> list[int]:
         """The numbers of its jobs."""
-        return [entry[0] for entry in self.jobs]
+        return [job.job_id for job in self.jobs]
 
 
 class Stored:
@@ -81,7 +83,7 @@ class Stored:
             (self.node_id, self.incarnation, weight, largest or weight, workers),
         )
         return [
-            Taken(lane, number, json.loads(text)) for lane, number, text in self.cursor.fetchall()
+            Taken(lane, number, read_chunk(text)) for lane, number, text in self.cursor.fetchall()
         ]
 
     def claimed_ids(self, weight: int = 1000, **options: Any) -> list[int]:

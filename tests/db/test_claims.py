@@ -1,6 +1,7 @@
 """What `next_job()` takes: in rank order, up to the room there is, and nothing else."""
 
 import base64
+import json
 import os
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.db.masters import Master, emptied
+from txqueue.model.assignment import FIELDS, AssignedJob
 
 LANES = st.integers(0, 7)
 
@@ -293,3 +295,15 @@ def test_two_sessions_never_wait_for_one_another(node: Master, other: Master) ->
     assert ids[2] in other.take().ids
     node.connection.rollback()
     assert claimed.ids == ids[:2]
+
+
+def test_the_chunk_names_the_fields_that_workers_read(node: Master) -> None:
+    """In the order in which they are written."""
+    empty = json.loads(node.value("select txqueue.chunk_of('')"))
+    assert empty == {"fields": FIELDS, "jobs": []}
+    (job_id,) = node.enqueue({"payload": {"a": 1}, "weight": 2, "options": {"timeout": 3}})
+    for attempt in (1, 2):
+        (chunk,) = node.claim()
+        job = AssignedJob(job_id, "test.kind", attempt, 2, {"a": 1}, {"timeout": 3})
+        assert chunk.jobs == [job]
+        node.settle(chunk, "retry", delay=0)

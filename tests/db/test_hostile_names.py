@@ -80,8 +80,8 @@ def test_options_do_not_break_a_chunk(node: Master, options: object) -> None:
     """They are JSON in JSON: the worker reads what was given."""
     node.enqueue({"options": options, "payload": {'"],[': ']],"'}}, {})
     (chunk,) = node.claim()
-    assert [entry[5] for entry in chunk.jobs] == [options, None]
-    assert chunk.jobs[0][4] == {'"],[': ']],"'}
+    assert [job.terms for job in chunk.jobs] == [options, None]
+    assert chunk.jobs[0].payload == {'"],[': ']],"'}
 
 
 @pytest.mark.parametrize("name", ["os.system", "builtins.eval", "subprocess", "txqueue.demo"])

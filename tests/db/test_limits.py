@@ -246,10 +246,10 @@ def test_a_limit_counts_what_is_being_taken(node: Master, other: Master) -> None
 def test_what_counts_for_a_limit_is_marked(node: Master) -> None:
     """The worker must end it when its node's lease has expired: others run in its place then."""
     node.enqueue({})
-    assert node.claim()[0].jobs[0][5] is None
+    assert node.claim()[0].jobs[0].terms is None
     limit(node, "queue", "default", concurrency=3)
     node.enqueue({})
-    assert node.claim()[0].jobs[0][5] == {"grouped": True}
+    assert node.claim()[0].jobs[0].terms == {"grouped": True}
 
 
 @pytest.mark.parametrize(("weight", "reserve"), [(100, 0.1), (100, 0.999), (5000, 0.1), (1, 0.999)])

@@ -123,7 +123,7 @@ def test_a_child_that_takes_any_end(node: Master) -> None:
         end(node, outcome, job_id)
     (chunk,) = node.claim()
     assert chunk.ids == [child]
-    assert chunk.jobs[0][5]["parents"] == {"done": 2, "failed": 1, "cancelled": 1}
+    assert chunk.jobs[0].terms["parents"] == {"done": 2, "failed": 1, "cancelled": 1}
 
 
 def test_parents_that_have_ended(node: Master) -> None:

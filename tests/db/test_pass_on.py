@@ -7,6 +7,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.stored import Taken
+from txqueue.model.assignment import AssignedJob, read_chunk
 
 
 def passed(
@@ -32,9 +33,9 @@ def passed(
 def handed(node: Master, assignment: int) -> list[int]:
     """The numbers of the jobs that a node reads under an assignment."""
     node.cursor.execute(
-        "select chunk::jsonb from txqueue.direct_jobs(%s, %s)", (node.incarnation, assignment)
+        "select chunk from txqueue.direct_jobs(%s, %s)", (node.incarnation, assignment)
     )
-    return [entry[0] for (chunk,) in node.cursor.fetchall() for entry in chunk]
+    return [job.job_id for (chunk,) in node.cursor.fetchall() for job in read_chunk(chunk)]
 
 
 def test_what_is_passed_on_is_the_other_node_s(node: Master, other: Master) -> None:
@@ -47,7 +48,7 @@ def test_what_is_passed_on_is_the_other_node_s(node: Master, other: Master) -> N
     assert handed(other, said["assignment"]) == ids
     assert handed(node, said["assignment"]) == []
     assert node.complete(chunk) == 0
-    jobs = [[job_id] for job_id in ids]
+    jobs = [AssignedJob(job_id, "test.kind", 1, 1, {}) for job_id in ids]
     assert other.complete(Taken(chunk.lane, said["assignment"], jobs)) == 2
 
 
@@ -115,10 +116,11 @@ def test_a_group_stays_busy(node: Master, other: Master) -> None:
 def adoptable(node: Master, known: Sequence[int] = ()) -> dict[int, list[int]]:
     """The jobs of each assignment that a node finds when it looks for what it does not know."""
     node.cursor.execute(
-        "select assignment, chunk::jsonb from txqueue.direct_jobs(%s, null, %s::bigint[])",
+        "select assignment, chunk from txqueue.direct_jobs(%s, null, %s::bigint[])",
         (node.incarnation, list(known)),
     )
-    return {key: [entry[0] for entry in chunk] for key, chunk in node.cursor.fetchall()}
+    found = node.cursor.fetchall()
+    return {key: [job.job_id for job in read_chunk(chunk)] for key, chunk in found}
 
 
 def test_an_assignment_is_found_whole_or_not_at_all(node: Master, other: Master) -> None:

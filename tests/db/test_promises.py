@@ -288,4 +288,4 @@ def test_chunks_survive_text_that_needs_care(queue: Stored) -> None:
     payload = {"a": 'quote " backslash \\ newline \n [1] ] } 🎉', "b": {"c": [None, 1.5]}}
     queue.enqueue({"payload": payload, "options": {"attempts": 3}})
     chunks: list[Taken] = queue.claim()
-    assert [[payload, {"attempts": 3}]] == [entry[4:] for entry in chunks[0].jobs]
+    assert [(payload, {"attempts": 3})] == [(job.payload, job.terms) for job in chunks[0].jobs]

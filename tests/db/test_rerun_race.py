@@ -68,7 +68,7 @@ def update(dsn: str, seed: int, updates: int) -> None:
 
 def perform(session: Master, chunk: Taken, progress: Progress, chance: random.Random) -> None:
     """Process jobs: read what there is, and complete them, or fail, or die with them."""
-    payloads = [entry[4] for entry in chunk.jobs]
+    payloads = [job.payload for job in chunk.jobs]
     for payload in payloads:
         progress.begin(payload["subject"])
     versions = "select version from app where subject = %s"

@@ -1,6 +1,5 @@
 """Jobs that are enqueued already assigned, and what their node learns of them."""
 
-import json
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +12,7 @@ from tests.db.masters import Master
 from tests.db.test_roles import playing
 from txqueue import Transaction, WorkQueue
 from txqueue.errors import ConfigurationError, Refused
+from txqueue.model.assignment import AssignedJob, read_chunk
 
 
 @frozen
@@ -41,13 +41,15 @@ def aged(session: Master) -> None:
     session.cursor.execute("update txqueue.job set assigned_at = assigned_at - interval '1 second'")
 
 
-def handed(session: Master, *known: int, assignment: int | None = None) -> dict[int, Any]:
+def handed(
+    session: Master, *known: int, assignment: int | None = None
+) -> dict[int, list[AssignedJob]]:
     """Ask what was handed to a node; returns the jobs by assignment."""
     session.cursor.execute(
         "select assignment, chunk from txqueue.direct_jobs(%s, %s, %s::bigint[])",
         (session.incarnation, assignment, list(known)),
     )
-    return {number: json.loads(text) for number, text in session.cursor.fetchall()}
+    return {number: read_chunk(chunk) for number, chunk in session.cursor.fetchall()}
 
 
 def test_a_job_is_assigned_at_once(node: Master, other: Master) -> None:
@@ -155,8 +157,8 @@ def test_a_node_looks_for_what_it_was_handed(node: Master, other: Master) -> Non
     assert first.assignment is not None
     assert second.assignment is not None
     expected = {
-        first.assignment: [[first.job_id, "test.kind", 0, 1, {"n": 1}, None]],
-        second.assignment: [[second.job_id, "test.kind", 0, 1, {}, {"timeout": 1}]],
+        first.assignment: [AssignedJob(first.job_id, "test.kind", 1, 1, {"n": 1})],
+        second.assignment: [AssignedJob(second.job_id, "test.kind", 1, 1, {}, {"timeout": 1})],
     }
     assert handed(node) == expected
     assert handed(node, first.assignment).keys() == {second.assignment}
@@ -173,8 +175,8 @@ def test_one_assignment_that_rotation_took_apart(node: Master) -> None:
         (jobs[0].assignment, jobs[0].job_id),
     )
     aged(node)
-    (entries,) = handed(node).values()
-    assert [entry[0] for entry in entries] == [job.job_id for job in jobs]
+    (found,) = handed(node).values()
+    assert [job.job_id for job in found] == [job.job_id for job in jobs]
 
 
 def test_roles(node: Master) -> None:

@@ -81,7 +81,7 @@ def test_replace_takes_the_payload_and_the_moment(node: Master) -> None:
     assert node.claim() == []
     assert put(node, 3, "replace", priority=9) == first
     (chunk,) = node.claim()
-    assert [entry[4] for entry in chunk.jobs] == [{"number": 3}]
+    assert [job.payload for job in chunk.jobs] == [{"number": 3}]
     assert node.job(first)["priority"] == 9
 
 
@@ -110,7 +110,7 @@ def test_while_it_runs_one_more_follows(node: Master, mode: str) -> None:
     node.complete(chunk)
     (chunk,) = node.claim()
     assert chunk.ids == [second]
-    assert [entry[4] for entry in chunk.jobs] == [{"number": 3}]
+    assert [job.payload for job in chunk.jobs] == [{"number": 3}]
     node.complete(chunk)
     assert (node.claim(), keys(node)) == ([], 0)
 
@@ -187,7 +187,7 @@ def test_one_that_its_group_may_take_is_followed(node: Master) -> None:
     assert put(node, 3, "again", group="g") == second
     for job_id, number in ((first, 1), (second, 3)):
         (chunk,) = node.claim()
-        assert (chunk.ids, chunk.jobs[0][4]) == ([job_id], {"number": number})
+        assert (chunk.ids, chunk.jobs[0].payload) == ([job_id], {"number": number})
         node.complete(chunk)
 
 
@@ -270,7 +270,7 @@ def test_a_pending_one_that_is_being_changed_is_not_taken(node: Master, open_one
     assert node.claim() == []
     open_one.connection.commit()
     (chunk,) = node.claim()
-    assert chunk.jobs[0][4] == {"number": 2}
+    assert chunk.jobs[0].payload == {"number": 2}
 
 
 def test_a_job_asks_for_itself(node: Master) -> None:

@@ -74,7 +74,6 @@ PARTS: Final = {
     "txqueue.node.settings": "values: how a node runs",
     "txqueue.node.worker_process": "one worker process; the pool of them is the service",
     "txqueue.worker.unstarted": "what waits in a worker; it knows no service",
-    "txqueue.worker.assignment": "how a chunk's text is read; it knows no service",
     "txqueue.worker.running_job": "what the services hand on: a job as its handler sees it",
     "txqueue.worker.next_stages": "what a handler says comes after its job; it knows no service",
     "txqueue.worker.failure_log": "what the log says of failures; it knows no service",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +9,10 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import ConfigurationError
-from txqueue.store.direct_dispatch import Put, Stock
+from txqueue.model.assignment import Assignment
+from txqueue.store.direct_dispatch import Stock
 from txqueue.system.clock import Timer
-from txqueue.wire.client_commands import Credit, Deliver, Join, WakeNode, Withdraw
+from txqueue.wire.client_commands import Credit, Deliver, Join, WakeNode, Withdraw, delivery
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.pipe import PipeFactory
 from txqueue.wire.prompt_pipe import PromptPipe
@@ -81,12 +81,11 @@ class Membership:
                 return stock
         return None
 
-    def deliver(self, jobs: Sequence[Put]) -> None:
+    def deliver(self, jobs: Sequence[Assignment]) -> None:
         """Notify the node of committed jobs; without a message it finds them by polling."""
         if self._pipe is not None:
-            heads = [[job.incarnation, job.lane, job.assignment, job.weight] for job in jobs]
-            texts = "\n".join([job.text for job in jobs])
-            self._pipe.say_now(Deliver, heads=json.dumps(heads), texts=texts)
+            heads, chunks = delivery(jobs)
+            self._pipe.say_now(Deliver, heads=heads, chunks=chunks)
             self.delivered += len(jobs)
 
     def wake(self) -> None:

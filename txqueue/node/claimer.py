@@ -129,7 +129,7 @@ class Claimer(Periodic):
             return delay
         claim = await self._claim(identity, room)
         if self.running:
-            self._workers.perform(claim.chunks)
+            self._workers.perform(claim.assignments)
         else:
             await self._return(identity.incarnation, claim)
         self._lanes.claimed(claim.jobs)
@@ -189,10 +189,10 @@ class Claimer(Periodic):
             return 0.0
         # What was left is too heavy for the room there is.
         self._wants_room = claim.reached is not None
-        self._empty_claims = 1 if claim.chunks else self._empty_claims + 1
+        self._empty_claims = 1 if claim.assignments else self._empty_claims + 1
         pause = idle_delay(self._empty_claims)
         return pause if claim.due_in is None else min(pause, max(claim.due_in, 0.0))
 
     async def _return(self, incarnation: int, claim: Claim) -> None:
-        if claim.chunks:
-            await self._engine.release(incarnation, [chunk.assignment for chunk in claim.chunks])
+        if claim.assignments:
+            await self._engine.release(incarnation, [each.number for each in claim.assignments])

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from txqueue.model.assignment import Assignment
 from txqueue.policy.balancing import NodeReport, Unstarted
 from txqueue.policy.dispatch import Load, Room
-from txqueue.store.functions import Beat, Chunk
+from txqueue.store.functions import Beat
 
 __all__ = [
     "BacklogListener",
@@ -46,8 +47,8 @@ class Capacity(Protocol):
 class Executor(Protocol):
     """Has the workers perform jobs, or not."""
 
-    def perform(self, chunks: Sequence[Chunk]) -> None:
-        """Perform chunks."""
+    def perform(self, assignments: Sequence[Assignment]) -> None:
+        """Perform the jobs of assignments."""
 
     async def take_back(self, most: int | None = None) -> Unstarted:
         """Have the workers start nothing of what they hold, or not the last of it up to a weight.

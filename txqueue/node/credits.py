@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -12,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import TxqueueError
+from txqueue.model.assignment import Assignment
 from txqueue.node.collaborators import Capacity, Executor
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import Inbox
@@ -19,9 +19,17 @@ from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.dispatch import NodeLoad, credit_limit, new_credit
-from txqueue.store.functions import Beat, Chunk
+from txqueue.store.functions import Beat
 from txqueue.system.clock import Clock
-from txqueue.wire.client_commands import CannotJoin, Credit, Deliver, Join, WakeNode, Withdraw
+from txqueue.wire.client_commands import (
+    CannotJoin,
+    Credit,
+    Deliver,
+    Join,
+    WakeNode,
+    Withdraw,
+    delivered,
+)
 from txqueue.wire.pipe import Pipe, Responders
 
 __all__ = ["Credits", "OtherNodes", "Performers", "Queue"]
@@ -128,9 +136,9 @@ class Credits:
         """Say what a process that connects may say, and what to call when it is gone."""
         guest = _Guest(pipe)
 
-        def deliver(heads: str, texts: str) -> dict[str, Any]:
+        def deliver(heads: str, chunks: str) -> dict[str, Any]:
             if guest.has_joined:
-                self._delivered(guest, json.loads(heads), texts.split("\n"))
+                self._delivered(guest, delivered(heads, chunks))
             return {}
 
         def join(identity: str) -> Deferred[dict[str, Any]]:
@@ -270,24 +278,24 @@ class Credits:
             self._peers.wake()
         return {}
 
-    def _delivered(self, guest: _Guest, heads: list[list[int]], texts: list[str]) -> None:
+    def _delivered(self, guest: _Guest, assignments: list[Assignment]) -> None:
         own = self._lease.reaching
-        chunks: list[Chunk] = []
+        new: list[Assignment] = []
         others: dict[int, list[int]] = {}
-        for (incarnation, lane, assignment, weight), text in zip(heads, texts, strict=True):
-            guest.stock[incarnation] = max(0, guest.stock[incarnation] - weight)
-            guest.spent += weight
-            if own is None or incarnation != own.incarnation or not text:
-                others.setdefault(incarnation, []).append(assignment)
-            elif self._arrivals.accept(assignment):
-                chunks.append(Chunk(incarnation, lane, assignment, 1, weight, text))
-        self._workers.perform(chunks)
-        self._count += len(chunks)
-        for incarnation, assignments in others.items():
+        for each in assignments:
+            guest.stock[each.incarnation] = max(0, guest.stock[each.incarnation] - each.weight)
+            guest.spent += each.weight
+            if own is None or each.incarnation != own.incarnation or not each.chunk:
+                others.setdefault(each.incarnation, []).append(each.number)
+            elif self._arrivals.accept(each.number):
+                new.append(each)
+        self._workers.perform(new)
+        self._count += len(new)
+        for incarnation, numbers in others.items():
             if own is not None and incarnation == own.incarnation:
-                self._inbox.read(assignments)
+                self._inbox.read(numbers)
             else:
-                self._peers.forward(incarnation, assignments)
+                self._peers.forward(incarnation, numbers)
         if 3 * guest.spent >= guest.stock.total():
             self._refill(guest)
 

@@ -208,10 +208,9 @@ class Handover(Periodic):
         return passed
 
     async def _perform(self, assignments: Sequence[int]) -> None:
-        for assignment in assignments:
-            chunks = await self._engine.direct_jobs(self._held_by, assignment)
-            new = [chunk for chunk in chunks if self._arrivals.accept(chunk.assignment)]
-            self._workers.perform(new)
+        for number in assignments:
+            found = await self._engine.direct_jobs(self._held_by, number)
+            self._workers.perform([each for each in found if self._arrivals.accept(each.number)])
 
     @property
     def _held_by(self) -> int:

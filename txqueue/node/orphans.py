@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from txqueue.model.assignment import Assignment
 from txqueue.node.collaborators import Executor, Holdings
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import Inbox
 from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
-from txqueue.store.functions import Chunk, StoredFunctions
+from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
 __all__ = ["Clients", "OrphanFinder", "OtherNodes", "Performers"]
@@ -114,11 +115,11 @@ class OrphanFinder(Periodic):
             return OFTEN
         return NOW_AND_THEN if self._peers.has_fresh else SELDOM
 
-    def _adopt(self, chunks: Sequence[Chunk]) -> bool:
+    def _adopt(self, assignments: Sequence[Assignment]) -> bool:
         """Perform what arrived for the first time; returns whether anything did."""
         if not self.running:
             return False
-        new = [chunk for chunk in chunks if self._arrivals.accept(chunk.assignment)]
-        self.adopted += sum(chunk.jobs for chunk in new)
+        new = [each for each in assignments if self._arrivals.accept(each.number)]
+        self.adopted += sum(each.jobs for each in new)
         self._workers.perform(new)
         return bool(new)

@@ -15,9 +15,10 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from txqueue.model.assignment import Assignment
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load, updated_rate
-from txqueue.store.functions import Chunk, Finished
+from txqueue.store.functions import Finished
 from txqueue.system.inflight import InFlight
 from txqueue.wire.pipe import PipeFactory
 from txqueue.wire.prompt_pipe import PromptPipe
@@ -182,19 +183,21 @@ class WorkerProcess:
         rate = updated_rate(self._rate, self._paced_weight, PACE_WINDOW)
         return updated_rate(rate, 0, passed - PACE_WINDOW)
 
-    def perform(self, chunk: Chunk) -> None:
-        """Hand a chunk over."""
+    def perform(self, assignment: Assignment) -> None:
+        """Hand jobs over."""
         # One that has nothing to do is told at once, not at the end of the reactor's turn.
         say = self._pipe.say if self.held else self._pipe.say_now
-        self.held[chunk.assignment] = chunk.jobs
-        self.outstanding += chunk.weight
+        self.held[assignment.number] = assignment.jobs
+        self.outstanding += assignment.weight
         say(
             Perform,
-            incarnation=chunk.incarnation,
-            lane=chunk.lane,
-            assignment=chunk.assignment,
-            asked_at=chunk.asked_at,
-            jobs=chunk.text,
+            incarnation=assignment.incarnation,
+            assignment=assignment.number,
+            lane=assignment.lane,
+            jobs=assignment.jobs,
+            weight=assignment.weight,
+            asked_at=assignment.asked_at,
+            chunk=assignment.chunk,
         )
 
     def renew(self, until: float, incarnation: int) -> None:

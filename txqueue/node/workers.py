@@ -10,10 +10,11 @@ from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from txqueue.model.assignment import Assignment
 from txqueue.node.worker_process import Reports, WorkerProcess
 from txqueue.policy.balancing import Unstarted, tail_shares
 from txqueue.policy.dispatch import Load, Room, least_loaded, room_of
-from txqueue.store.functions import Beat, Chunk
+from txqueue.store.functions import Beat
 from txqueue.system.clock import Clock
 
 __all__ = ["Workers"]
@@ -46,7 +47,7 @@ class Workers:
         self._workers: dict[int, WorkerProcess] = {}
         self._lease = float("-inf"), 0
         # A job that may kill its process, until a worker is free of others, and that worker.
-        self._suspect: Chunk | None = None
+        self._suspect: Assignment | None = None
         self._alone: WorkerProcess | None = None
         self._alone_since = self._suspects_from = float("-inf")
 
@@ -107,7 +108,7 @@ class Workers:
     @property
     def assignments(self) -> list[int]:
         """The assignments that some worker holds, or is to hold."""
-        waiting = [self._suspect.assignment] if self._suspect else []
+        waiting = [self._suspect.number] if self._suspect else []
         held = [assignment for worker in self._workers.values() for assignment in worker.held]
         return waiting + held
 
@@ -121,7 +122,7 @@ class Workers:
         """How many jobs of each assignment some worker holds, or is to hold."""
         held: Counter[int] = Counter()
         if self._suspect is not None:
-            held[self._suspect.assignment] += self._suspect.jobs
+            held[self._suspect.number] += self._suspect.jobs
         for worker in self._workers.values():
             held.update(worker.held)
         return held
@@ -166,20 +167,20 @@ class Workers:
             for worker in self._workers.values()
         ]
 
-    def perform(self, chunks: Iterable[Chunk]) -> None:
-        """Hand each chunk to the least loaded worker."""
-        for chunk in chunks:
+    def perform(self, assignments: Iterable[Assignment]) -> None:
+        """Hand each assignment to the least loaded worker."""
+        for assignment in assignments:
             workers = {worker.key: worker for worker in self._open()}
             if not workers:
-                self.reports.give_back(chunk.assignment, died=False)
+                self.reports.give_back(assignment.number, died=False)
                 continue
             chosen = workers[least_loaded([worker.load for worker in workers.values()]).key]
-            if chunk.is_alone:
-                self._suspect, self._alone = chunk, chosen
+            if assignment.is_alone:
+                self._suspect, self._alone = assignment, chosen
                 self._alone_since = self._clock.seconds()
                 self._place_suspect()
             else:
-                chosen.perform(chunk)
+                chosen.perform(assignment)
 
     def renew(self, until: float, incarnation: int) -> None:
         """Let the workers start a run's jobs until a moment of the monotonic clock."""
@@ -276,7 +277,7 @@ class Workers:
 
     def _drop_suspect(self) -> None:
         if self._suspect is not None:
-            self.reports.give_back(self._suspect.assignment, died=False)
+            self.reports.give_back(self._suspect.number, died=False)
             self._suspect = None
 
     def _not_given_back(self, failure: Failure, worker: WorkerProcess) -> None:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from attrs import define, evolve, frozen
+from attrs import define, evolve
 
+from txqueue.model.assignment import Assignment
 from txqueue.model.work_item import WorkItem
-from txqueue.store.enqueueing import assigned_call, call_of, chunk_text, is_plain, job_object
+from txqueue.store.enqueueing import assigned_call, call_of, chunk_of_call, is_plain, job_object
 
-__all__ = ["Put", "Query", "Road", "Stock", "Trip"]
+__all__ = ["Query", "Road", "Stock", "Trip"]
 
 _MAY_UNDO = re.compile("savepoint|rollback|abort|prepare", re.IGNORECASE)
 
@@ -35,24 +36,13 @@ class Stock:
     is_own: bool
 
 
-@frozen
-class Put:
-    """A job that was enqueued assigned: what its node must know to perform it."""
-
-    incarnation: int
-    lane: int
-    assignment: int
-    weight: int
-    text: str
-
-
 class Road(Protocol):
     """The holder of credit, which delivers jobs."""
 
     def stock(self, weight: int) -> Stock | None:
         """Return credit that covers a weight, if there is any."""
 
-    def deliver(self, jobs: Sequence[Put]) -> None:
+    def deliver(self, jobs: Sequence[Assignment]) -> None:
         """Tell that these jobs are committed."""
 
     def wake(self) -> None:
@@ -71,7 +61,7 @@ class Trip:
         self._road = road
         self._schema = schema
         self._spent: list[tuple[Stock, int]] = []
-        self._jobs: list[Put] = []
+        self._jobs: list[Assignment] = []
         self._wakes = False
         self._is_sure = True
 
@@ -99,8 +89,10 @@ class Trip:
             self._wakes = True
         else:
             given = dict(zip(job, parameters[2:], strict=True))
-            text = chunk_text(job_id, its_weight, given) if stock.is_own and self._is_sure else ""
-            self._jobs.append(Put(stock.incarnation, lane, assignment, its_weight, text))
+            is_told = stock.is_own and self._is_sure
+            chunk = chunk_of_call(job_id, its_weight, given) if is_told else ""
+            new = Assignment(stock.incarnation, assignment, lane, 1, its_weight, chunk)
+            self._jobs.append(new)
         return int(job_id)
 
     def note_statement(self, sql: object) -> None:
@@ -110,7 +102,7 @@ class Trip:
         """
         if self._is_sure and not (isinstance(sql, str) and _MAY_UNDO.search(sql) is None):
             self._is_sure = False
-            self._jobs = [evolve(job, text="") for job in self._jobs]
+            self._jobs = [evolve(job, chunk="") for job in self._jobs]
 
     def note_others(self) -> None:
         """Note that the transaction enqueued in another way as well."""

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, TypedDict
 
 from txqueue.errors import InvalidWork
+from txqueue.model.assignment import chunk_of_one
 from txqueue.model.payload import encode, option_json
 from txqueue.model.retry import MOST_ATTEMPTS
 from txqueue.model.work_item import UniqueMode, WorkItem, explicit_policy, is_timeout
@@ -20,7 +21,7 @@ __all__ = [
     "assigned_call",
     "batches",
     "call_of",
-    "chunk_text",
+    "chunk_of_call",
     "enqueue_call",
     "is_plain",
     "job_object",
@@ -209,16 +210,16 @@ def is_plain(job: Mapping[str, Any]) -> bool:
     return not _DECIDED & job.keys()
 
 
-def chunk_text(job_id: int, weight: int, given: Mapping[str, object]) -> str:
-    """Return a chunk of one job that has not run yet, as the database would write it.
+def chunk_of_call(job_id: int, weight: int, given: Mapping[str, object]) -> str:
+    """Return the chunk of the one job that a call has enqueued.
 
     Args:
         job_id: The job's number.
         weight: The job's weight.
         given: The parameters of the call, by name.
     """
-    payload, options = given["payload"], given.get("options", "null")
-    return f'[[{job_id},"{given["work_type"]}",0,{weight},{payload},{options}]]'
+    work_type, payload, terms = given["work_type"], given["payload"], given.get("options", "null")
+    return chunk_of_one(job_id, str(work_type), weight, str(payload), str(terms))
 
 
 # An application uses few different sets of options, so the statements are cached.

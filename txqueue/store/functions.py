@@ -10,10 +10,11 @@ from typing import Any
 
 from attrs import field, frozen
 
+from txqueue.model.assignment import Assignment
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.schema_files import checked_name
 
-__all__ = ["Beat", "Chunk", "Claim", "Finished", "Passed", "StoredFunctions"]
+__all__ = ["Beat", "Claim", "Finished", "Passed", "StoredFunctions"]
 
 
 @frozen
@@ -39,29 +40,11 @@ class Beat:
 
 
 @frozen
-class Chunk:
-    """Jobs assigned together: what a master needs to know, and the text it does not read.
-
-    One that is alone must run in a process that runs nothing else. It was asked for at a moment of
-    the monotonic clock, and what its text says of time was true later.
-    """
-
-    incarnation: int
-    lane: int
-    assignment: int
-    jobs: int
-    weight: int
-    text: str
-    is_alone: bool = False
-    asked_at: float = float("-inf")
-
-
-@frozen
 class Claim:
     """What a sweep took.
 
     Attributes:
-        chunks: The jobs taken.
+        assignments: The jobs taken.
         due_in: Seconds until the next job that waits for time is due; None when none waits.
         seen_at: The database's clock; due jobs up to then are promoted.
         reached: The rank, as text, and the job before which nothing was left; None when nothing was
@@ -69,7 +52,7 @@ class Claim:
         last_tenant: Where the next claim goes on when more tenants have jobs than get a turn.
     """
 
-    chunks: list[Chunk]
+    assignments: list[Assignment]
     due_in: float | None
     seen_at: datetime
     reached: tuple[str, int] | None = None
@@ -78,7 +61,7 @@ class Claim:
     @property
     def jobs(self) -> int:
         """How many jobs it took."""
-        return sum(chunk.jobs for chunk in self.chunks)
+        return sum(assignment.jobs for assignment in self.assignments)
 
     @property
     def is_quiet(self) -> bool:
@@ -221,9 +204,9 @@ class StoredFunctions:
                 job_id,
             ),
         )
-        chunks = [_chunk(incarnation, asked_at, row[:6]) for row in rows[:-1]]
+        assignments = [_assignment(incarnation, asked_at, row[:6]) for row in rows[:-1]]
         *_, due_in, seen_at, last_tenant, rank, job_id = rows[-1]
-        return Claim(chunks, due_in, seen_at, rank and (rank, job_id), last_tenant)
+        return Claim(assignments, due_in, seen_at, rank and (rank, job_id), last_tenant)
 
     async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
         """Move jobs that returned nothing to history; True if others may run because of it."""
@@ -283,7 +266,7 @@ class StoredFunctions:
 
     async def direct_jobs(
         self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()
-    ) -> list[Chunk]:
+    ) -> list[Assignment]:
         """Return what was handed to a node by messages: one assignment, or all that are not known.
 
         Those of the last moment are left out unless named: their messages may be on their way.
@@ -294,7 +277,7 @@ class StoredFunctions:
             f" from {self.schema}.direct_jobs(%s, %s, %s::bigint[])",
             (incarnation, assignment, list(known)),
         )
-        return [_chunk(incarnation, asked_at, row) for row in rows]
+        return [_assignment(incarnation, asked_at, row) for row in rows]
 
     async def assignments_of(self, incarnation: int, older_than: float) -> dict[int, int]:
         """Return how many jobs of each assignment are assigned to a node.
@@ -363,6 +346,6 @@ class StoredFunctions:
         return bool(rows[0][0])
 
 
-def _chunk(incarnation: int, asked_at: float, row: Sequence[Any]) -> Chunk:
-    lane, assignment, jobs, weight, text, *alone = row
-    return Chunk(incarnation, lane, assignment, jobs, weight, text, any(alone), asked_at)
+def _assignment(incarnation: int, asked_at: float, row: Sequence[Any]) -> Assignment:
+    lane, number, jobs, weight, chunk, *alone = row
+    return Assignment(incarnation, number, lane, jobs, weight, chunk, any(alone), asked_at)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from txqueue.model.assignment import Assignment, read_chunk
 from txqueue.node.credits import Credits
 from txqueue.node.workers import Workers
-from txqueue.store.functions import Chunk
 from txqueue.torture.recorder import FOLDER_VARIABLE
 from txqueue.torture.work import diary
 from txqueue.wire.client_commands import Deliver
@@ -39,21 +39,21 @@ def _die(moment: str, job_ids: list[int]) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _ids_of(texts: Iterable[str]) -> list[int]:
-    """Return the numbers of the jobs of some chunks; an empty text names none."""
-    return [entry[0] for text in texts if text for entry in json.loads(text)]
+def _ids_of(chunks: Iterable[str]) -> list[int]:
+    """Return the numbers of the jobs of some chunks; an empty one names none."""
+    return [job.job_id for chunk in chunks if chunk for job in read_chunk(chunk)]
 
 
 def _dying_workers(perform: Callable[..., None]) -> Callable[..., None]:
     """Make workers whose master dies with a claim in its hands."""
     seen = 0
 
-    def dying(self: Workers, chunks: Sequence[Chunk]) -> None:
+    def dying(self: Workers, assignments: Sequence[Assignment]) -> None:
         nonlocal seen
-        seen += len(chunks)
-        if chunks and seen > SPARED:
-            _die(AFTER_CLAIM, _ids_of(chunk.text for chunk in chunks))
-        perform(self, chunks)
+        seen += len(assignments)
+        if assignments and seen > SPARED:
+            _die(AFTER_CLAIM, _ids_of(each.chunk for each in assignments))
+        perform(self, assignments)
 
     return dying
 
@@ -65,12 +65,12 @@ def _dying_credits(greet: Callable[..., Any]) -> Callable[..., Any]:
     def dying(self: Credits, pipe: Any) -> Any:
         responders, left = greet(self, pipe)
 
-        def deliver(heads: str, texts: str) -> Any:
+        def deliver(heads: str, chunks: str) -> Any:
             nonlocal seen
             seen += len(json.loads(heads))
             if seen > SPARED:
-                _die(BEFORE_DELIVERY, _ids_of(texts.split("\n")))
-            return responders[Deliver](heads, texts)
+                _die(BEFORE_DELIVERY, _ids_of(chunks.split("\n")))
+            return responders[Deliver](heads, chunks)
 
         return {**responders, Deliver: deliver}, left
 

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 from twisted.protocols import amp
 
+from txqueue.model.assignment import Assignment
 from txqueue.wire.long_text import LongText
 
-__all__ = ["CannotJoin", "Credit", "Deliver", "Join", "WakeNode", "Withdraw"]
+__all__ = [
+    "CannotJoin",
+    "Credit",
+    "Deliver",
+    "Join",
+    "WakeNode",
+    "Withdraw",
+    "delivered",
+    "delivery",
+]
 
 
 class CannotJoin(Exception):
@@ -51,11 +64,11 @@ class Withdraw(amp.Command):
 class Deliver(amp.Command):
     """Client to node: a transaction has committed, and these are its assigned jobs.
 
-    The heads are ``[[incarnation, lane, assignment, weight], ...]`` in JSON; the texts are as many
-    chunks as the database would write them, one a line, empty for jobs of other nodes.
+    The heads are a JSON array of objects with ``incarnation``, ``assignment``, ``lane`` and
+    ``weight``; the chunks are as many, one a line, each empty for a job of another node.
     """
 
-    arguments = [(b"heads", LongText()), (b"texts", LongText())]
+    arguments = [(b"heads", LongText()), (b"chunks", LongText())]
     response = []
     requiresAnswer = False
 
@@ -66,3 +79,25 @@ class WakeNode(amp.Command):
     arguments = []
     response = []
     requiresAnswer = False
+
+
+def delivery(assignments: Sequence[Assignment]) -> tuple[str, str]:
+    """Return what `Deliver` says of assignments of one job each: its heads, and its chunks."""
+    heads = [
+        {
+            "incarnation": each.incarnation,
+            "assignment": each.number,
+            "lane": each.lane,
+            "weight": each.weight,
+        }
+        for each in assignments
+    ]
+    return json.dumps(heads), "\n".join([each.chunk for each in assignments])
+
+
+def delivered(heads: str, chunks: str) -> list[Assignment]:
+    """Return the assignments that `Deliver` names."""
+    return [
+        Assignment(head["incarnation"], head["assignment"], head["lane"], 1, head["weight"], chunk)
+        for head, chunk in zip(json.loads(heads), chunks.split("\n"), strict=True)
+    ]

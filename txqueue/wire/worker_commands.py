@@ -38,17 +38,19 @@ class Configure(amp.Command):
 
 
 class Perform(amp.Command):
-    """Master to worker: a chunk of jobs as the database wrote it.
+    """Master to worker: an assignment; its chunk is passed on as the database wrote it.
 
     It was asked for at a moment of the monotonic clock, which processes share.
     """
 
     arguments = [
         (b"incarnation", amp.Integer()),
-        (b"lane", amp.Integer()),
         (b"assignment", amp.Integer()),
+        (b"lane", amp.Integer()),
+        (b"jobs", amp.Integer()),
+        (b"weight", amp.Integer()),
         (b"asked_at", amp.Float()),
-        (b"jobs", LongText()),
+        (b"chunk", LongText()),
     ]
     response = []
     requiresAnswer = False

@@ -16,15 +16,14 @@ from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 
 from txqueue.errors import Hung, InvalidWork
+from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.failed_attempt import FailedAttempt, failure_hooks
-from txqueue.model.job import Token
 from txqueue.model.retry import Retry
 from txqueue.model.work_item import find_work_type
 from txqueue.policy.outcome import EXPIRED, LEASE_OUT, Verdict, described, judge, judge_cancelled
 from txqueue.system.clock import Clock
 from txqueue.system.inflight import InFlight
-from txqueue.worker.assignment import read_chunk
 from txqueue.worker.failure_log import FailureLog
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
 from txqueue.worker.long_runs import BEAT, Told, Watch
@@ -124,12 +123,12 @@ class Performer:
         for running in list(self._running.values()):
             running.cancel()
 
-    def perform(self, token: Token, lane: int, text: str, asked_at: float = float("-inf")) -> None:
-        """Take a chunk: ``[[job_id, work_type, attempt, weight, payload, options], ...]``."""
-        batch = Batch(token, lane, asked_at)
+    def perform(self, assignment: Assignment) -> None:
+        """Take the jobs of an assignment."""
+        batch = Batch(assignment)
         is_idle = not self._waiting and not self._is_scheduled
-        self._waiting.extend((batch, entry) for entry in read_chunk(text))
-        if token.incarnation < self._incarnation:
+        self._waiting.extend((batch, job) for job in read_chunk(assignment.chunk))
+        if assignment.incarnation < self._incarnation:
             self._forget_former()
         if is_idle and self._may_start():
             self._begin_some()
@@ -145,8 +144,8 @@ class Performer:
 
     def _forget_former(self) -> None:
         """Drop what was assigned to a former run of the node: others may run it by now."""
-        for batch, entry in self._waiting.take_former(self._incarnation):
-            batch.let_go(entry[3])
+        for batch, job in self._waiting.take_former(self._incarnation):
+            batch.let_go(job.weight)
             self._touched[batch.token.assignment] = batch
 
     def give_up_waiting(self, most: int | None = None) -> tuple[dict[int, list[int]], int]:
@@ -161,7 +160,7 @@ class Performer:
         """Return the jobs of some assignments that have not ended; report those that have."""
         self._flush()
         held: dict[int, list[int]] = {}
-        waiting = ((batch.token.assignment, entry[0]) for batch, entry in self._waiting)
+        waiting = ((batch.token.assignment, job.job_id) for batch, job in self._waiting)
         running = ((job.token.assignment, job.id) for job in self._running)
         for assignment, job_id in chain(waiting, running):
             if assignment in assignments:
@@ -198,8 +197,8 @@ class Performer:
             and (before is None or running.job.token.incarnation < before)
         ]
 
-    def _drop(self, batch: Batch, entry: list[Any], who: str) -> None:
-        job = RunningJob(entry[0], entry[2], entry[3], batch, self._open_transaction)
+    def _drop(self, batch: Batch, assigned: AssignedJob, who: str) -> None:
+        job = RunningJob(assigned, batch, self._open_transaction)
         self._never_began(job, judge_cancelled(None, who))
         self._schedule()
 
@@ -235,38 +234,37 @@ class Performer:
         # been told to begin no other.
         until = time.monotonic() + LONGEST_SILENCE
         for _ in range(min(self._burst, len(waiting))):
-            batch, entry = waiting.popleft()
-            self._in_flight.begin(entry[0])
-            self._begin(batch, entry)
-            if self._running_weight and waiting and not self._has_room(waiting[0][1][3]):
+            batch, job = waiting.popleft()
+            self._in_flight.begin(job.job_id)
+            self._begin(batch, job)
+            if self._running_weight and waiting and not self._has_room(waiting[0][1].weight):
                 break
             if (now := time.monotonic()) >= self._lease_until or now >= until:
                 break
         self._in_flight.pause()
 
     def _may_start(self) -> bool:
-        if not self._waiting or not self._has_room(self._waiting[0][1][3]):
+        if not self._waiting or not self._has_room(self._waiting[0][1].weight):
             return False
         return time.monotonic() < self._lease_until and not self._in_flight.is_stopped
 
     def _has_room(self, weight: int) -> bool:
         return self._running_weight == 0 or self._running_weight + weight <= self._capacity
 
-    def _begin(self, batch: Batch, entry: list[Any]) -> None:
+    def _begin(self, batch: Batch, assigned: AssignedJob) -> None:
         """Start one job. This runs for every job, so what most do not need is elsewhere."""
-        job_id, work_type, failures, weight, payload, options = entry
-        opener = self._open_transaction
-        job = RunningJob(job_id, failures + 1, weight, batch, opener, options=options)
-        kind = self._kinds.get(work_type)
+        options = assigned.terms
+        job = RunningJob(assigned, batch, self._open_transaction)
+        kind = self._kinds.get(assigned.work_type)
         try:
             if options is not None:
                 check_terms(options)
             if kind is None:
-                kind = self._learn(work_type)
+                kind = self._learn(assigned.work_type)
             if options is not None and is_expired(options, kind.cls.expires, batch.asked_at):
                 self._never_began(job, EXPIRED)
                 return
-            value = kind.begin(kind.work(payload), job)
+            value = kind.begin(kind.work(assigned.payload), job)
         except InvalidWork as error:
             self._judged(job, NO_RETRY, error, kind)
             return

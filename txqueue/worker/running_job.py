@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from txqueue.errors import InvalidWork
+from txqueue.model.assignment import AssignedJob, Assignment
 from txqueue.model.job import Token
 from txqueue.model.payload import encode_result
 from txqueue.model.work_item import Runtime, WorkItem
@@ -42,10 +43,10 @@ class Batch:
 
     __slots__ = ("asked_at", "done", "jobs", "lane", "token", "weight")
 
-    def __init__(self, token: Token, lane: int, asked_at: float = float("-inf")) -> None:
-        self.token = token
-        self.asked_at = asked_at
-        self.lane = lane
+    def __init__(self, assignment: Assignment) -> None:
+        self.token = assignment.token
+        self.asked_at = assignment.asked_at
+        self.lane = assignment.lane
         self.clear()
 
     def clear(self) -> None:
@@ -104,23 +105,14 @@ class RunningJob:
         "within",
     )
 
-    def __init__(
-        self,
-        job_id: int,
-        attempt: int,
-        weight: int,
-        batch: Batch,
-        opener: OpenTransaction,
-        *,
-        options: Any = None,
-    ) -> None:
-        self.id = job_id
-        self.attempt = attempt
-        self.weight = weight
+    def __init__(self, assigned: AssignedJob, batch: Batch, opener: OpenTransaction) -> None:
+        self.id = assigned.job_id
+        self.attempt = assigned.attempt
+        self.weight = assigned.weight
         self.is_completed = False
         self.cancelled_by: str | None = None
         self.is_ended = False
-        self.options = options
+        self.options = assigned.terms
         self.stages: Sequence[tuple[WorkItem, EnqueueOptions]] = ()
         self.result: str | None = None
         self.within: Transaction | None = None

@@ -15,11 +15,11 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 
 from txqueue.errors import InvalidWork, KeyUnavailable
+from txqueue.model.assignment import Unreadable
 from txqueue.model.payload import decode, decoder, encode_result
 from txqueue.model.work_item import Runtime, WorkItem
 from txqueue.model.workset_item import WorksetItem, WorksetJob
 from txqueue.store.encryption import opened, sealed
-from txqueue.worker.assignment import Unreadable
 
 __all__ = ["Kind", "WorkThrough", "in_asyncio", "kind_of"]
 

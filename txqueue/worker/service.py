@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import TokenLost
-from txqueue.model.job import Token
+from txqueue.model.assignment import Assignment
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.session_bounds import of_a_worker
 from txqueue.store.transaction import Transaction
@@ -149,9 +149,19 @@ class WorkerService:
         return {}
 
     def _perform(
-        self, incarnation: int, lane: int, assignment: int, asked_at: float, jobs: str
+        self,
+        *,
+        incarnation: int,
+        assignment: int,
+        lane: int,
+        jobs: int,
+        weight: int,
+        asked_at: float,
+        chunk: str,
     ) -> dict[str, Any]:
-        self._configured.perform(Token(incarnation, assignment), lane, jobs, asked_at)
+        self._configured.perform(
+            Assignment(incarnation, assignment, lane, jobs, weight, chunk, asked_at=asked_at)
+        )
         return {}
 
     def _lease(self, until: float, incarnation: int) -> dict[str, Any]:

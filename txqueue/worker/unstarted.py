@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
+from txqueue.model.assignment import AssignedJob
 from txqueue.worker.running_job import Batch
 
 __all__ = ["Backlog", "Waiting"]
 
-Waiting = tuple[Batch, list[Any]]
-"""A job that waits: its batch, and its entry of the chunk."""
+Waiting = tuple[Batch, AssignedJob]
+"""A job that waits, and its batch."""
 
 
 class Backlog(deque[Waiting]):
@@ -25,16 +25,16 @@ class Backlog(deque[Waiting]):
         unstarted: dict[int, list[int]] = {}
         weight = 0
         while self and (most is None or weight < most):
-            batch, entry = self.pop()
-            unstarted.setdefault(batch.token.assignment, []).append(entry[0])
-            weight += entry[3]
+            batch, job = self.pop()
+            unstarted.setdefault(batch.token.assignment, []).append(job.job_id)
+            weight += job.weight
         return {assignment: ids[::-1] for assignment, ids in unstarted.items()}, weight
 
     def take(self, assignment: int, job_id: int) -> Waiting | None:
         """Take one job out; None if it is not here."""
         for waiting in self:
-            batch, entry = waiting
-            if entry[0] == job_id and batch.token.assignment == assignment:
+            batch, job = waiting
+            if job.job_id == job_id and batch.token.assignment == assignment:
                 self.remove(waiting)
                 return waiting
         return None

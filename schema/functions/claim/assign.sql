@@ -1,6 +1,5 @@
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk as JSON text, [[job_id, work_type, attempt, weight, payload, options], ...], in rank
--- order. The worker is the first to parse it. What groups may take of a rate is paid here, where it is
+-- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
 -- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
 -- deletion returns would be copied twice on its way.
 create or replace function txqueue.assign_0(
@@ -25,8 +24,9 @@ begin
         queue, "group", tenant, is_counted, options, payload, error, followed
       from job_ready_0 where ctid = any (tids);
     select number, count(*), sum(weight),
-           '[' || string_agg('[' || job_id || ',"' || work_type || '",' || attempt || ',' || weight || ',' || payload::text || ','
-               || terms_of(options, coalesce("group", is_counted::text), not_after) || ']', ',' order by rank, job_id) || ']',
+           chunk_of(string_agg(chunk_entry(job_id, work_type, attempt, weight, payload,
+                                           terms_of(options, coalesce("group", is_counted::text), not_after)),
+                               ',' order by rank, job_id)),
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups
       from job_ready_0 where ctid = any (tids);

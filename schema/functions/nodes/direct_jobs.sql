@@ -23,9 +23,9 @@ as $$
         window running as (order by job.assignment)
     )
     select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),
-           '[' || string_agg('[' || job.job_id || ',"' || job.work_type || '",' || job.attempt || ',' || job.weight || ','
-               || job.payload::text || ',' || terms_of(job.options, coalesce(job."group", job.counted::text), job.not_after) || ']', ','
-               order by job.rank, job.job_id) || ']'
+           chunk_of(string_agg(chunk_entry(job.job_id, job.work_type, job.attempt, job.weight, job.payload,
+                                           terms_of(job.options, coalesce(job."group", job.counted::text), job.not_after)),
+                               ',' order by job.rank, job.job_id))
       from unknown join job_assigned as job on job.assignment = unknown.assignment
      where job.incarnation = its_incarnation and job.handed is not null
        and (unknown.octets <= 4194304 or unknown.place = 1)

@@ -8,11 +8,11 @@ from typing import Any
 
 from attrs import define, field
 
+from txqueue.model.assignment import Assignment
 from txqueue.node.lease import Identity, Lease
 from txqueue.node.periodic import Alarm
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load, Room
-from txqueue.store.functions import Chunk
 
 NODE, INCARNATION = 1, 7
 
@@ -47,7 +47,7 @@ class Workers:
 
     capacity: int = 100
     held: int = 0
-    performed: list[Chunk] = field(factory=list)
+    performed: list[Assignment] = field(factory=list)
     jobs: dict[int, set[int]] = field(factory=dict)
     loads: list[Load] = field(factory=list)
     unstarted: Unstarted = field(factory=Unstarted)
@@ -66,10 +66,10 @@ class Workers:
         """The part that is held."""
         return self.held / self.capacity
 
-    def perform(self, chunks: Sequence[Chunk]) -> None:
-        """Hold chunks for ever."""
-        self.performed += chunks
-        self.held += sum(chunk.weight for chunk in chunks)
+    def perform(self, assignments: Sequence[Assignment]) -> None:
+        """Hold them for ever."""
+        self.performed += assignments
+        self.held += sum(each.weight for each in assignments)
 
     async def take_back(self, most: int | None = None) -> Unstarted:
         """Give up the tail."""

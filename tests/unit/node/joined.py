@@ -11,6 +11,7 @@ from twisted.test.iosim import FakeTransport, connect
 
 from tests.unit.node.doubles import Loop, Workers, lease_of
 from txqueue.client.node_link import Membership
+from txqueue.model.assignment import Assignment
 from txqueue.node.credits import Credits
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import Inbox
@@ -18,7 +19,6 @@ from txqueue.node.lease import Identity
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.dispatch import NodeLoad
-from txqueue.store.direct_dispatch import Put
 from txqueue.wire.pipe import PipeServer
 
 QUEUE = "b1946ac9"
@@ -136,6 +136,6 @@ class _Door:
         return done
 
 
-def put(assignment: int, weight: int = 1, to: int = INCARNATION, text: str = "[]") -> Put:
+def put(assignment: int, weight: int = 1, to: int = INCARNATION, chunk: str = "[]") -> Assignment:
     """A job that was enqueued assigned."""
-    return Put(to, 2, assignment, weight, text)
+    return Assignment(to, assignment, 2, 1, weight, chunk)

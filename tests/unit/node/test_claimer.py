@@ -8,17 +8,18 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Workers, lease_of
+from txqueue.model.assignment import Assignment
 from txqueue.node import claimer
 from txqueue.node.claimer import Claimer
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.wakeups import Wakeups
 from txqueue.node.yielding import Yielding
 from txqueue.policy.dispatch import FIRST_IDLE
-from txqueue.store.functions import Chunk, Claim
+from txqueue.store.functions import Claim
 
 PLACE = "2030-01-01", 5
 SEEN = datetime(2030, 1, 1, tzinfo=UTC)
-TAKEN = [Chunk(1, 0, 5, 1, 1, "[]")]
+TAKEN = [Assignment(1, 5, 0, 1, 1, "[]")]
 
 
 class Desk:
@@ -59,9 +60,9 @@ class Desk:
         return self.claims.pop(0)
 
 
-def claim(*chunks: Chunk, reached: tuple[str, int] | None) -> Claim:
+def claim(*taken: Assignment, reached: tuple[str, int] | None) -> Claim:
     """What a claim found, and where it stopped."""
-    return Claim(list(chunks), None, SEEN, reached)
+    return Claim(list(taken), None, SEEN, reached)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ async def test_a_single_job_is_followed_by_no_claim(
 ) -> None:
     """If it was all there was; nor does the worker that has done with it ask for one."""
     desk = Desk()
-    desk.claims = [claim(Chunk(1, 0, 5, jobs, jobs, "[]"), reached=reached)]
+    desk.claims = [claim(Assignment(1, 5, 0, jobs, jobs, "[]"), reached=reached)]
     assert await desk.sweeper.step() == pause
     desk.sweeper.room_made()
     waiting = Deferred.fromCoroutine(desk.sweeper.alarm.wait(1.0))
@@ -113,7 +114,7 @@ async def test_a_single_job_is_followed_by_no_claim(
 async def test_pauses_grow_only_while_nothing_is_found() -> None:
     """A single job begins them anew: whoever enqueues may have found the master awake."""
     desk = Desk()
-    one = claim(Chunk(1, 0, 5, 1, 1, "[]"), reached=None)
+    one = claim(Assignment(1, 5, 0, 1, 1, "[]"), reached=None)
     desk.claims = [claim(reached=None), claim(reached=None), one, claim(reached=None)]
     pauses = [await desk.sweeper.step() for _ in range(4)]
     assert pauses == [FIRST_IDLE, 2 * FIRST_IDLE, FIRST_IDLE, 2 * FIRST_IDLE]

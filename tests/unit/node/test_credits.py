@@ -6,9 +6,10 @@ from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.node.doubles import is_rung
 from tests.unit.node.joined import INCARNATION, House, put
 from txqueue.errors import ConfigurationError
+from txqueue.model.assignment import Assignment
 from txqueue.node.deduplication import BLOCK, REMEMBERED, Deduplicator
 from txqueue.policy.dispatch import MOST_CREDIT, NodeLoad, credit_limit, new_credit
-from txqueue.store.functions import Beat, Chunk
+from txqueue.store.functions import Beat
 
 PEER = 11
 
@@ -117,12 +118,12 @@ def test_what_is_delivered_is_performed_once() -> None:
     stock = client.membership.stock(1)
     assert stock is not None
     stock.weight -= 20
-    client.membership.deliver([put(5, 15, text='[["a"]]'), put(6, 5)])
+    client.membership.deliver([put(5, 15, chunk='[["a"]]'), put(6, 5)])
     client.membership.deliver([put(6, 5)])
     client.flush()
     assert house.workers.performed == [
-        Chunk(INCARNATION, 2, 5, 1, 15, '[["a"]]'),
-        Chunk(INCARNATION, 2, 6, 1, 5, "[]"),
+        Assignment(INCARNATION, 5, 2, 1, 15, '[["a"]]'),
+        Assignment(INCARNATION, 6, 2, 1, 5, "[]"),
     ]
     assert client.credit[INCARNATION] >= MOST_CREDIT
     assert house.credits.describe()["delivered"] == 2
@@ -136,7 +137,7 @@ def test_what_the_node_must_read_or_forward() -> None:
     house.settled()
     client.flush()
     assert client.credit == {INCARNATION: 16, PEER: 16}
-    client.membership.deliver([put(5, text=""), put(6, to=PEER, text=""), put(7, to=2)])
+    client.membership.deliver([put(5, chunk=""), put(6, to=PEER, chunk=""), put(7, to=2)])
     client.flush()
     assert house.workers.performed == []
     assert house.inbox.take() == [5]

@@ -10,13 +10,14 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Loop, Records, Workers, lease_of
 from txqueue.errors import DatabaseUnavailable
+from txqueue.model.assignment import Assignment
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.handover import ALONE, FIRST_REST, LASTING, LOOK, Handover
 from txqueue.node.inbox import Inbox
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport, Unstarted
-from txqueue.store.functions import Beat, Chunk, Passed, StoredFunctions
+from txqueue.store.functions import Beat, Passed, StoredFunctions
 
 ME, OTHER, THIRD = 1, 2, 3
 
@@ -74,9 +75,9 @@ class Stage:
         self.moved.append((to, suits, parts))
         return [Passed(100 + len(self.moved), len(suits), len(suits), suits)] if suits else []
 
-    async def direct_jobs(self, incarnation: int, assignment: int) -> list[Chunk]:
+    async def direct_jobs(self, incarnation: int, assignment: int) -> list[Assignment]:
         """The database reads what was handed to this node."""
-        return [Chunk(incarnation, 0, assignment, 1, 1, "[]")]
+        return [Assignment(incarnation, assignment, 0, 1, 1, "[]")]
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
         """The peer is told."""
@@ -108,7 +109,7 @@ class Stage:
     @property
     def performed(self) -> list[int]:
         """The assignments that the workers were handed."""
-        return [chunk.assignment for chunk in self.workers.performed]
+        return [each.number for each in self.workers.performed]
 
 
 @pytest.fixture

@@ -6,17 +6,17 @@ from contextlib import contextmanager
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import INCARNATION, NODE, Workers, lease_of
+from txqueue.model.assignment import Assignment
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import MOST_NAMED, Inbox
 from txqueue.node.lease import Identity
 from txqueue.node.orphans import NOW_AND_THEN, OFTEN, SELDOM, OrphanFinder
 from txqueue.node.wakeups import Wakeups
-from txqueue.store.functions import Chunk
 
 
-def chunk(assignment: int, jobs: int = 1) -> Chunk:
+def of_number(assignment: int, jobs: int = 1) -> Assignment:
     """What the database says of an assignment."""
-    return Chunk(INCARNATION, 0, assignment, jobs, jobs, "[]")
+    return Assignment(INCARNATION, assignment, 0, jobs, jobs, "[]")
 
 
 class Shelter:
@@ -24,7 +24,7 @@ class Shelter:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.handed_over: list[Chunk] = []
+        self.handed_over: list[Assignment] = []
         self.asked: list[tuple[int | None, list[int]]] = []
         self.workers = Workers()
         self.lease = lease_of()
@@ -47,18 +47,18 @@ class Shelter:
     @property
     def performed(self) -> list[int]:
         """The assignments that the workers perform."""
-        return [chunk.assignment for chunk in self.workers.performed]
+        return [each.number for each in self.workers.performed]
 
     async def direct_jobs(
         self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()
-    ) -> list[Chunk]:
+    ) -> list[Assignment]:
         """Answer as the engine does."""
         assert incarnation == INCARNATION
         self.asked.append((assignment, list(known)))
         return [
             each
             for each in self.handed_over
-            if assignment in (None, each.assignment) and each.assignment not in known
+            if assignment in (None, each.number) and each.number not in known
         ]
 
     @contextmanager
@@ -73,7 +73,7 @@ class Shelter:
 def test_what_is_found_is_performed_once() -> None:
     """However often it is found, and not if a message brought it."""
     shelter = Shelter()
-    shelter.handed_over = [chunk(5, 3), chunk(6)]
+    shelter.handed_over = [of_number(5, 3), of_number(6)]
     shelter.are_out = True
     shelter.arrivals.accept(6)
     with shelter.running():
@@ -108,9 +108,9 @@ def test_how_often_it_looks() -> None:
 def test_assignments_that_are_named() -> None:
     """Are read at once, and looks go on beside them."""
     shelter = Shelter()
-    shelter.handed_over = [chunk(5), chunk(6)]
+    shelter.handed_over = [of_number(5), of_number(6)]
     with shelter.running():
-        shelter.handed_over.append(chunk(7))
+        shelter.handed_over.append(of_number(7))
         shelter.inbox.read([7])
         assert shelter.asked == [(None, []), (None, []), (7, [])]
         shelter.clock.advance(OFTEN)

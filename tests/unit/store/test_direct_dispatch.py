@@ -1,6 +1,5 @@
 """What one transaction enqueues by direct dispatch: nothing is told before its commit."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +8,9 @@ from attrs import define
 from twisted.internet.defer import Deferred
 
 from txqueue import WorkItem
+from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
 from txqueue.store.connection import Connection
-from txqueue.store.direct_dispatch import Put, Stock, Trip
+from txqueue.store.direct_dispatch import Stock, Trip
 from txqueue.store.transaction import Transaction
 
 
@@ -40,7 +40,7 @@ class Street:
 
     def __init__(self, weight: int = 10, *, is_own: bool = True) -> None:
         self.credit = Stock(1, 2, weight, is_own)
-        self.delivered: list[Put] = []
+        self.delivered: list[Assignment] = []
         self.wakes = 0
         self.asked: list[str] = []
         self.is_willing = True
@@ -50,7 +50,7 @@ class Street:
         """Return the credit if it covers that."""
         return self.credit if self.credit.weight >= weight else None
 
-    def deliver(self, jobs: Sequence[Put]) -> None:
+    def deliver(self, jobs: Sequence[Assignment]) -> None:
         """Note them."""
         self.delivered += jobs
 
@@ -86,11 +86,12 @@ async def test_after_the_commit(street: Street) -> None:
     assert [await this.enqueue(street.query, Step(n), {}) for n in (7, 8)] == [1, 2]
     assert street.delivered == []
     this.committed()
-    assert [(job.incarnation, job.lane, job.assignment) for job in street.delivered] == [
+    assert [(job.incarnation, job.lane, job.number) for job in street.delivered] == [
         (2, 3, 101),
         (2, 3, 102),
     ]
-    assert json.loads(street.delivered[0].text) == [[1, "trip.step", 0, 1, {"number": 7}, None]]
+    (job,) = read_chunk(street.delivered[0].chunk)
+    assert job == AssignedJob(1, "trip.step", 1, 1, {"number": 7})
     assert (street.credit.weight, street.wakes) == (8, 0)
 
 
@@ -99,8 +100,8 @@ async def test_options_go_with_the_job(street: Street) -> None:
     this = trip(street)
     await this.enqueue(street.query, Step(), {"timeout": 2.5, "attempts": 3, "priority": 7})
     this.committed()
-    (entry,) = json.loads(street.delivered[0].text)
-    assert entry[5] == {"timeout": 2.5, "attempts": 3}
+    (job,) = read_chunk(street.delivered[0].chunk)
+    assert job.terms == {"timeout": 2.5, "attempts": 3}
 
 
 async def test_a_rollback(street: Street) -> None:
@@ -156,7 +157,7 @@ async def test_jobs_of_another_node() -> None:
     this = trip(street)
     await this.enqueue(street.query, Step(), {})
     this.committed()
-    assert [job.text for job in street.delivered] == [""]
+    assert [job.chunk for job in street.delivered] == [""]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ async def test_savepoints(street: Street, statement: object) -> None:
     this.note_statement(statement)
     await this.enqueue(street.query, Step(), {})
     this.committed()
-    assert [job.text for job in street.delivered] == ["", ""]
+    assert [job.chunk for job in street.delivered] == ["", ""]
 
 
 async def test_two_at_a_time(street: Street) -> None:
@@ -230,4 +231,4 @@ async def test_a_transaction_takes_it(street: Street) -> None:
     await txn.execute("rollback to a")
     await txn.enqueue_many([Step(), Step()])
     this.committed()
-    assert ([job.text for job in street.delivered], street.wakes) == ([""], 1)
+    assert ([job.chunk for job in street.delivered], street.wakes) == ([""], 1)

@@ -12,13 +12,14 @@ from twisted.protocols import amp
 from tests.unit.node.doubles import Workers, lease_of
 from tests.unit.wire.mesh import LIMIT, Caller, Member, Start, introduced, met
 from tests.waiting import eventually, within
+from txqueue.model.assignment import Assignment
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import MOST_NAMED, Inbox
 from txqueue.node.orphans import OrphanFinder
 from txqueue.node.peer import MOST_NUMBERS, numbers_in
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport
-from txqueue.store.functions import Chunk, StoredFunctions
+from txqueue.store.functions import StoredFunctions
 from txqueue.wire import limits
 from txqueue.wire.peer_commands import Hello, ReportLoad, Steal, Take, WakePeer
 
@@ -138,10 +139,10 @@ class Nothing:
         incarnation: int,
         assignment: int | None = None,
         known: object = (),
-    ) -> list[Chunk]:
+    ) -> list[Assignment]:
         """The jobs of an assignment, if it is this node's."""
         self.asked.append(assignment)
-        own = Chunk(incarnation, 0, 7, 1, 1, "[]")
+        own = Assignment(incarnation, 7, 0, 1, 1, "[]")
         return [own] if assignment in (7, None) else []
 
 
@@ -172,7 +173,7 @@ class Reader:
     @property
     def performed(self) -> list[int]:
         """The assignments that are performed."""
-        return [chunk.assignment for chunk in self.workers.performed]
+        return [each.number for each in self.workers.performed]
 
 
 def test_only_what_the_database_assigns_is_performed_and_once() -> None:

@@ -6,23 +6,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import define
+from attrs import astuple, define
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue import Retry, RunningJob, WorkItem
-from txqueue.model.job import Token
+from txqueue.model.assignment import FIELDS, AssignedJob, Assignment
 from txqueue.worker.long_runs import Told
 from txqueue.worker.performer import Performer
 from txqueue.worker.running_job import Batch, OpenTransaction
 
 INCARNATION, LANE = 1, 3
-Entry = list[Any]
 
 
-def entry(job_id: int, work_type: str, *, weight: int = 1, number: int = 0) -> Entry:
+def entry(job_id: int, work_type: str, *, weight: int = 1, number: int = 0) -> AssignedJob:
     """A job as it stands in a chunk."""
-    return [job_id, work_type, 0, weight, {"number": number}, None]
+    return AssignedJob(job_id, work_type, 1, weight, {"number": number})
 
 
 @define
@@ -32,9 +31,11 @@ class Handled(WorkItem):
     work_type = "performing.handled"
 
     @staticmethod
-    def entry(job_id: int, *, weight: int = 1, failures: int = 0, options: object = None) -> Entry:
+    def entry(
+        job_id: int, *, weight: int = 1, attempt: int = 1, terms: object = None
+    ) -> AssignedJob:
         """One of these as it stands in a chunk."""
-        return [job_id, Handled.work_type, failures, weight, {}, options]
+        return AssignedJob(job_id, Handled.work_type, attempt, weight, {}, terms)
 
 
 def _nobody(job: RunningJob) -> Any:
@@ -101,9 +102,11 @@ class Desk:
                 else:
                     setattr(Handled, name, value)
 
-    def hand(self, assignment: int, *jobs: Entry) -> None:
+    def hand(self, assignment: int, *jobs: AssignedJob) -> None:
         """Hand the performer a chunk."""
-        self.performer.perform(Token(INCARNATION, assignment), LANE, json.dumps(jobs))
+        chunk = json.dumps({"fields": FIELDS, "jobs": [astuple(job) for job in jobs]})
+        weight = sum(job.weight for job in jobs)
+        self.performer.perform(Assignment(INCARNATION, assignment, LANE, len(jobs), weight, chunk))
 
     def turn(self) -> None:
         """Let the reactor turn until nothing is due now."""

@@ -193,7 +193,7 @@ def test_a_handler_that_refuses_to_be_cancelled_harms_nobody() -> None:
         return refusing if job.id == 1 else desk.wait(job)
 
     with desk.handler(perform):
-        desk.hand(5, Handled.entry(1, options={"grouped": 1}), Handled.entry(2))
+        desk.hand(5, Handled.entry(1, terms={"grouped": 1}), Handled.entry(2))
         desk.turn()
         desk.performer.cancel(5, 1, "ann")
         assert desk.performer.end_groups()

@@ -116,7 +116,7 @@ def test_failures_of_handlers_are_told(hooks: list[FailedAttempt]) -> None:
 
     bench = Desk()
     with bench.handler(perform):
-        bench.hand(5, Handled.entry(1), Handled.entry(2, failures=9))
+        bench.hand(5, Handled.entry(1), Handled.entry(2, attempt=10))
         bench.hand(6, *[Handled.entry(each) for each in (3, 4, 5)])
         bench.turn()
     assert [(each.job_id, each.is_final) for each in hooks] == [(1, False), (2, True), (3, True)]
@@ -132,7 +132,7 @@ def test_a_job_enqueued_as_redacted_is_told_as_such(hooks: list[FailedAttempt]) 
 
     bench = Desk()
     with bench.handler(perform):
-        bench.hand(5, Handled.entry(1, options={"redacted": True}))
+        bench.hand(5, Handled.entry(1, terms={"redacted": True}))
         bench.turn()
     assert "s3cret" not in bench.logged[0][1]
     assert hooks[0].redacted

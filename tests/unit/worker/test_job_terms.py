@@ -18,7 +18,7 @@ def test_jobs_of_groups_are_told_to_end_and_others_go_on() -> None:
     """What belongs to no group may run twice; what runs again has spent no attempt."""
     desk = Desk()
     with desk.handler(lambda _, job: desk.wait(job)):
-        desk.hand(5, Handled.entry(1, options=GROUPED), Handled.entry(2))
+        desk.hand(5, Handled.entry(1, terms=GROUPED), Handled.entry(2))
         desk.turn()
         assert not desk.performer.end_groups()
         desk.turn()
@@ -43,7 +43,7 @@ def test_a_job_that_will_not_end_is_told_of() -> None:
         await desk.wait(job)
 
     with desk.handler(perform):
-        desk.hand(5, Handled.entry(1, options=GROUPED))
+        desk.hand(5, Handled.entry(1, terms=GROUPED))
         desk.turn()
         assert desk.performer.end_groups()
         assert jobs[0].is_cancelled
@@ -74,7 +74,7 @@ def test_an_expired_job_does_not_start() -> None:
     desk = Desk()
     with desk.handler(lambda _, job: desk.wait(job)):
         options = {"left": -1.0, "expires": True, "timeout": 3}
-        desk.hand(5, Handled.entry(1, options=options), Handled.entry(2))
+        desk.hand(5, Handled.entry(1, terms=options), Handled.entry(2))
         desk.turn()
         assert list(desk.running) == [2]
         desk.end(2)

@@ -264,7 +264,7 @@ def test_a_job_knows_how_its_parents_ended(desk: Desk) -> None:
 
     ends = {"done": 2, "failed": 1, "cancelled": 0}
     with desk.handler(perform):
-        desk.hand(1, Handled.entry(7, options={"parents": ends}), Handled.entry(8))
+        desk.hand(1, Handled.entry(7, terms={"parents": ends}), Handled.entry(8))
         desk.turn()
     assert seen == [Parents(2, 1, 0), None]
 

@@ -10,6 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from tests.unit.worker.performing import INCARNATION, Desk, Handled, entry
 from txqueue import Discard, Fail, Retry, RunningJob, Snooze, WorkItem
+from txqueue.model.assignment import AssignedJob
 from txqueue.store.transaction import Transaction
 
 
@@ -77,7 +78,7 @@ def test_a_handler_sees_its_job() -> None:
     desk = Desk()
     seen: list[tuple[int, int, int]] = []
     with desk.handler(lambda _, job: seen.append((job.id, job.attempt, job.weight))):
-        desk.hand(5, Handled.entry(7, failures=2, weight=4))
+        desk.hand(5, Handled.entry(7, attempt=3, weight=4))
         desk.turn()
     assert seen == [(7, 3, 4)]
 
@@ -158,7 +159,7 @@ def test_a_failure_is_tried_again_while_attempts_are_left(
         raise error
 
     with desk.handler(perform, retry=Number.retry):
-        desk.hand(5, Handled.entry(1, failures=failures, options=options))
+        desk.hand(5, Handled.entry(1, attempt=failures + 1, terms=options))
         desk.hand(6, entry(2, "performing.number"))
         desk.turn()
     assert [each["outcome"] for each in desk.settled] == [expected]
@@ -185,7 +186,7 @@ def test_a_job_that_takes_too_long_is_cancelled(
             raise
 
     with desk.handler(perform, timeout=timeout):
-        desk.hand(5, Handled.entry(1, options=options))
+        desk.hand(5, Handled.entry(1, terms=options))
         desk.turn()
         desk.clock.advance(limit - 0.1)
         assert steps == []
@@ -219,7 +220,7 @@ def test_a_job_that_cannot_be_read_fails(
 ) -> None:
     """With what is wrong; the others of its chunk run."""
     desk = Desk()
-    desk.hand(5, [1, work_type, 0, 1, payload, None], entry(2, "performing.number"))
+    desk.hand(5, AssignedJob(1, work_type, 1, 1, payload), entry(2, "performing.number"))
     desk.turn()
     assert [(each["job_id"], each["outcome"]) for each in desk.settled] == [(1, "failed")]
     assert complaint in desk.settled[0]["error"]
@@ -240,7 +241,7 @@ def test_options_that_make_no_sense_fail_the_job_alone(options: Any) -> None:
         raise ValueError("mine")
 
     with desk.handler(perform):
-        desk.hand(5, Handled.entry(1, options=options), entry(2, "performing.number"))
+        desk.hand(5, Handled.entry(1, terms=options), entry(2, "performing.number"))
         desk.turn()
     assert [(each["job_id"], each["outcome"]) for each in desk.settled] == [(1, "failed")]
     assert desk.finished == [(5, 3, [2], 1, 1)]

@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from tests.waiting import running_reactor
 from txqueue import RunningJob, Runtime, WorksetItem
-from txqueue.model.job import Token
+from txqueue.model.assignment import AssignedJob, Assignment
 from txqueue.store.worksets import NextPart, Part, Parts
 from txqueue.worker.running_job import Batch
 from txqueue.worker.workset_runner import WorksetWork
@@ -56,7 +56,8 @@ class OnePart:
 
 def work_through(parts: OnePart) -> Deferred[Any]:
     """Begin to work through it."""
-    job = RunningJob(7, 1, 1, Batch(Token(1, 1), 0), cast("Any", None))
+    assigned = AssignedJob(7, "pooling.job", 1, 1, {})
+    job = RunningJob(assigned, Batch(Assignment(1, 1, 0, 1, 1, "")), cast("Any", None))
     work = WorksetWork(running_reactor(), None, cast("Parts", parts))
     return Deferred.fromCoroutine(work.work_through(Slow, job))
 

@@ -1,0 +1,163 @@
+"""An assignment, from the claim to the worker, and the chunk: the text in which its jobs travel.
+
+A chunk is one JSON object that names its fields once, whatever the number of its jobs::
+
+    {"fields": ["job_id", "work_type", "attempt", "weight", "payload", "terms"],
+     "jobs": [[17, "mail.welcome", 1, 1, {"user_id": 7}, null], ...]}
+
+``attempt`` is the number of the run that begins, from 1. ``terms`` are the options that the job was
+enqueued with; the database adds ``grouped`` for a job that counts for a limit, and ``left``, the
+seconds until its ``not_after``. The stored functions ``chunk_of()`` and ``chunk_entry()`` write
+chunks, and so does a client that enqueues by direct dispatch (`chunk_of_one`). Only workers parse
+them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import define, fields, frozen
+
+from txqueue.model.job import Token
+
+__all__ = [
+    "FIELDS",
+    "AssignedJob",
+    "Assignment",
+    "Unreadable",
+    "chunk_of_one",
+    "read_chunk",
+]
+
+
+@frozen
+class Assignment:
+    """Jobs of one lane that are given to one node together.
+
+    Attributes:
+        incarnation: The run of the node; with the number it is the fencing token.
+        number: Unique among all assignments of the queue.
+        lane: The lane of the assigned partition that has its jobs.
+        jobs: How many jobs it has.
+        weight: The sum of their weights.
+        chunk: The jobs as JSON text, which the master does not parse; empty if only the number is
+            known.
+        is_alone: Whether its job is a suspect, which needs a process that runs nothing else.
+        asked_at: When it was requested, by the monotonic clock: not later than ``left`` was true.
+    """
+
+    incarnation: int
+    number: int
+    lane: int
+    jobs: int
+    weight: int
+    chunk: str
+    is_alone: bool = False
+    asked_at: float = float("-inf")
+
+    @property
+    def token(self) -> Token:
+        """The fencing token: every write about its jobs names it."""
+        return Token(self.incarnation, self.number)
+
+
+@define
+class AssignedJob:
+    """A job of a chunk. Not frozen: creating a frozen one takes twice as long.
+
+    Attributes:
+        job_id: Its number.
+        work_type: The name of its class.
+        attempt: The number of the run that begins, from 1.
+        weight: Its share of the worker's capacity.
+        payload: The fields of its work item; `Unreadable` if Python cannot parse them.
+        terms: Its options, an object; None for none.
+    """
+
+    job_id: int
+    work_type: str
+    attempt: int
+    weight: int
+    payload: Any
+    terms: Any = None
+
+
+FIELDS = [field.name for field in fields(AssignedJob)]
+"""The fields of a chunk in the order of this version; those before the payload stay first."""
+
+_HEAD = re.compile(r'\[(\d+),"([^"]*)",(\d+),(\d+),')
+_MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]]')
+
+
+@frozen
+class Unreadable:
+    """Stands for a payload that PostgreSQL accepts and Python cannot parse.
+
+    Attributes:
+        reason: The error of Python's parser.
+    """
+
+    reason: str
+
+
+def chunk_of_one(
+    job_id: int, work_type: str, weight: int, payload: str, terms: str = "null"
+) -> str:
+    """Return the chunk of one job that has not run yet, as the database would write it.
+
+    Args:
+        job_id: Its number.
+        work_type: The name of its class.
+        weight: Its weight.
+        payload: Its payload as JSON text.
+        terms: Its options as JSON text.
+    """
+    return f'{_OPENING}[{job_id},"{work_type}",1,{weight},{payload},{terms}]]}}'
+
+
+_OPENING = f'{{"fields":{json.dumps(FIELDS, separators=(",", ":"))},"jobs":['
+
+
+def read_chunk(chunk: str) -> list[AssignedJob]:
+    """Parse the jobs of a chunk; a job that Python cannot parse does not affect the others."""
+    try:
+        said = json.loads(chunk)
+    except (ValueError, RecursionError):
+        return [_read(entry) for entry in _apart(chunk)]
+    if said["fields"] == FIELDS:
+        return [AssignedJob(*entry) for entry in said["jobs"]]
+    return [_named(said["fields"], entry) for entry in said["jobs"]]
+
+
+def _named(names: list[str], entry: list[Any]) -> AssignedJob:
+    """Read a job by the names of its fields: a newer database may send more."""
+    told = dict(zip(names, entry, strict=True))
+    return AssignedJob(**{name: told[name] for name in FIELDS})
+
+
+def _read(entry: str) -> AssignedJob:
+    try:
+        return AssignedJob(*json.loads(entry)[: len(FIELDS)])
+    except (ValueError, RecursionError) as error:
+        head = _HEAD.match(entry)
+        assert head is not None, "the database writes numbers and names that need no escape"
+        job_id, work_type, attempt, weight = head.groups()
+        reason = Unreadable(f"{type(error).__name__}: {error}")
+        return AssignedJob(int(job_id), work_type, int(attempt), int(weight), reason)
+
+
+def _apart(chunk: str) -> Iterator[str]:
+    """Cut the entries out of a chunk by their brackets: they are arrays in an array."""
+    depth = begin = 0
+    for mark in _MARK.finditer(chunk):
+        if mark[0] == "[":
+            depth += 1
+            if depth == 2:
+                begin = mark.start()
+        elif mark[0] == "]":
+            if depth == 2:
+                yield chunk[begin : mark.end()]
+            depth -= 1
