@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -72,11 +71,11 @@ def show(
         render: Returns the result in printable form for people.
     """
     if options.json:
+        from txqueue.policy.pagination import as_text
+
         is_seen = sys.stdout.isatty()
         # On a terminal, characters that control it or reverse its text are escaped.
-        text = json.dumps(
-            document, default=_as_json, ensure_ascii=False, indent=2 * is_seen or None
-        )
+        text = as_text(document, indent=2 if is_seen else None)
         print(_UNSEEN.sub(_escaped, text) if is_seen else text)
         return
     out = console(options)
@@ -161,11 +160,3 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
     made = table("", ["name", "value"], ([styled(name, "dim"), value] for name, value in pairs))
     made.title, made.show_header = None, False
     return made
-
-
-def _as_json(value: object) -> object:
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    return str(value)

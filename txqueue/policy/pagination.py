@@ -96,9 +96,9 @@ def numbers(text: str) -> list[int]:
     return found
 
 
-def as_text(document: object) -> str:
+def as_text(document: object, indent: int | None = None) -> str:
     """Return a document as JSON text: moments in ISO 8601, lengths of time in seconds."""
-    return json.dumps(document, default=_plain, ensure_ascii=False)
+    return json.dumps(document, default=_plain, ensure_ascii=False, indent=indent)
 
 
 def read_document(text: str) -> Any:

@@ -70,7 +70,6 @@ class ListQueues(_Command):
 class GetStatus(_Command):
     """The queues, the nodes and what is wrong, in one object."""
 
-    arguments = []
     response = [(b"status", LongText())]
 
 

@@ -49,7 +49,6 @@ class Credit(amp.Command):
         (b"weight", amp.Integer()),
         (b"is_own", amp.Boolean()),
     ]
-    response = []
     requiresAnswer = False
 
 
@@ -57,7 +56,6 @@ class Withdraw(amp.Command):
     """Node to client: what is left of the credit for that run of a node holds no more."""
 
     arguments = [(b"incarnation", amp.Integer())]
-    response = []
     requiresAnswer = False
 
 
@@ -69,15 +67,12 @@ class Deliver(amp.Command):
     """
 
     arguments = [(b"heads", LongText()), (b"chunks", LongText())]
-    response = []
     requiresAnswer = False
 
 
 class WakeNode(amp.Command):
     """Client to node: a transaction has committed jobs that are not assigned: look for them."""
 
-    arguments = []
-    response = []
     requiresAnswer = False
 
 

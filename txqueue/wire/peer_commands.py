@@ -36,7 +36,6 @@ class ReportLoad(amp.Command):
     """How loaded the sender is: a JSON object of numbers."""
 
     arguments = [(b"load", LongText())]
-    response = []
     requiresAnswer = False
 
 
@@ -44,7 +43,6 @@ class Take(amp.Command):
     """Jobs are assigned to you: their assignments, joined by commas. Read and perform them."""
 
     arguments = [(b"assignments", LongText())]
-    response = []
 
 
 class Steal(amp.Command):
@@ -57,21 +55,16 @@ class Steal(amp.Command):
 class Lives(amp.Command):
     """The database has not heard of you for a while: do you live?"""
 
-    arguments = []
     response = [(b"lives", amp.Boolean())]
 
 
 class Kept(amp.Command):
     """Your lease was renewed for you, because you answered: it counts from your last answer."""
 
-    arguments = []
-    response = []
     requiresAnswer = False
 
 
 class WakePeer(amp.Command):
     """There may be work in the database."""
 
-    arguments = []
-    response = []
     requiresAnswer = False

@@ -33,7 +33,6 @@ class Configure(amp.Command):
     """
 
     arguments = [(b"settings", LongText())]
-    response = []
     errors = {CannotImport: b"CANNOT_IMPORT"}
 
 
@@ -52,7 +51,6 @@ class Perform(amp.Command):
         (b"asked_at", amp.Float()),
         (b"chunk", LongText()),
     ]
-    response = []
     requiresAnswer = False
 
 
@@ -64,7 +62,6 @@ class Lease(amp.Command):
     """
 
     arguments = [(b"until", amp.Float()), (b"incarnation", amp.Integer())]
-    response = []
     requiresAnswer = False
 
 
@@ -78,7 +75,6 @@ class Finish(amp.Command):
         (b"jobs", amp.Integer()),
         (b"ids", LongText()),
     ]
-    response = []
     requiresAnswer = False
 
 
@@ -90,7 +86,6 @@ class Settle(amp.Command):
     """
 
     arguments = [(b"weight", amp.Integer()), (b"counts", LongText()), (b"outcomes", LongText())]
-    response = []
     requiresAnswer = False
 
 
@@ -98,7 +93,6 @@ class Start(amp.Command):
     """Worker to master: jobs that run for longer than a beat: ``[assignment, id, seconds]``."""
 
     arguments = [(b"jobs", LongText())]
-    response = []
     requiresAnswer = False
 
 
@@ -106,7 +100,6 @@ class Log(amp.Command):
     """Worker to master: a text for the node's log, and whether it is an error or a warning."""
 
     arguments = [(b"is_grave", amp.Boolean()), (b"text", LongText())]
-    response = []
     requiresAnswer = False
 
 
@@ -118,7 +111,6 @@ class CancelRunning(amp.Command):
         (b"job_id", amp.Integer()),
         (b"who", amp.Unicode()),
     ]
-    response = []
     requiresAnswer = False
 
 
@@ -146,5 +138,4 @@ class Hold(amp.Command):
 class Inspect(amp.Command):
     """Any client of a node's admin endpoint: ask how the node is. Answered with a JSON object."""
 
-    arguments = []
     response = [(b"node", LongText())]
