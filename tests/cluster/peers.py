@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node, Nodes
+from tests.fixtures.node_inspection import inspect_node
 from tests.waiting import eventually, running_reactor
-from txqueue.client.node_queries import inspect_node
 from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.endpoints import parsed_endpoint
 

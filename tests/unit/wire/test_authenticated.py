@@ -8,11 +8,11 @@ import pytest
 import pytest_twisted
 
 from tests.cluster.peers import free_port
+from tests.fixtures.node_inspection import inspect_node
 from tests.unit.node.doubles import Loop
 from tests.unit.wire.mesh import LIMIT
 from tests.unit.wire.test_peers import issued_with, wrong_authority
 from tests.waiting import running_reactor, within
-from txqueue.client.node_queries import inspect_node
 from txqueue.errors import NodeUnavailable
 from txqueue.node.admin_endpoint import AdminEndpoint
 from txqueue.node.lifecycle import Lifecycle
