@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from twisted.application.service import MultiService
+from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python import usage
@@ -139,7 +140,7 @@ def _exit_as_failed(nodes: list[Node]) -> None:
         os._exit(1)
 
 
-def _keep_memory_flat(reactor: Any) -> None:
+def _keep_memory_flat(reactor: IReactorTime) -> None:
     exempt_what_is_there()
     look_often()
     giving = LoopingCall(give_back)
@@ -282,7 +283,7 @@ def _place(error: BaseException) -> str:
     return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
 
 
-def _stop_at_once_on_second_signal(reactor: Any, nodes: list[Node]) -> None:
+def _stop_at_once_on_second_signal(reactor: IReactorFromThreads, nodes: list[Node]) -> None:
     drain = signal.getsignal(signal.SIGTERM)
 
     def first(number: int, frame: FrameType | None) -> None:

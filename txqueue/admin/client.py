@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from attrs import frozen
 from twisted.internet.defer import CancelledError
@@ -15,7 +15,7 @@ from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.policy.blockers import Explanation
 from txqueue.policy.pagination import MOST_NUMBERS, joined, numbers, read_document
 from txqueue.wire import admin_commands as wire
-from txqueue.wire.endpoints import Endpoint, parsed_endpoint
+from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.tls import NODE, OPERATOR, Credentials, peer_name
 
@@ -61,7 +61,7 @@ class Admin:
     datetimes.
     """
 
-    def __init__(self, reactor: Any, endpoint: Endpoint) -> None:
+    def __init__(self, reactor: INetworkReactor, endpoint: Endpoint) -> None:
         self._reactor = reactor
         self._endpoint = endpoint
         self._pipe = Pipe({}, lost=lambda: None)
@@ -73,7 +73,7 @@ class Admin:
         *,
         tls_dir: str | Path | None = None,
         name: str | None = None,
-        reactor: Any = None,
+        reactor: INetworkReactor | None = None,
     ) -> Self:
         """Connect to a node.
 
@@ -88,7 +88,9 @@ class Admin:
             NodeUnavailable: When no node answers there.
         """
         if reactor is None:
-            from twisted.internet import reactor
+            from twisted.internet import reactor as running
+
+            reactor = cast("INetworkReactor", running)
         credentials = None
         if tls_dir is not None and endpoint.startswith("tcp:"):
             credentials = Credentials(Path(tls_dir), name or "", OPERATOR)

@@ -13,7 +13,7 @@ from twisted.internet.task import deferLater, react
 
 from txqueue.bench.work import Timed
 from txqueue.client.node_link import Membership
-from txqueue.client.queue import WorkQueue
+from txqueue.client.queue import IClientReactor, WorkQueue
 from txqueue.system.gc_tuning import exempt_what_is_there
 
 __all__ = ["main"]
@@ -23,7 +23,9 @@ PATIENCE = 60.0
 LOOK = 0.05
 
 
-async def run(reactor: Any, node: str, warm_up: int, jobs: int, every: float) -> dict[str, Any]:
+async def run(
+    reactor: IClientReactor, node: str, warm_up: int, jobs: int, every: float
+) -> dict[str, Any]:
     """Enqueue jobs through a node that gives credit, each timed from just before its enqueue.
 
     The garbage collections of what is loaded are an application's own matter, and kept out.
@@ -53,7 +55,9 @@ async def run(reactor: Any, node: str, warm_up: int, jobs: int, every: float) ->
     return {"seconds": seconds, "delivered": membership.delivered - before}
 
 
-async def _send(reactor: Any, queue: WorkQueue, jobs: int, every: float, *, is_timed: bool) -> None:
+async def _send(
+    reactor: IClientReactor, queue: WorkQueue, jobs: int, every: float, *, is_timed: bool
+) -> None:
     enqueued = []
     began = reactor.seconds()
     for number in range(jobs):
@@ -65,7 +69,7 @@ async def _send(reactor: Any, queue: WorkQueue, jobs: int, every: float, *, is_t
     await gatherResults(enqueued)
 
 
-async def _credit(reactor: Any, membership: Membership) -> None:
+async def _credit(reactor: IClientReactor, membership: Membership) -> None:
     deadline = time.monotonic() + PATIENCE
     while not membership.credit and time.monotonic() < deadline:
         await deferLater(reactor, LOOK)
@@ -75,7 +79,7 @@ def main() -> None:
     """Do what standard input says, and print what came of it, as JSON both."""
     told = json.load(sys.stdin)
 
-    async def measure(reactor: Any) -> None:
+    async def measure(reactor: IClientReactor) -> None:
         print(json.dumps(await run(reactor, **told)), flush=True)
 
     react(lambda reactor: Deferred.fromCoroutine(measure(reactor)))

@@ -10,7 +10,7 @@ from txqueue.bench.progress import Advance, Stages
 from txqueue.bench.traffic import publish
 from txqueue.bench.work import Counted
 from txqueue.client.blocking import run_in_reactor
-from txqueue.client.queue import WorkQueue
+from txqueue.client.queue import IClientReactor, WorkQueue
 
 __all__ = ["enqueuing"]
 
@@ -34,7 +34,7 @@ def enqueuing(ground: Ground, stages: Stages, jobs: int) -> dict[str, Any]:
         publish(session, Counted)
     began = time.monotonic()
 
-    async def measure(reactor: Any) -> tuple[int, float, float]:
+    async def measure(reactor: IClientReactor) -> tuple[int, float, float]:
         queue = await WorkQueue.connect(
             ground.dsn, schema=ground.schema, connections=1, reactor=reactor
         )

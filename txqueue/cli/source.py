@@ -6,7 +6,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from txqueue.admin import Admin
     from txqueue.store.queries import Inquiry
     from txqueue.store.reader import Session
+    from txqueue.wire.endpoints import INetworkReactor
 
 __all__ = ["account", "acted", "found", "looked_up", "opened"]
 
@@ -82,7 +83,7 @@ def _through(options: GlobalOptions, endpoint: str, ask: Callable[[Admin], Await
 
     settings = options.settings
 
-    async def run(reactor: Any) -> T:
+    async def run(reactor: INetworkReactor) -> T:
         tls = {"tls_dir": settings.get("tls_dir"), "name": settings.get("operator", account())}
         async with await Admin.connect(endpoint, reactor=reactor, **tls) as admin:
             return await ask(admin)

@@ -8,6 +8,7 @@ from typing import Any
 
 from twisted.internet import task
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorCore
 from twisted.python.failure import Failure
 
 __all__ = ["run_in_reactor"]
@@ -17,10 +18,10 @@ def run_in_reactor(function: Callable[[Any], Awaitable[Any]]) -> Any:
     """Run a coroutine function in the reactor; possible only once in a process."""
     ended: list[Any] = []
 
-    async def run(reactor: Any) -> Any:
+    async def run(reactor: IReactorCore) -> Any:
         return await function(reactor)
 
-    def main(reactor: Any) -> Deferred[None]:
+    def main(reactor: IReactorCore) -> Deferred[None]:
         return Deferred.fromCoroutine(run(reactor)).addBoth(ended.append)
 
     # react() always ends with SystemExit, whether the function succeeded or failed.

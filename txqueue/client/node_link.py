@@ -13,7 +13,7 @@ from txqueue.model.assignment import Assignment
 from txqueue.store.direct_dispatch import Stock
 from txqueue.system.clock import Timer
 from txqueue.wire.client_commands import Credit, Deliver, Join, WakeNode, Withdraw, delivery
-from txqueue.wire.endpoints import Endpoint
+from txqueue.wire.endpoints import Endpoint, INetworkReactor
 from txqueue.wire.pipe import PipeFactory
 from txqueue.wire.prompt_pipe import PromptPipe
 
@@ -39,7 +39,7 @@ class Membership:
 
     log = Logger()
 
-    def __init__(self, reactor: Any, endpoint: Endpoint, identity: str) -> None:
+    def __init__(self, reactor: INetworkReactor, endpoint: Endpoint, identity: str) -> None:
         self._reactor = reactor
         self._endpoint = endpoint
         self._identity = identity

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.driver import IStoreReactor
 from txqueue.store.listener import Listener
-from txqueue.system.clock import Clock
 
 __all__ = ["Hearing", "numbers_in"]
 
@@ -36,12 +35,12 @@ class Hearing:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IStoreReactor,
         dsn: str | None,
         pool: ConnectionPool,
         schema: str,
     ) -> None:
-        self._clock: Clock = reactor
+        self._clock = reactor
         self._pool = pool
         self._schema = schema
         self.heard: Callable[[frozenset[int] | None], None] = lambda _: None

@@ -23,6 +23,7 @@ from txqueue.model.workset_item import WorksetItem, WorksetStatus
 from txqueue.store.batches import Batch
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.direct_dispatch import Trip
+from txqueue.store.driver import IStoreReactor
 from txqueue.store.encryption import opened_result
 from txqueue.store.enqueueing import EnqueueOptions, enqueue_call
 from txqueue.store.functions import StoredFunctions
@@ -33,13 +34,17 @@ from txqueue.store.schema_version import ensure_version
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Worksets
 from txqueue.system.settings import Settings
-from txqueue.wire.endpoints import Endpoint, parsed_endpoint
+from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint
 
 __all__ = ["WorkQueue"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 FINAL = [state for state in State if state.is_final]
+
+
+class IClientReactor(IStoreReactor, INetworkReactor):
+    """The reactor as a queue needs it."""
 
 
 class WorkQueue:
@@ -61,7 +66,7 @@ class WorkQueue:
         self,
         pool: ConnectionPool,
         schema: str,
-        reactor: Any,
+        reactor: IClientReactor,
         membership: Membership | None = None,
         dsn: str | None = None,
     ) -> None:
@@ -84,7 +89,7 @@ class WorkQueue:
         node: str | None = None,
         schema: str | None = None,
         connections: int = 4,
-        reactor: Any = None,
+        reactor: IClientReactor | None = None,
     ) -> WorkQueue:
         """Connect to the database.
 
@@ -111,7 +116,7 @@ class WorkQueue:
         if reactor is None:
             from twisted.internet import reactor as running
 
-            reactor = running
+            reactor = cast("IClientReactor", running)
         given = {"dsn": dsn, "schema": schema, "node": node}
         settings = Settings(given, os.environ, Path.cwd())
         name = checked_name(settings.get("schema", "txqueue"))
@@ -357,7 +362,7 @@ def _node_of(settings: Settings) -> Endpoint | None:
 
 
 async def _joined(
-    reactor: Any, pool: ConnectionPool, schema: str, endpoint: Endpoint | None
+    reactor: IClientReactor, pool: ConnectionPool, schema: str, endpoint: Endpoint | None
 ) -> Membership | None:
     if endpoint is None:
         return None

@@ -13,10 +13,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.node.lifecycle import Lifecycle
-from txqueue.system.clock import Clock
 from txqueue.wire.authenticated import CertifiedPipe, UncertifiedPipe
 from txqueue.wire.connection_limits import GuardedServer
-from txqueue.wire.endpoints import Endpoint
+from txqueue.wire.endpoints import Endpoint, INetworkReactor
 from txqueue.wire.pipe import Pipe, PipeServer, Responders
 from txqueue.wire.worker_commands import Inspect
 
@@ -64,7 +63,7 @@ class AdminEndpoint(Service):
 
     def __init__(
         self,
-        reactor: Clock,
+        reactor: INetworkReactor,
         endpoint: Endpoint,
         *,
         description: Description,

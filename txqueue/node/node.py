@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.node.reactor import MasterReactor
+from txqueue.node.reactor import IMasterReactor
 from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
 
@@ -27,7 +27,7 @@ class Node(MultiService):
 
     log = Logger()
 
-    def __init__(self, reactor: MasterReactor, settings: NodeSettings) -> None:
+    def __init__(self, reactor: IMasterReactor, settings: NodeSettings) -> None:
         super().__init__()
         self._reactor = reactor
         self._services = its = Services(reactor, settings)

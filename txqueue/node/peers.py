@@ -20,8 +20,7 @@ from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport
 from txqueue.store.functions import Beat
-from txqueue.system.clock import Clock
-from txqueue.wire.endpoints import Endpoint, is_loopback
+from txqueue.wire.endpoints import Endpoint, INetworkReactor, is_loopback
 from txqueue.wire.peer_commands import Hello, NotAPeer
 from txqueue.wire.peer_connection import PeerPipe, PeerServer, dialled
 
@@ -78,7 +77,7 @@ class Peers(Periodic):
 
     def __init__(
         self,
-        reactor: Clock,
+        reactor: INetworkReactor,
         *,
         name: str,
         endpoint: Endpoint,

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from socket import AddressFamily
 from typing import Any, Protocol
 
-from twisted.internet.interfaces import IProtocolFactory
+from twisted.internet.interfaces import (
+    IReactorCore,
+    IReactorProcess,
+    IReactorSocket,
+)
 from twisted.internet.protocol import ProcessProtocol
 
+from txqueue.store.driver import IStoreReactor
 from txqueue.system.clock import Clock
+from txqueue.wire.endpoints import INetworkReactor
 
-__all__ = ["MasterReactor", "Process", "Spawner", "Stoppable"]
+__all__ = ["IMasterReactor", "Process", "Spawner", "Stoppable"]
 
 
 class Process(Protocol):
@@ -35,7 +42,7 @@ class Spawner(Clock, Protocol):
         """Start a process; returns a `Process`."""
 
     def adoptStreamConnection(
-        self, fileDescriptor: int, addressFamily: int, factory: IProtocolFactory
+        self, fileDescriptor: int, addressFamily: AddressFamily, factory: Any
     ) -> object:
         """Make a connected socket a connection of the reactor."""
 
@@ -50,5 +57,5 @@ class Stoppable(Protocol):
         """End it."""
 
 
-class MasterReactor(Spawner, Stoppable, Protocol):
-    """All that a master needs of its reactor."""
+class IMasterReactor(IStoreReactor, INetworkReactor, IReactorProcess, IReactorSocket, IReactorCore):
+    """The reactor as a master needs it."""

@@ -27,7 +27,7 @@ from txqueue.node.orphans import OrphanFinder
 from txqueue.node.own_report import OwnReport
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.peers import Peers
-from txqueue.node.reactor import MasterReactor
+from txqueue.node.reactor import IMasterReactor
 from txqueue.node.reconciliation import Reconciliation
 from txqueue.node.scheduler import Scheduler
 from txqueue.node.settings import NodeSettings, policy_row, row_of, served_types, worker_settings
@@ -62,7 +62,7 @@ class Services:
         settings: How the node runs.
     """
 
-    def __init__(self, reactor: MasterReactor, settings: NodeSettings) -> None:
+    def __init__(self, reactor: IMasterReactor, settings: NodeSettings) -> None:
         self.reactor = reactor
         self.settings = settings
         self.types = served_types()

@@ -14,7 +14,7 @@ from txqueue.errors import DatabaseUnavailable, Refused, TransactionMisused
 from txqueue.store.backoff import Backoff
 from txqueue.store.conninfo import ConnectAttempt, attempts
 from txqueue.store.dns import resolved
-from txqueue.store.driver import Driver
+from txqueue.store.driver import Driver, IStoreReactor
 from txqueue.store.errors import demoted, translated, translation
 from txqueue.store.prepared_statements import Prepared
 from txqueue.store.session_bounds import SET
@@ -47,7 +47,7 @@ class Connection:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IStoreReactor,
         application_name: str,
         patience: float | None = None,
         *,

@@ -12,6 +12,7 @@ from twisted.internet.defer import DeferredSemaphore
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.backoff import Backoff
 from txqueue.store.connection import Connection
+from txqueue.store.driver import IStoreReactor
 
 __all__ = ["ConnectionPool"]
 
@@ -40,7 +41,7 @@ class ConnectionPool:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IStoreReactor,
         dsn: str,
         size: int,
         application_name: str,

@@ -15,6 +15,7 @@ from twisted.internet.threads import deferToThreadPool
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.conninfo import ConnectAttempt
+from txqueue.store.driver import IStoreReactor
 
 __all__ = ["name_in", "resolved"]
 
@@ -32,7 +33,7 @@ def name_in(parameters: Mapping[str, str], environ: Mapping[str, str] = os.envir
     return None if name[:1] in ("", "/", "@") or "," in name or _is_address(name) else name
 
 
-async def resolved(reactor: Any, attempt: ConnectAttempt) -> ConnectAttempt:
+async def resolved(reactor: IStoreReactor, attempt: ConnectAttempt) -> ConnectAttempt:
     """Return an attempt that names its addresses beside the host, whose name TLS needs.
 
     Args:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.defer import Deferred, TimeoutError
 
 from txqueue.errors import ConfigurationError
 from txqueue.store.backoff import Backoff
 from txqueue.store.connection import Connection
+from txqueue.store.driver import IStoreReactor
 from txqueue.store.session_bounds import kept_alive
 
 __all__ = ["Listener"]
@@ -33,7 +33,7 @@ class Listener:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IStoreReactor,
         dsn: str,
         channel: str,
         receive: Callable[[str], None],

@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.task import deferLater, react
 
-from txqueue.client.queue import WorkQueue
+from txqueue.client.queue import IClientReactor, WorkQueue
 from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused, TxqueueError
 from txqueue.torture.recorder import Recorder, recorder
 from txqueue.torture.work import KINDS, Draw, Order
@@ -67,7 +67,7 @@ class Client:
         offset: The database's clock less the host's monotonic one.
     """
 
-    reactor: Any
+    reactor: IClientReactor
     plan: ClientPlan
     diary: Recorder
     queue: WorkQueue
@@ -148,7 +148,7 @@ def _asked(intent: str, order: Order) -> dict[str, Any]:
 
 
 async def _connected(
-    reactor: Any, plan: ClientPlan, is_over: Callable[[], bool]
+    reactor: IClientReactor, plan: ClientPlan, is_over: Callable[[], bool]
 ) -> WorkQueue | None:
     """Connect, however long the database is away."""
     while not is_over():
@@ -159,13 +159,15 @@ async def _connected(
     return None
 
 
-async def _clock_offset(reactor: Any, diary: Recorder, is_over: Callable[[], bool]) -> float:
+async def _clock_offset(
+    reactor: IClientReactor, diary: Recorder, is_over: Callable[[], bool]
+) -> float:
     while (at := diary.at()) is None and not is_over():
         await deferLater(reactor, ASK_EVERY)
     return (at or time.time()) - time.monotonic()
 
 
-async def run(reactor: Any, plan: ClientPlan) -> None:
+async def run(reactor: IClientReactor, plan: ClientPlan) -> None:
     """Do what a plan says until SIGTERM.
 
     Args:

@@ -19,13 +19,14 @@ from twisted.internet.endpoints import (
     UNIXClientEndpoint,
     UNIXServerEndpoint,
 )
+from twisted.internet.interfaces import IReactorTCP, IReactorTime, IReactorUNIX
 from twisted.internet.protocol import Factory
 
 from txqueue.errors import ConfigurationError
 from txqueue.system.procfs import command_of
 from txqueue.wire.tls import Credentials
 
-__all__ = ["Endpoint", "is_loopback", "parsed_endpoint"]
+__all__ = ["Endpoint", "INetworkReactor", "is_loopback", "parsed_endpoint"]
 
 # What the kernel can store of a socket's path.
 LONGEST_PATH = 107
@@ -34,6 +35,10 @@ HIGHEST_PORT = 65_535
 _PORT = re.compile(r"tcp:(\d+)((?::\w+=(?:\[[^\]]*\]|(?:\\:|[^:\[])+))*)")
 _OPTION = re.compile(r":(\w+)=(\[[^\]]*\]|(?:\\:|[^:\[])+)")
 _OPTIONS = {"interface", "host"}
+
+
+class INetworkReactor(IReactorTCP, IReactorTime, IReactorUNIX):
+    """The reactor as connections need it."""
 
 
 @frozen
@@ -99,7 +104,7 @@ class Endpoint:
                 f"cannot listen at {self}: {error.strerror or error}", remedy
             ) from None
 
-    def listen(self, reactor: Any, factory: Factory) -> Deferred[Any]:
+    def listen(self, reactor: INetworkReactor, factory: Factory) -> Deferred[Any]:
         """Listen; a unix socket is for our own account only."""
         server: Any
         if self.path is None:
@@ -114,7 +119,7 @@ class Endpoint:
         listening: Deferred[Any] = server.listen(factory)
         return listening
 
-    def connect(self, reactor: Any, factory: Factory, timeout: int) -> Deferred[Any]:
+    def connect(self, reactor: INetworkReactor, factory: Factory, timeout: int) -> Deferred[Any]:
         """Connect, within so many seconds; fails with a `ConnectError`."""
         client: Any
         if self.path is None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pwd
 import socket
 import struct
-from typing import Any
+from typing import Any, cast
+
+from twisted.internet.interfaces import ISystemHandle
 
 from txqueue.errors import AdminRefused
 from txqueue.wire.tls import OPERATOR, peer_name
@@ -15,7 +17,7 @@ __all__ = ["caller_of"]
 _CREDENTIALS = struct.Struct("3i")
 
 
-def caller_of(transport: Any) -> str:
+def caller_of(transport: object) -> str:
     """Return the name of the operator at the other end of an admin connection.
 
     Args:
@@ -29,7 +31,7 @@ def caller_of(transport: Any) -> str:
     """
     if hasattr(transport, "getPeerCertificate"):
         return _certified(transport)
-    handle = transport.getHandle()
+    handle: Any = cast("ISystemHandle", transport).getHandle()
     if handle.family == socket.AF_UNIX:
         return _account(handle)
     raise AdminRefused(
@@ -38,7 +40,7 @@ def caller_of(transport: Any) -> str:
     )
 
 
-def _certified(transport: Any) -> str:
+def _certified(transport: object) -> str:
     named = peer_name(transport)
     if named is None or named[0] != OPERATOR:
         raise AdminRefused(

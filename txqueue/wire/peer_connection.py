@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IHandshakeListener
@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from txqueue.system.clock import Clock
 from txqueue.wire.connection_limits import Admission
-from txqueue.wire.endpoints import Endpoint
+from txqueue.wire.endpoints import Endpoint, INetworkReactor
 from txqueue.wire.limits import INTRODUCTION, GuardedPipe
 from txqueue.wire.peer_commands import Hello, Kept, Lives, ReportLoad, Steal, Take, WakePeer
 from txqueue.wire.pipe import PipeFactory, Responder, closed
@@ -168,7 +168,7 @@ class PeerServer(Factory):
         self._admission.hang_up()
 
 
-async def dialled(reactor: Any, endpoint: Endpoint, host: Host) -> PeerPipe:
+async def dialled(reactor: INetworkReactor, endpoint: Endpoint, host: Host) -> PeerPipe:
     """Connect to another master.
 
     Args:

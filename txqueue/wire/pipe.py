@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.error import ConnectionClosed, ConnectionLost
 from twisted.internet.interfaces import IAddress, IProducer
-from twisted.internet.protocol import Factory, connectionDone
+from twisted.internet.protocol import Factory, ServerFactory, connectionDone
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 from twisted.protocols import amp
@@ -185,7 +185,7 @@ def _listed(failure: Failure, command: type[amp.Command]) -> Failure:
     return Failure(amp.RemoteAmpError(known[kind], str(failure.value), is_fatal, local=failure))
 
 
-class PipeFactory(Factory):
+class PipeFactory(ServerFactory):
     """Hands out the one pipe that its owner made."""
 
     noisy = False

@@ -56,7 +56,7 @@ def named_in(certificate: Certificate) -> tuple[str, str] | None:
     return None
 
 
-def peer_name(transport: Any) -> tuple[str, str] | None:
+def peer_name(transport: object) -> tuple[str, str] | None:
     """Return the role and the name of the other end, by the certificate it proved.
 
     Args:

@@ -8,7 +8,7 @@ import sys
 import time
 from threading import Thread
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 PIPE_FD, SHARED_FD = 3, 4
 GRACE = 5.0
@@ -31,12 +31,13 @@ def main() -> None:
     # Every runtime works on the asyncio reactor, asyncio's coroutines on no other.
     reactor = steady(AsyncioSelectorReactor)()
     installReactor(reactor)
-    from txqueue.worker.service import WorkerService
+    from txqueue.worker.service import IWorkerReactor, WorkerService
 
     observer: Any = textFileLogObserver(sys.stderr)
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
     Thread(target=_end_with_master, args=(os.dup(PIPE_FD),), daemon=True).start()
-    WorkerService(reactor, SHARED_FD).attach(PIPE_FD)
+    # zope has no type for what provides several interfaces.
+    WorkerService(cast("IWorkerReactor", reactor), SHARED_FD).attach(PIPE_FD)
     reactor.run(installSignalHandlers=False)
     # A handler stuck in a thread must not keep the process.
     sys.stdout.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 from txqueue.errors import InvalidWork, KeyUnavailable
@@ -27,7 +28,7 @@ __all__ = ["carry_on", "coalesced", "enqueue_stages", "moved_on"]
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 
 
-async def carry_on(job: RunningJob, kind: Kind, value: Any, clock: Any) -> None:
+async def carry_on(job: RunningJob, kind: Kind, value: Any, clock: IReactorTime) -> None:
     """Complete a job and enqueue what its handler said comes then, in one transaction.
 
     The handler has succeeded: while the database is away, this is tried again, as all endings are.

@@ -8,12 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Set
 from itertools import chain
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import Hung, InvalidWork
 from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
@@ -22,7 +23,7 @@ from txqueue.model.failed_attempt import FailedAttempt, failure_hooks
 from txqueue.model.retry import Retry
 from txqueue.model.work_item import find_work_type
 from txqueue.policy.outcome import EXPIRED, LEASE_OUT, Verdict, described, judge, judge_cancelled
-from txqueue.system.clock import Clock
+from txqueue.store.driver import IStoreReactor
 from txqueue.system.inflight import InFlight
 from txqueue.worker.failure_log import FailureLog
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
@@ -74,8 +75,8 @@ class Performer:
 
     def __init__(
         self,
-        reactor: Any,
-        threads: Any,
+        reactor: IStoreReactor,
+        threads: ThreadPool,
         capacity: int,
         report: Report,
         open_transaction: OpenTransaction,
@@ -84,7 +85,7 @@ class Performer:
         in_flight: InFlight | None = None,
     ) -> None:
         self._in_flight = in_flight or InFlight(capacity)
-        self._reactor: Clock = reactor
+        self._reactor = reactor
         self._threads = threads
         self._capacity = capacity
         self._report = report
@@ -293,7 +294,7 @@ class Performer:
         timeout = running.options.get("timeout", running.kind.cls.timeout)
         # A handler that has returned took no longer, however long its end takes to write.
         if timeout is not None and not running.is_completing:
-            running.ending.addTimeout(timeout, cast(Any, self._reactor), _took_too_long)
+            running.ending.addTimeout(timeout, self._reactor, _took_too_long)
         running.ending.addCallbacks(
             self._waited, self._broke, callbackArgs=(running,), errbackArgs=(running,)
         )

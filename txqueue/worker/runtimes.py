@@ -13,12 +13,14 @@ from attrs import frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.model.assignment import Unreadable
 from txqueue.model.payload import decode, decoder, encode_result
 from txqueue.model.work_item import Runtime, WorkItem
 from txqueue.model.workset_item import WorksetItem, WorksetJob
+from txqueue.store.driver import IStoreReactor
 from txqueue.store.encryption import opened, sealed
 
 __all__ = ["Kind", "WorkThrough", "in_asyncio", "kind_of"]
@@ -72,7 +74,10 @@ class Kind:
 
 
 def kind_of(
-    cls: type[WorkItem], reactor: Any, threads: Any, work_through: WorkThrough | None = None
+    cls: type[WorkItem],
+    reactor: IStoreReactor,
+    threads: ThreadPool,
+    work_through: WorkThrough | None = None,
 ) -> Kind:
     """Prepare a work type.
 

@@ -14,12 +14,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from attrs import astuple
+from twisted.internet.interfaces import IReactorCore, IReactorSocket
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import TokenLost
 from txqueue.model.assignment import Assignment
 from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.driver import IStoreReactor
 from txqueue.store.session_bounds import of_a_worker
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Parts
@@ -46,10 +48,14 @@ from txqueue.worker.performer import Performer
 from txqueue.worker.running_job import Batch, RunningJob
 from txqueue.worker.workset_runner import WorksetWork
 
-__all__ = ["WorkerService"]
+__all__ = ["IWorkerReactor", "WorkerService"]
 
 MOST_CONNECTIONS = 4
 MOST_THREADS = 64
+
+
+class IWorkerReactor(IStoreReactor, IReactorSocket, IReactorCore):
+    """The reactor as a worker needs it."""
 
 
 class WorkerService:
@@ -62,7 +68,7 @@ class WorkerService:
 
     log = Logger()
 
-    def __init__(self, reactor: Any, shared: int | None = None) -> None:
+    def __init__(self, reactor: IWorkerReactor, shared: int | None = None) -> None:
         self._reactor = reactor
         self._shared = shared
         self._pipe = Pipe(

@@ -13,6 +13,7 @@ from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThreadPool
+from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import InvalidWork, TokenLost
 from txqueue.model.directives import Snooze
@@ -20,6 +21,7 @@ from txqueue.model.payload import decode, decoder
 from txqueue.model.work_item import Runtime
 from txqueue.model.workset_item import WorksetItem
 from txqueue.policy.outcome import judge
+from txqueue.store.driver import IStoreReactor
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Part, Parts, Performed, count_call
 from txqueue.worker.running_job import RunningJob
@@ -136,7 +138,7 @@ class WorksetWork:
         parts: The stored functions.
     """
 
-    def __init__(self, reactor: Any, threads: Any, parts: Parts) -> None:
+    def __init__(self, reactor: IStoreReactor, threads: ThreadPool, parts: Parts) -> None:
         self._reactor = reactor
         self._threads = threads
         self._parts = parts

@@ -1,6 +1,6 @@
 """An operator's end of the connection: nobody waits for ever, and long lists come whole."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -20,7 +20,7 @@ from txqueue.wire.pipe import Pipe, Responders
 
 def made(clock: Clock) -> Admin:
     """An operator's end that is connected nowhere yet."""
-    return Admin(clock, parsed_endpoint("unix:node.sock"))
+    return Admin(cast("Any", clock), parsed_endpoint("unix:node.sock"))
 
 
 def speaking_with(responders: Responders) -> tuple[Admin, Any]:

@@ -2,6 +2,7 @@
 
 from functools import cached_property
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from twisted.internet.task import Clock
@@ -39,13 +40,13 @@ def settings() -> NodeSettings:
 @pytest.mark.parametrize("name", NAMES)
 def test_any_service_can_be_made_first(name: str) -> None:
     """With those that it calls; none of them needs it in turn."""
-    assert getattr(Services(Reactor(), settings()), name) is not None
+    assert getattr(Services(cast("Any", Reactor()), settings()), name) is not None
 
 
 def test_a_node_has_all_services() -> None:
     """Made once each; nothing happens before it starts."""
     reactor = Reactor()
-    node = Node(reactor, settings())
+    node = Node(cast("Any", reactor), settings())
     names = [service.name for service in node]
     assert len(names) == len({*names}) == 16
     assert None not in names
@@ -54,4 +55,4 @@ def test_a_node_has_all_services() -> None:
 
 def test_a_node_without_peers_and_operators_has_neither() -> None:
     """It is as complete."""
-    assert len(list(Node(Reactor(), NodeSettings("", [])))) == 14
+    assert len(list(Node(cast("Any", Reactor()), NodeSettings("", [])))) == 14

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Any, cast
 
 import pytest
 from attrs import define, field
@@ -69,7 +70,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 @pytest.fixture
 def pool(server: Server) -> ConnectionPool:
     """A pool of two."""
-    return ConnectionPool(None, "", 2, "test")
+    return ConnectionPool(cast("Any", None), "", 2, "test")
 
 
 def lend(pool: ConnectionPool) -> tuple[list[Wire], Deferred[None]]:

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from attrs import astuple, define
 from twisted.internet.defer import Deferred
@@ -52,7 +52,9 @@ class Desk:
 
     def __init__(self, capacity: int = 100, opener: OpenTransaction = _nobody) -> None:
         self.clock = Clock()
-        self.performer = Performer(self.clock, None, capacity, self, opener)
+        # Neither threads nor sockets: no handler of these tests has need of them.
+        reactor, threads = cast("Any", self.clock), cast("Any", None)
+        self.performer = Performer(reactor, threads, capacity, self, opener)
         self.finished: list[tuple[int, int, list[int], int, int]] = []
         self.settled: list[dict[str, Any]] = []
         self.settled_weight = 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
@@ -19,7 +19,7 @@ class Thread:
     def __init__(self, desk: Desk) -> None:
         self.functions: list[Callable[[], None]] = []
         vars(desk.clock)["callFromThread"] = lambda function, *values: function(*values)
-        desk.performer._threads = self
+        desk.performer._threads = cast("Any", self)
 
     def callInThreadWithCallback(
         self, told: Callable[[bool, object], None], function: Callable[..., Any], *values: Any

@@ -31,7 +31,7 @@ def begun(handler: Handler, job: object = None, runtime: Runtime = Runtime.TWIST
     return begun_with(handler, job, runtime, None)
 
 
-def begun_with(handler: Handler, job: object, its_runtime: Runtime, threads: object) -> Any:
+def begun_with(handler: Handler, job: object, its_runtime: Runtime, threads: Any) -> Any:
     """The same, with threads."""
 
     @define

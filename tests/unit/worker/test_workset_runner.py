@@ -58,7 +58,7 @@ def work_through(parts: OnePart) -> Deferred[Any]:
     """Begin to work through it."""
     assigned = AssignedJob(7, "pooling.job", 1, 1, {})
     job = RunningJob(assigned, Batch(Assignment(1, 1, 0, 1, 1, "")), cast("Any", None))
-    work = WorksetWork(running_reactor(), None, cast("Parts", parts))
+    work = WorksetWork(running_reactor(), cast("Any", None), cast("Parts", parts))
     return Deferred.fromCoroutine(work.work_through(Slow, job))
 
 
