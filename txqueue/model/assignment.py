@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from attrs import define, fields, frozen
 
@@ -27,6 +27,10 @@ __all__ = [
     "FIELDS",
     "AssignedJob",
     "Assignment",
+    "CancelledJob",
+    "JobKey",
+    "PassedJobs",
+    "StartedJob",
     "Unreadable",
     "chunk_of_one",
     "read_chunk",
@@ -83,6 +87,61 @@ class AssignedJob:
     weight: int
     payload: Any
     terms: Any = None
+
+
+class JobKey(NamedTuple):
+    """Names one job of an assignment."""
+
+    assignment: int
+    job_id: int
+
+
+@frozen
+class CancelledJob:
+    """An assigned job that is to end, and the operator who cancelled it."""
+
+    assignment: int
+    job_id: int
+    who: str
+
+
+@frozen
+class StartedJob:
+    """A report of a running job.
+
+    Attributes:
+        assignment: Its assignment.
+        job_id: Its number.
+        seconds: How long it has been running.
+        progress: Its progress as JSON text, if that has changed since the last report.
+    """
+
+    assignment: int
+    job_id: int
+    seconds: float
+    progress: str | None
+
+    @property
+    def key(self) -> JobKey:
+        """The job's name."""
+        return JobKey(self.assignment, self.job_id)
+
+
+@frozen
+class PassedJobs:
+    """Jobs that were passed on to another node.
+
+    Attributes:
+        assignment: The number of their new assignment.
+        jobs: How many they are.
+        weight: The sum of their weights.
+        ids: Their numbers.
+    """
+
+    assignment: int
+    jobs: int
+    weight: int
+    ids: list[int]
 
 
 FIELDS = [field.name for field in fields(AssignedJob)]

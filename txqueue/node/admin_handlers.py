@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
+from txqueue.model.assignment import CancelledJob
 from txqueue.node.lease import Lease
 from txqueue.policy.pagination import as_text, first_page, joined, numbers
 from txqueue.store import queries
@@ -63,7 +64,7 @@ class Description(Protocol):
 class Canceller(Protocol):
     """The workers, which may hold a job that is cancelled."""
 
-    def cancel(self, assignment: int, job_id: int, who: str) -> None:
+    def cancel(self, job: CancelledJob) -> None:
         """Have the worker that holds a job, if one does, end it."""
 
 
@@ -221,7 +222,7 @@ class AdminHandlers:
         cancelled, held, refused = await self._row("cancel", who, ids)
         for incarnation, assignment, job_id in held:
             if incarnation == self._lease.incarnation:
-                self._workers.cancel(assignment, job_id, who)
+                self._workers.cancel(CancelledJob(assignment, job_id, who))
         return {
             "cancelled": joined(cancelled),
             "requested": joined(job_id for _, _, job_id in held),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from txqueue.model.assignment import Assignment
+from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.policy.balancing import NodeReport, Unstarted
 from txqueue.policy.dispatch import Load, Room
 from txqueue.store.functions import Beat
@@ -57,7 +57,7 @@ class Executor(Protocol):
             What they will not start, which is the caller's now.
         """
 
-    def cancel(self, assignment: int, job_id: int, who: str) -> None:
+    def cancel(self, job: CancelledJob) -> None:
         """Have the worker that holds a cancelled job, if one does, end it."""
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from attrs import Factory, define
 from twisted.internet.defer import Deferred
 
+from txqueue.model.assignment import JobKey, StartedJob
 from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
@@ -24,8 +26,12 @@ GATHERING, FEW = 0.005, 50
 MOST_COMPLETED, MOST_GIVEN_BACK = 10_000, 500
 # Seconds after a failure for which no more are completed at a time than went well.
 FORGIVEN = 60.0
-_GivenBack = tuple[int, bool, list[int] | None]
-_Started = tuple[int, int, float, str | None]
+
+
+class _GivenBack(NamedTuple):
+    assignment: int
+    died: bool
+    ids: list[int] | None
 
 
 @define
@@ -37,7 +43,7 @@ class _Entries:
 
     finished: list[Finished] = Factory(list)
     settled: list[str] = Factory(list)
-    started: dict[tuple[int, int], _Started] = Factory(dict)
+    started: dict[JobKey, StartedJob] = Factory(dict)
     given_back: list[_GivenBack] = Factory(list)
 
     @property
@@ -104,14 +110,14 @@ class Completions(Periodic):
         self._noted += 1
         self.alarm.ring()
 
-    def start(self, jobs: Iterable[_Started]) -> None:
-        """Note running jobs: assignment, number, seconds, and progress if there is news of it."""
-        self._open.started |= {(job[0], job[1]): job for job in jobs}
+    def start(self, jobs: Iterable[StartedJob]) -> None:
+        """Note running jobs; the last report of each counts."""
+        self._open.started |= {job.key: job for job in jobs}
         self.alarm.ring()
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
         """Note what is still assigned of an assignment, or some of its jobs, to be given back."""
-        self._open.given_back.append((assignment, died, ids))
+        self._open.given_back.append(_GivenBack(assignment, died, ids))
         self._noted += 1
         self.alarm.ring()
 
@@ -166,10 +172,10 @@ class Completions(Periodic):
             await self._settle(incarnation, entries.settled)
             entries.settled = []
         if entries.started:
-            await self._note_started(incarnation, list(entries.started.values()))
+            await self._engine.started(incarnation, list(entries.started.values()))
             entries.started = {}
         # What a process died with goes before the rest of the same assignments.
-        entries.given_back.sort(key=lambda each: not each[1])
+        entries.given_back.sort(key=lambda each: not each.died)
         while entries.given_back:
             alike, rest = _alike(entries.given_back)
             await self._release(incarnation, alike)
@@ -190,25 +196,18 @@ class Completions(Periodic):
         self._tell(freed)
 
     async def _release(self, incarnation: int, alike: list[_GivenBack]) -> None:
-        _, died, ids = alike[0]
-        numbers = None if ids is None else [each for _, _, some in alike for each in some or ()]
-        assignments = [assignment for assignment, _, _ in alike]
-        await self._engine.release(incarnation, assignments, died=died, ids=numbers)
+        numbers = [job_id for each in alike for job_id in each.ids or ()]
+        await self._engine.release(
+            incarnation,
+            [each.assignment for each in alike],
+            died=alike[0].died,
+            ids=None if alike[0].ids is None else numbers,
+        )
 
     def _tell(self, freed: bool) -> None:
         self._has_freed = freed
         if freed:
             self._wakeups.look_for_work()
-
-    async def _note_started(self, incarnation: int, jobs: list[_Started]) -> None:
-        assignments = [assignment for assignment, *_ in jobs]
-        await self._engine.started(
-            incarnation,
-            assignments,
-            [job_id for _, job_id, *_ in jobs],
-            [seconds for *_, seconds, _ in jobs],
-            [progress for *_, progress in jobs],
-        )
 
     async def _settle(self, incarnation: int, settled: list[str]) -> None:
         try:
@@ -243,10 +242,10 @@ def _joined(arrays: list[str]) -> str:
 
 def _alike(entries: list[_GivenBack]) -> tuple[list[_GivenBack], list[_GivenBack]]:
     """Divide entries into those that one statement can give back with the first, and the rest."""
-    _, died, ids = entries[0]
+    first = entries[0]
     alike: list[_GivenBack] = []
     rest: list[_GivenBack] = []
     for each in entries:
-        is_alike = (each[1], each[2] is None) == (died, ids is None)
+        is_alike = (each.died, each.ids is None) == (first.died, first.ids is None)
         (alike if is_alike and len(alike) < MOST_GIVEN_BACK else rest).append(each)
     return alike, rest

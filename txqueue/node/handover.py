@@ -8,6 +8,7 @@ from typing import Protocol
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from txqueue.model.assignment import PassedJobs
 from txqueue.node.collaborators import Executor, GivenBack, OwnReport
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import Inbox
@@ -15,7 +16,7 @@ from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.periodic import Periodic
 from txqueue.policy.balancing import NodeReport, Transfer, Unstarted, drain_shares, overflow, theft
-from txqueue.store.functions import Beat, Passed, StoredFunctions
+from txqueue.store.functions import Beat, StoredFunctions
 from txqueue.system.clock import Clock
 
 __all__ = ["Handover", "Neighbours"]
@@ -185,22 +186,19 @@ class Handover(Periodic):
         finally:
             self._return(unstarted)
 
-    async def _pass_on(self, incarnation: int, unstarted: Unstarted) -> list[Passed]:
+    async def _pass_on(self, incarnation: int, unstarted: Unstarted) -> list[PassedJobs]:
         """Pass jobs on to a node and tell it."""
         passed = await self._passed(incarnation, unstarted)
         self._peers.forward(incarnation, [each.assignment for each in passed])
         return passed
 
-    async def _passed(self, incarnation: int, unstarted: Unstarted) -> list[Passed]:
+    async def _passed(self, incarnation: int, unstarted: Unstarted) -> list[PassedJobs]:
         """Pass jobs on to a node; what does not suit it is given back."""
         parts = self._workers_of(incarnation)
-        passed: list[Passed] = []
+        passed: list[PassedJobs] = []
         try:
             for batch in unstarted.batches(MOST_JOBS):
-                ids = [job_id for _, job_id in batch.jobs]
-                passed += await self._engine.pass_on(
-                    self._held_by, list(batch.ids), ids, incarnation, parts
-                )
+                passed += await self._engine.pass_on(self._held_by, batch.jobs, incarnation, parts)
         finally:
             # Of what was passed on after all, though no answer came, this gives nothing back.
             gone = {job_id for each in passed for job_id in each.ids}

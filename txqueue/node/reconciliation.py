@@ -9,6 +9,7 @@ from attrs import frozen
 from twisted.internet.defer import TimeoutError
 from twisted.internet.task import deferLater
 
+from txqueue.model.assignment import JobKey
 from txqueue.node.collaborators import Holdings, Records
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.lease import Lease
@@ -158,18 +159,19 @@ class Reconciliation(Periodic):
         if not await self._written(self._records.mark):
             return
         lost = [
-            (assignment, job_id)
-            for assignment, job_id in await self._engine.jobs_of(incarnation, assignments)
-            if job_id not in held[assignment]
+            job
+            for job in await self._engine.jobs_of(incarnation, assignments)
+            if job.job_id not in held[job.assignment]
         ]
         if lost:
             await self._release(incarnation, lost)
 
-    async def _release(self, incarnation: int, lost: list[tuple[int, int]]) -> None:
-        for assignment, _ in lost:
+    async def _release(self, incarnation: int, lost: list[JobKey]) -> None:
+        assignments = sorted({job.assignment for job in lost})
+        for assignment in assignments:
             self._arrivals.accept(assignment)
         given = await self._engine.release(
-            incarnation, sorted({each for each, _ in lost}), ids=[job_id for _, job_id in lost]
+            incarnation, assignments, ids=[job.job_id for job in lost]
         )
         self.given_back += given
         self.log.warn(

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from twisted.logger import Logger
 
+from txqueue.model.assignment import JobKey
 from txqueue.node.collaborators import Records
 from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
@@ -51,7 +52,7 @@ class Watched(Protocol):
     def stop(self) -> None:
         """Have it begin no other job until it has said what it has not begun."""
 
-    def disown(self, jobs: Iterable[tuple[int, int]]) -> None:
+    def disown(self, jobs: Iterable[JobKey]) -> None:
         """Give back jobs that it will not begin."""
 
     def kill(self) -> None:
@@ -147,7 +148,7 @@ class Watchdog(Periodic):
             return
         assigned = await self._engine.jobs_of(identity.incarnation, sorted(worker.held))
         if worker.is_stopped:
-            worker.disown(each for each in assigned if each[1] not in begun)
+            worker.disown(each for each in assigned if each.job_id not in begun)
 
 
 def _named(ids: Iterable[int]) -> str:

@@ -10,12 +10,13 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+from attrs import asdict
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.model.assignment import Assignment
+from txqueue.model.assignment import Assignment, CancelledJob, JobKey, StartedJob
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load, updated_rate
 from txqueue.store.functions import Finished
@@ -52,7 +53,7 @@ class Reports(Protocol):
     def settle(self, outcomes: str) -> None:
         """Jobs ended otherwise."""
 
-    def start(self, jobs: Iterable[tuple[int, int, float, str | None]]) -> None:
+    def start(self, jobs: Iterable[StartedJob]) -> None:
         """Jobs run for longer than a beat."""
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
@@ -119,7 +120,7 @@ class WorkerProcess:
         self.key = key
         self.is_ready = self.is_late = self.is_stopped = False
         self._pinged_at: float | None = None
-        self._disowned: set[tuple[int, int]] = set()
+        self._disowned: set[JobKey] = set()
         self.held: dict[int, int] = {}
         self.outstanding = 0
         self._rate = 0.0
@@ -204,9 +205,9 @@ class WorkerProcess:
         """Let it start this run's jobs until a moment of the monotonic clock, which is shared."""
         self._pipe.say(Lease, until=until, incarnation=incarnation)
 
-    def cancel(self, assignment: int, job_id: int, who: str) -> None:
+    def cancel(self, job: CancelledJob) -> None:
         """Have it end a cancelled job."""
-        self._pipe.say(CancelRunning, assignment=assignment, job_id=job_id, who=who)
+        self._pipe.say(CancelRunning, **asdict(job))
 
     async def take_back(self, most: int | None = None) -> Unstarted:
         """Have it start nothing of what it holds, or not the last of it up to a weight.
@@ -216,13 +217,13 @@ class WorkerProcess:
         """
         answer = await self._pipe.say(GiveBack, most=most)
         unstarted = [
-            (int(assignment), job_id)
+            JobKey(int(assignment), job_id)
             for assignment, ids in json.loads(answer["unstarted"]).items()
             for job_id in ids
         ]
         ours = [each for each in unstarted if each not in self._disowned]
-        for assignment, _ in ours:
-            self._let_go(assignment, 1)
+        for job in ours:
+            self._let_go(job.assignment, 1)
         self.outstanding = max(0, self.outstanding - answer["weight"])
         self.is_late = False
         if most is None:
@@ -261,18 +262,18 @@ class WorkerProcess:
         """The numbers of jobs that it has begun and whose end was not heard, if that is known."""
         return self._in_flight.begun
 
-    def disown(self, jobs: Iterable[tuple[int, int]]) -> None:
-        """Give back jobs, as `(assignment, number)`, that it has not begun and will not begin."""
+    def disown(self, jobs: Iterable[JobKey]) -> None:
+        """Give back jobs that it has not begun and will not begin."""
         lost = set(jobs) - self._disowned
         self._disowned |= lost
-        for assignment, _ in lost:
-            self._let_go(assignment, 1)
+        for job in lost:
+            self._let_go(job.assignment, 1)
         self.return_(Unstarted(sorted(lost), 0))
 
     async def holds(self, assignments: Iterable[int]) -> dict[int, set[int]]:
         """Ask it which jobs of some assignments it holds; those that ended were reported before."""
         answer = await self._pipe.say(Hold, assignments=json.dumps(list(assignments)))
-        return {int(key): set(ids) for key, ids in json.loads(answer["jobs"]).items()}
+        return {int(key): set(ids) for key, ids in json.loads(answer["held"]).items()}
 
     @property
     def in_flight(self) -> set[int]:
@@ -306,13 +307,13 @@ class WorkerProcess:
         return self._account(weight)
 
     def _settle(self, weight: int, counts: str, outcomes: str) -> dict[str, Any]:
-        for assignment, jobs in json.loads(counts):
-            self._let_go(assignment, jobs)
+        for assignment, jobs in json.loads(counts).items():
+            self._let_go(int(assignment), jobs)
         self._owner.reports.settle(outcomes)
         return self._account(weight)
 
     def _start(self, jobs: str) -> dict[str, Any]:
-        self._owner.reports.start([(a, b, c, d) for a, b, c, d in json.loads(jobs)])
+        self._owner.reports.start([StartedJob(**job) for job in json.loads(jobs)])
         return {}
 
     def _log(self, is_grave: bool, text: str) -> dict[str, Any]:

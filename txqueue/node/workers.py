@@ -10,7 +10,7 @@ from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.model.assignment import Assignment
+from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.node.worker_process import Reports, WorkerProcess
 from txqueue.policy.balancing import Unstarted, tail_shares
 from txqueue.policy.dispatch import Load, Room, least_loaded, room_of
@@ -199,13 +199,13 @@ class Workers:
     def heard(self, beat: Beat) -> None:
         """End the cancelled jobs that a heartbeat names."""
         for cancelled in beat.cancels:
-            self.cancel(*cancelled)
+            self.cancel(cancelled)
 
-    def cancel(self, assignment: int, job_id: int, who: str) -> None:
+    def cancel(self, job: CancelledJob) -> None:
         """Have the worker that holds a cancelled job, if one does, end it."""
         for worker in self.ready:
-            if assignment in worker.held:
-                worker.cancel(assignment, job_id, who)
+            if job.assignment in worker.held:
+                worker.cancel(job)
 
     async def take_back(self, most: int | None = None) -> Unstarted:
         """Have the workers start nothing of what they hold, or not the last of it up to a weight.

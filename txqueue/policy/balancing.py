@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import asdict, frozen
 
+from txqueue.model.assignment import JobKey
 from txqueue.policy.dispatch import MOST_AHEAD, Load, NodeLoad
 
 __all__ = [
@@ -128,11 +129,11 @@ class Unstarted:
     """Jobs that workers gave back before they started them.
 
     Attributes:
-        jobs: The assignment and number of each job.
+        jobs: The jobs.
         weight: The total weight; for a part of other jobs, an estimate.
     """
 
-    jobs: Sequence[tuple[int, int]] = ()
+    jobs: Sequence[JobKey] = ()
     weight: int = 0
 
     def __add__(self, other: Unstarted) -> Unstarted:
@@ -148,7 +149,7 @@ class Unstarted:
 
     def without(self, gone: Collection[int]) -> Unstarted:
         """Return the jobs whose numbers are not in `gone`."""
-        return self._part([job for job in self.jobs if job[1] not in gone])
+        return self._part([job for job in self.jobs if job.job_id not in gone])
 
     def cut(self, weight: int) -> tuple[Unstarted, Unstarted]:
         """Divide the jobs into a part of about this weight, and the rest."""
@@ -160,7 +161,7 @@ class Unstarted:
         starts = range(0, len(self.jobs), most)
         return [self._part(self.jobs[start : start + most]) for start in starts]
 
-    def _part(self, jobs: Sequence[tuple[int, int]]) -> Unstarted:
+    def _part(self, jobs: Sequence[JobKey]) -> Unstarted:
         return Unstarted(jobs, self.weight * len(jobs) // max(1, len(self.jobs)))
 
 

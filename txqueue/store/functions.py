@@ -10,11 +10,11 @@ from typing import Any
 
 from attrs import field, frozen
 
-from txqueue.model.assignment import Assignment
+from txqueue.model.assignment import Assignment, CancelledJob, JobKey, PassedJobs, StartedJob
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.schema_files import checked_name
 
-__all__ = ["Beat", "Claim", "Finished", "Passed", "StoredFunctions"]
+__all__ = ["Beat", "Claim", "Finished", "StoredFunctions"]
 
 
 @frozen
@@ -26,7 +26,7 @@ class Beat:
         state: ``alive`` or ``draining``: what it is to be.
         peers: The other live nodes that listen for peers: ``node_id, name, incarnation, address,
             port, state, capacity, queues, work_types`` each.
-        cancels: Jobs it holds that are to be cancelled: assignment, number, and the operator.
+        cancels: Jobs of the node that were cancelled.
         neighbours: The other live nodes of its host: incarnation and process number each.
         next_end: Seconds until the first lease of another node is out; None if no other lives.
     """
@@ -34,7 +34,7 @@ class Beat:
     owned: bool
     state: str | None
     peers: list[dict[str, Any]]
-    cancels: list[tuple[int, int, str]]
+    cancels: list[CancelledJob]
     neighbours: list[tuple[int, int]] = field(factory=list)
     next_end: float | None = None
 
@@ -67,16 +67,6 @@ class Claim:
     def is_quiet(self) -> bool:
         """Whether it let the master sleep: it took nothing, or one job that was all there was."""
         return self.jobs == 0 or (self.jobs == 1 and self.reached is None)
-
-
-@frozen
-class Passed:
-    """Jobs that were passed on to another node: their new assignment, and which they are."""
-
-    assignment: int
-    jobs: int
-    weight: int
-    ids: list[int]
 
 
 @frozen
@@ -139,7 +129,7 @@ class StoredFunctions:
             owned,
             state,
             peers,
-            [(number, job_id, who) for number, job_id, who in cancels],
+            [CancelledJob(*cancel) for cancel in cancels],
             [(number, pid) for number, pid in neighbours],
             next_end,
         )
@@ -229,19 +219,18 @@ class StoredFunctions:
         )
         return bool(rows[0][0])
 
-    async def started(
-        self,
-        incarnation: int,
-        assignments: Sequence[int],
-        ids: Sequence[int],
-        seconds: Sequence[float],
-        progress: Sequence[str | None],
-    ) -> None:
-        """Note jobs that have run for some seconds, and how far; the sequences go together."""
+    async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
+        """Record how long jobs have been running, and their progress."""
         await self.pool.query(
             f"select {self.schema}.started"
             "(%s, %s::bigint[], %s::bigint[], %s::double precision[], %s::text[])",
-            (incarnation, list(assignments), list(ids), list(seconds), list(progress)),
+            (
+                incarnation,
+                [job.assignment for job in jobs],
+                [job.job_id for job in jobs],
+                [job.seconds for job in jobs],
+                [job.progress for job in jobs],
+            ),
         )
 
     async def release(
@@ -289,29 +278,28 @@ class StoredFunctions:
         call = f"select assignment, jobs from {self.schema}.assignments_of(%s, %s)"
         return dict(await self.pool.query(call, (incarnation, older_than)))
 
-    async def jobs_of(self, incarnation: int, assignments: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the jobs of some assignments that are assigned to a node: (assignment, number)."""
+    async def jobs_of(self, incarnation: int, assignments: Sequence[int]) -> list[JobKey]:
+        """Return the jobs of some assignments that are assigned to a node."""
         call = f"select assignment, job_id from {self.schema}.jobs_of(%s, %s::bigint[])"
-        return [
-            (assignment, job_id)
-            for assignment, job_id in await self.pool.query(call, (incarnation, list(assignments)))
-        ]
+        rows = await self.pool.query(call, (incarnation, list(assignments)))
+        return [JobKey(*row) for row in rows]
 
     async def pass_on(
-        self,
-        incarnation: int,
-        assignments: Sequence[int],
-        ids: Sequence[int],
-        to: int,
-        parts: int = 1,
-    ) -> list[Passed]:
+        self, incarnation: int, jobs: Sequence[JobKey], to: int, parts: int = 1
+    ) -> list[PassedJobs]:
         """Pass jobs on to the node of another incarnation; see the stored function."""
         rows = await self.pool.query(
             "select assignment, jobs, weight, ids_passed from "
             f"{self.schema}.pass_on(%s, %s::bigint[], %s::bigint[], %s, %s)",
-            (incarnation, list(assignments), list(ids), to, parts),
+            (
+                incarnation,
+                list({job.assignment: None for job in jobs}),
+                [job.job_id for job in jobs],
+                to,
+                parts,
+            ),
         )
-        return [Passed(*row) for row in rows]
+        return [PassedJobs(*row) for row in rows]
 
     async def rotate(self, held: Sequence[str]) -> tuple[list[str], list[str]]:
         """Truncate drained lanes, and look which queues are full.

@@ -82,7 +82,7 @@ class Settle(amp.Command):
     """Worker to master: jobs that ended otherwise.
 
     The outcomes are a JSON array of what ``settle()`` takes, which the master does not read; the
-    counts say how many they are of each assignment, as ``[[assignment, jobs]]``.
+    counts are a JSON object, the number of jobs by assignment.
     """
 
     arguments = [(b"weight", amp.Integer()), (b"counts", LongText()), (b"outcomes", LongText())]
@@ -90,7 +90,10 @@ class Settle(amp.Command):
 
 
 class Start(amp.Command):
-    """Worker to master: jobs that run for longer than a beat: ``[assignment, id, seconds]``."""
+    """Worker to master: jobs that run for longer than a beat.
+
+    They are a JSON array of objects with the fields of `StartedJob`.
+    """
 
     arguments = [(b"jobs", LongText())]
     requiresAnswer = False
@@ -117,8 +120,8 @@ class CancelRunning(amp.Command):
 class GiveBack(amp.Command):
     """Master to worker: start nothing of what you hold, or not the last of it up to a weight.
 
-    Running jobs go on. Answered with what it had not started, as ``{assignment: [ids]}``, and its
-    weight.
+    Running jobs go on. Answered with what it had not started, a JSON object of numbers of jobs by
+    assignment, and its weight.
     """
 
     arguments = [(b"most", amp.Integer(optional=True))]
@@ -128,11 +131,11 @@ class GiveBack(amp.Command):
 class Hold(amp.Command):
     """Master to worker: which jobs of some assignments do you hold, started or not?
 
-    Answered with ``{assignment: [ids]}``. What has ended was reported before.
+    Answered with a JSON object, their numbers by assignment. What has ended was reported before.
     """
 
     arguments = [(b"assignments", LongText())]
-    response = [(b"jobs", LongText())]
+    response = [(b"held", LongText())]
 
 
 class Inspect(amp.Command):

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import cast
 
+from txqueue.model.assignment import StartedJob
 from txqueue.worker.running_job import Execution
 
-__all__ = ["BEAT", "Told", "Watch", "is_hung"]
+__all__ = ["BEAT", "Watch", "is_hung"]
 
 BEAT = 1.0
 """Seconds between two looks; a job that runs for longer is reported."""
-
-Told = tuple[int, int, float, str | None]
-"""What is told of a run: its assignment, its number, for how long it runs, its progress if new."""
 
 
 def is_hung(silent: float, heartbeat: float | None) -> bool:
@@ -34,7 +32,7 @@ class Watch:
         self,
         clock: Callable[[], float],
         running: Callable[[], Iterable[Execution]],
-        report: Callable[[list[Told]], None],
+        report: Callable[[list[StartedJob]], None],
     ) -> None:
         self._clock = clock
         self._running = running
@@ -57,10 +55,10 @@ class Watch:
                 run.is_hung = True
                 run.interrupt()
 
-    def _told(self, run: Execution, now: float) -> Told:
+    def _told(self, run: Execution, now: float) -> StartedJob:
         run.is_reported = True
         job = run.job
-        return job.token.assignment, job.id, now - run.began, job.take_progress()
+        return StartedJob(job.token.assignment, job.id, now - run.began, job.take_progress())
 
 
 def _is_news(run: Execution, now: float) -> bool:

@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import Hung, InvalidWork
-from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
+from txqueue.model.assignment import AssignedJob, Assignment, StartedJob, read_chunk
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.failed_attempt import FailedAttempt, failure_hooks
 from txqueue.model.retry import Retry
@@ -27,7 +27,7 @@ from txqueue.store.driver import IStoreReactor
 from txqueue.system.inflight import InFlight
 from txqueue.worker.failure_log import FailureLog
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
-from txqueue.worker.long_runs import BEAT, Told, Watch
+from txqueue.worker.long_runs import BEAT, Watch
 from txqueue.worker.next_stages import carry_on, moved_on
 from txqueue.worker.running_job import Batch, Execution, OpenTransaction, RunningJob
 from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
@@ -53,7 +53,7 @@ class Report(Protocol):
     def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
         """Jobs ended otherwise."""
 
-    def start(self, jobs: list[Told]) -> None:
+    def start(self, jobs: list[StartedJob]) -> None:
         """Jobs run for longer than a beat, or say how far they are."""
 
     def log_text(self, is_grave: bool, text: str) -> None:

@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from attrs import astuple
+from attrs import asdict, astuple
 from twisted.internet.interfaces import IReactorCore, IReactorSocket
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import TokenLost
-from txqueue.model.assignment import Assignment
+from txqueue.model.assignment import Assignment, StartedJob
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.driver import IStoreReactor
 from txqueue.store.session_bounds import of_a_worker
@@ -42,7 +42,6 @@ from txqueue.wire.worker_commands import (
     Start,
 )
 from txqueue.worker.lease_watch import LeaseWatch
-from txqueue.worker.long_runs import Told
 from txqueue.worker.next_stages import enqueue_stages
 from txqueue.worker.performer import Performer
 from txqueue.worker.running_job import Batch, RunningJob
@@ -112,13 +111,13 @@ class WorkerService:
         self._pipe.say(
             Settle,
             weight=weight,
-            counts=json.dumps(list(counts.items())),
+            counts=json.dumps(counts),
             outcomes=json.dumps(outcomes),
         )
 
-    def start(self, jobs: list[Told]) -> None:
+    def start(self, jobs: list[StartedJob]) -> None:
         """Report jobs that have run for longer than a beat, or say how far they are."""
-        self._pipe.say(Start, jobs=json.dumps(jobs))
+        self._pipe.say(Start, jobs=json.dumps([asdict(job) for job in jobs]))
 
     def log_text(self, is_grave: bool, text: str) -> None:
         """Have the master write a text to the node's log: this process may have none of its own."""
@@ -181,7 +180,7 @@ class WorkerService:
         return {"unstarted": json.dumps(unstarted), "weight": weight}
 
     def _hold(self, assignments: str) -> dict[str, Any]:
-        return {"jobs": json.dumps(self._configured.held(set(json.loads(assignments))))}
+        return {"held": json.dumps(self._configured.held(set(json.loads(assignments))))}
 
     def _cancel(self, assignment: int, job_id: int, who: str) -> dict[str, Any]:
         self._configured.cancel(assignment, job_id, who)

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, field
 
-from txqueue.model.assignment import Assignment
+from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.node.lease import Identity, Lease
 from txqueue.node.periodic import Alarm
 from txqueue.policy.balancing import Unstarted
@@ -52,7 +52,7 @@ class Workers:
     loads: list[Load] = field(factory=list)
     unstarted: Unstarted = field(factory=Unstarted)
     asked: list[int | None] = field(factory=list)
-    cancelled: list[tuple[int, int, str]] = field(factory=list)
+    cancelled: list[CancelledJob] = field(factory=list)
     takes_suspects: bool = True
 
     @property
@@ -77,9 +77,9 @@ class Workers:
         part, self.unstarted = self.unstarted.cut(1_000_000 if most is None else most)
         return part
 
-    def cancel(self, assignment: int, job_id: int, who: str) -> None:
+    def cancel(self, job: CancelledJob) -> None:
         """Note it."""
-        self.cancelled.append((assignment, job_id, who))
+        self.cancelled.append(job)
 
     @property
     def assignments(self) -> list[int]:

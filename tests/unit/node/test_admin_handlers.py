@@ -19,6 +19,7 @@ from twisted.test.iosim import FakeTransport, connect
 from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.node.doubles import Workers, lease_of
 from txqueue.errors import AdminRefused, DatabaseUnavailable, Refused
+from txqueue.model.assignment import CancelledJob
 from txqueue.node.admin_handlers import AdminHandlers
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.pipe import Pipe
@@ -194,7 +195,7 @@ def test_a_cancelled_job_s_holder_is_told() -> None:
     line = Line([([1], [[5, 9, 2], [6, 9, 4]], [3])])
     answer = line.ask(wire.CancelJobs, ids="1,2,3,4")
     assert answer == {"cancelled": "1", "requested": "2,4", "refused": "3"}
-    assert line.workers.cancelled == [(9, 2, ME)]
+    assert line.workers.cancelled == [CancelledJob(9, 2, ME)]
 
 
 def test_a_node_without_its_database_tells_of_itself() -> None:

@@ -8,6 +8,7 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import lease_of
 from txqueue.errors import DatabaseUnavailable
+from txqueue.model.assignment import StartedJob
 from txqueue.node import completions
 from txqueue.node.completions import Completions
 from txqueue.node.wakeups import Wakeups
@@ -38,19 +39,11 @@ class Book:
         self.settled.append(outcomes)
         return self._frees
 
-    async def started(
-        self,
-        incarnation: int,
-        assignments: Sequence[int],
-        ids: Sequence[int],
-        seconds: Sequence[float],
-        progress: Sequence[str | None],
-    ) -> int:
+    async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
         """Note what runs."""
         if self.is_away:
             raise DatabaseUnavailable("away", "wait")
-        self.running.append(list(zip(ids, progress, strict=True)))
-        return len(ids)
+        self.running.append([(job.job_id, job.progress) for job in jobs])
 
     async def release(
         self, incarnation: int, assignments: Sequence[int], *, died: bool, ids: Sequence[int] | None
@@ -140,9 +133,9 @@ def test_of_what_runs_only_the_last_word_is_kept() -> None:
     book = Book()
     clock, under_test = begun(book)
     book.is_away = True
-    under_test.start([(1, 7, 1.0, None)])
+    under_test.start([StartedJob(1, 7, 1.0, None)])
     for done in range(100):
-        under_test.start([(1, 7, 1.0 + done, f"[{done}]"), (1, 8, 1.0, None)])
+        under_test.start([StartedJob(1, 7, 1.0 + done, f"[{done}]"), StartedJob(1, 8, 1.0, None)])
     book.is_away = False
     clock.pump([1.0] * 10)
     assert book.running == [[(7, None)], [(7, "[99]"), (8, None)]]

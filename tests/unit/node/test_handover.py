@@ -10,14 +10,14 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Loop, Records, Workers, lease_of
 from txqueue.errors import DatabaseUnavailable
-from txqueue.model.assignment import Assignment
+from txqueue.model.assignment import Assignment, JobKey, PassedJobs
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.handover import ALONE, FIRST_REST, LASTING, LOOK, Handover
 from txqueue.node.inbox import Inbox
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport, Unstarted
-from txqueue.store.functions import Beat, Passed, StoredFunctions
+from txqueue.store.functions import Beat, StoredFunctions
 
 ME, OTHER, THIRD = 1, 2, 3
 
@@ -59,21 +59,21 @@ class Stage:
 
     def holds(self, *jobs: int) -> None:
         """Have so many jobs too much, of weight 1 each and of two assignments."""
-        self.workers.unstarted = Unstarted([(5 + job_id % 2, job_id) for job_id in jobs], len(jobs))
+        self.workers.unstarted = Unstarted([JobKey(5 + each % 2, each) for each in jobs], len(jobs))
         waits = len(jobs)
         self.mine = evolve(self.mine, outstanding=10 + waits, ahead=waits, excess=waits)
 
     async def pass_on(
-        self, incarnation: int, assignments: list[int], ids: list[int], to: int, parts: int
-    ) -> list[Passed]:
+        self, incarnation: int, jobs: list[JobKey], to: int, parts: int
+    ) -> list[PassedJobs]:
         """The database passes on what the other node serves."""
         assert incarnation == ME
-        assert set(assignments) == {5 + job_id % 2 for job_id in ids}
+        assert all(job.assignment == 5 + job.job_id % 2 for job in jobs)
         if self.error is not None:
             raise self.error
-        suits = [job_id for job_id in ids if job_id not in self.refused]
+        suits = [job.job_id for job in jobs if job.job_id not in self.refused]
         self.moved.append((to, suits, parts))
-        return [Passed(100 + len(self.moved), len(suits), len(suits), suits)] if suits else []
+        return [PassedJobs(100 + len(self.moved), len(suits), len(suits), suits)] if suits else []
 
     async def direct_jobs(self, incarnation: int, assignment: int) -> list[Assignment]:
         """The database reads what was handed to this node."""

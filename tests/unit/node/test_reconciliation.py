@@ -9,6 +9,7 @@ from twisted.internet.defer import TimeoutError
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import INCARNATION, NODE, Records, lease_of
+from txqueue.model.assignment import JobKey
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.lease import Identity
 from txqueue.node.reconciliation import GAP, Reconciliation, missing
@@ -47,9 +48,9 @@ class Desk:
         assert (incarnation, older_than > 0) == (INCARNATION, True)
         return {assignment: len(ids) for assignment, ids in self.assigned.items() if ids}
 
-    async def jobs_of(self, _: int, assignments: Sequence[int]) -> list[tuple[int, int]]:
+    async def jobs_of(self, _: int, assignments: Sequence[int]) -> list[JobKey]:
         """Answer as the engine does."""
-        return [(each, job_id) for each in assignments for job_id in self.assigned[each]]
+        return [JobKey(each, job_id) for each in assignments for job_id in self.assigned[each]]
 
     async def release(self, _: int, assignments: Sequence[int], *, ids: Sequence[int]) -> int:
         """Take back what is named."""

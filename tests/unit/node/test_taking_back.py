@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 
+from txqueue.model.assignment import JobKey
 from txqueue.node.reactor import Spawner
 from txqueue.node.worker_pool import WorkerPool
 from txqueue.node.worker_process import Reports, WorkerProcess
@@ -67,10 +68,10 @@ def bench() -> Bench:
 def test_all_that_is_given_up_is_one(bench: Bench) -> None:
     """Each worker is asked for its part of what waits."""
     bench.take_back(6)
-    bench.hands[0].answer.callback(Unstarted([(5, 1), (5, 2)], 5))
+    bench.hands[0].answer.callback(Unstarted([JobKey(5, 1), JobKey(5, 2)], 5))
     assert bench.said == []
-    bench.hands[1].answer.callback(Unstarted([(6, 3)], 1))
-    assert bench.said == [Unstarted([(5, 1), (5, 2), (6, 3)], 6)]
+    bench.hands[1].answer.callback(Unstarted([JobKey(6, 3)], 1))
+    assert bench.said == [Unstarted([JobKey(5, 1), JobKey(5, 2), JobKey(6, 3)], 6)]
     assert [hand.asked for hand in bench.hands] == [[5], [1]]
     assert not bench.clock.getDelayedCalls()
 
@@ -78,22 +79,22 @@ def test_all_that_is_given_up_is_one(bench: Bench) -> None:
 def test_who_has_nothing_to_give_is_not_asked(bench: Bench) -> None:
     """What is wanted waits elsewhere."""
     bench.take_back(3)
-    bench.hands[0].answer.callback(Unstarted([(5, 1)], 3))
-    assert bench.said == [Unstarted([(5, 1)], 3)]
+    bench.hands[0].answer.callback(Unstarted([JobKey(5, 1)], 3))
+    assert bench.said == [Unstarted([JobKey(5, 1)], 3)]
     assert bench.hands[1].asked == []
 
 
 def test_a_worker_that_hangs_holds_nobody_up(bench: Bench) -> None:
     """What it says in the end is given back, and until then it is not asked again."""
     bench.take_back(None)
-    bench.hands[1].answer.callback(Unstarted([(6, 3)], 1))
+    bench.hands[1].answer.callback(Unstarted([JobKey(6, 3)], 1))
     bench.clock.advance(SOON)
-    assert bench.said == [Unstarted([(6, 3)], 1)]
+    assert bench.said == [Unstarted([JobKey(6, 3)], 1)]
     assert bench.hands[0].is_late
     bench.hands[1].answer = succeed(Unstarted())
     bench.take_back(None)
     assert [len(hand.asked) for hand in bench.hands] == [1, 2]
-    late = Unstarted([(5, 1)], 1)
+    late = Unstarted([JobKey(5, 1)], 1)
     bench.hands[0].answer.callback(late)
     assert bench.hands[0].returned == [late]
 
@@ -102,8 +103,8 @@ def test_a_worker_that_dies_meanwhile_is_left_out(bench: Bench) -> None:
     """What it held is given back as what a dead process held."""
     bench.take_back(None)
     bench.hands[0].answer.errback(ConnectionLost())
-    bench.hands[1].answer.callback(Unstarted([(6, 3)], 1))
-    assert bench.said == [Unstarted([(6, 3)], 1)]
+    bench.hands[1].answer.callback(Unstarted([JobKey(6, 3)], 1))
+    assert bench.said == [Unstarted([JobKey(6, 3)], 1)]
 
 
 def test_without_workers_there_is_nothing(bench: Bench) -> None:

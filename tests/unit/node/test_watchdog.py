@@ -6,6 +6,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Records, lease_of
+from txqueue.model.assignment import JobKey
 from txqueue.node.watchdog import EVERY, SILENT, Watchdog
 
 KILL_AFTER = 60.0
@@ -65,10 +66,10 @@ class Desk:
             kill_after=KILL_AFTER,
         )
 
-    async def jobs_of(self, incarnation: int, held: Sequence[int]) -> list[tuple[int, int]]:
+    async def jobs_of(self, incarnation: int, held: Sequence[int]) -> list[JobKey]:
         """Answer as the engine does."""
         assert (incarnation, held) == (7, [5])
-        return [(5, 1), (5, 2), (5, 3)]
+        return [JobKey(5, job_id) for job_id in (1, 2, 3)]
 
     def wait(self, seconds: float) -> None:
         """Let it look for so long."""

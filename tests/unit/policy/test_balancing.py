@@ -5,6 +5,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txqueue.model.assignment import JobKey
 from txqueue.policy.balancing import (
     NodeReport,
     Transfer,
@@ -127,7 +128,7 @@ def test_a_report_arrives_as_it_was_sent() -> None:
 
 def test_unstarted_jobs_are_cut_and_batched() -> None:
     """None is lost, none is twice."""
-    jobs = Unstarted([(5, 1), (5, 2), (6, 3), (6, 4), (7, 5)], 10)
+    jobs = Unstarted([JobKey(5, 1), JobKey(5, 2), JobKey(6, 3), JobKey(6, 4), JobKey(7, 5)], 10)
     first, rest = jobs.cut(5)
     assert (first.ids, first.weight, rest.ids) == ({5: [1, 2], 6: [3]}, 6, {6: [4], 7: [5]})
     assert [each.ids for each in jobs.batches(2)] == [{5: [1, 2]}, {6: [3, 4]}, {7: [5]}]

@@ -11,8 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue import Retry, RunningJob, WorkItem
-from txqueue.model.assignment import FIELDS, AssignedJob, Assignment
-from txqueue.worker.long_runs import Told
+from txqueue.model.assignment import FIELDS, AssignedJob, Assignment, StartedJob
 from txqueue.worker.performer import Performer
 from txqueue.worker.running_job import Batch, OpenTransaction
 
@@ -60,7 +59,7 @@ class Desk:
         self.settled_weight = 0
         self.logged: list[tuple[bool, str]] = []
         self.counts: Counter[int] = Counter()
-        self.started: list[Told] = []
+        self.started: list[StartedJob] = []
         self.running: dict[int, Deferred[Any]] = {}
 
     def finish(self, batch: Batch) -> None:
@@ -78,7 +77,7 @@ class Desk:
         self.counts.update(counts)
         self.settled += json.loads(json.dumps(outcomes))
 
-    def start(self, jobs: list[Told]) -> None:
+    def start(self, jobs: list[StartedJob]) -> None:
         """Note jobs that run long."""
         self.started += jobs
 

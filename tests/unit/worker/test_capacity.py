@@ -135,8 +135,8 @@ def test_a_long_run_is_reported_once() -> None:
         desk.turn()
         desk.end(2)
         desk.clock.pump([BEAT / 2] * 8)
-        assert [(assignment, job_id) for assignment, job_id, *_ in desk.started] == [(5, 1)]
-        assert BEAT <= desk.started[0][2] <= 2 * BEAT
+        assert [job.key for job in desk.started] == [(5, 1)]
+        assert BEAT <= desk.started[0].seconds <= 2 * BEAT
         desk.end_all()
         desk.performer.stop()
     assert desk.clock.getDelayedCalls() == []

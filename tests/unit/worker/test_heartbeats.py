@@ -74,7 +74,7 @@ def test_progress_is_told_once_a_beat_and_only_when_there_is_news() -> None:
         hand(desk)
         desk.clock.pump([BEAT / 2] * 8)
         desk.end_all()
-    assert [told[3] for told in desk.started] == ['[999, 1000, "copying"]']
+    assert [told.progress for told in desk.started] == ['[999, 1000, "copying"]']
 
 
 def test_progress_must_be_json() -> None:
