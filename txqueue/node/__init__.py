@@ -1,1 +1,1 @@
-"""The services of a node's master: a file each, put together in ``service``."""
+"""The services of a node's master, one file each; `services` wires them. Internal."""

@@ -1,4 +1,4 @@
-"""Answers questions about the node, whether the database answers or not."""
+"""The node's admin endpoint: serves operators and applications, even without the database."""
 
 from __future__ import annotations
 
@@ -21,41 +21,43 @@ from txqueue.wire.worker_commands import Inspect
 
 __all__ = ["AdminEndpoint", "Description", "Guests", "Operators"]
 
-# Applications that have joined the node stay connected.
+# No idle timeout: applications that have joined the node stay connected.
 MOST_CONNECTED = 256
 
 
 class Description(Protocol):
-    """What is to be said of the node."""
+    """The node's description of itself."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return it as plain data, without secrets."""
+        """Return the description as plain data, without secrets."""
 
 
 class Operators(Protocol):
-    """Answers operators."""
+    """Serves operators."""
 
     def responders(self, pipe: Pipe) -> Responders:
-        """Return what the operator at the other end of a connection may ask and do."""
+        """Return the handlers of the commands that a connection's operator may send."""
 
 
 class Guests(Protocol):
     """Lets applications join the node."""
 
     def greet(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
-        """Return what an application may say over a connection, and what to call at its end."""
+        """Return the handlers of an application's commands, and a function to call when it
+        disconnects.
+        """
 
 
 class AdminEndpoint(Service):
     """Listens at the node's admin endpoint.
 
     Args:
-        reactor: Listens.
-        endpoint: Where.
-        description: What is to be said of the node.
-        lifecycle: Ends the node when it cannot listen.
-        operators: Answers operators.
-        guests: Lets applications join; at a unix socket only, which no other account reaches.
+        reactor: Opens the port.
+        endpoint: The endpoint's address.
+        description: The node's description of itself.
+        lifecycle: Stops the node if it cannot listen.
+        operators: Serves operators.
+        guests: Lets applications join, only at a unix socket, which no other account can open.
     """
 
     name = "admin"
@@ -81,13 +83,13 @@ class AdminEndpoint(Service):
         self._server = self._made_server()
 
     def startService(self) -> None:
-        """Begin to listen."""
+        """Start listening."""
         super().startService()
         self._listening = self._endpoint.listen(self._reactor, self._server)
         self._listening.addErrback(self._cannot_listen)
 
     def stopService(self) -> Deferred[None] | None:
-        """Listen no more, and hang up."""
+        """Stop listening, and close all connections."""
         super().stopService()
         self._server.hang_up()
         return self._listening.addCallback(_closed) if self._listening is not None else None
@@ -95,7 +97,8 @@ class AdminEndpoint(Service):
     def _made_server(self) -> PipeServer:
         answers: Responders = {Inspect: self._inspect}
         if self._endpoint.path is not None:
-            # A process that reaches it has our own account, and could do anything to this process.
+            # A process that can open the socket has this account, and could do anything to this
+            # process.
             return PipeServer(answers, MOST_CONNECTED, self._welcome)
         kind = UncertifiedPipe if self._endpoint.credentials is None else CertifiedPipe
         make = partial(kind, self._reactor)
@@ -105,7 +108,7 @@ class AdminEndpoint(Service):
         return self._operators.responders(pipe), _nothing
 
     def _welcome(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
-        """Greet an operator or an application of our own account."""
+        """Serve an operator or an application of this account."""
         commands, left = self._guests.greet(pipe)
         return {**commands, **self._operators.responders(pipe)}, left
 

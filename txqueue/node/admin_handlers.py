@@ -1,4 +1,4 @@
-"""Answers operators for the whole cluster, from the database, and carries out their acts."""
+"""Handles the commands of operators, for the whole cluster, by stored functions and queries."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from txqueue.wire.pipe import Pipe, Responders
 
 __all__ = ["AdminHandlers", "Canceller", "Description"]
 
-# More jobs than this do not fit into a page anyway.
+# More jobs than this never fit into a page.
 MOST_LISTED = 200
 SCHEDULE_ACTS = ("pause", "resume", "remove", "run")
 Answer = Mapping[str, Any]
 Command = type[Any]
 Handler = Callable[..., Awaitable[Answer]]
 
-# Lists that are read whole: their name in the answer, what reads them, and the columns whose values
-# name a row, by which pages follow one another.
+# Lists that are read whole: their name in the answer, their query, and the columns that identify a
+# row, for paging.
 _LISTS: dict[Command, tuple[str, Callable[[str], queries.Inquiry[Any]], tuple[str, ...]]] = {
     wire.ListQueues: ("queues", queries.about_queues, ("queue",)),
     wire.ListControls: ("controls", queries.about_controls, ("kind", "key")),
     wire.ListFailures: ("failures", about_failures, ("fingerprint", "work_type")),
 }
-# Acts that only pass their arguments to a stored function, and its row back.
+# Acts that only pass their arguments to a stored function and return its row.
 _ACTS: dict[Command, str] = {
     wire.Pause: "pause",
     wire.Resume: "resume",
@@ -55,28 +55,28 @@ _ACTS: dict[Command, str] = {
 
 
 class Description(Protocol):
-    """What the node says of itself without asking the database."""
+    """The node's description of itself, without a query."""
 
     def describe(self) -> Mapping[str, Any]:
         """Return it as plain data, without secrets."""
 
 
 class Canceller(Protocol):
-    """The workers, which may hold a job that is cancelled."""
+    """The workers, which may hold a cancelled job."""
 
     def cancel(self, job: CancelledJob) -> None:
-        """Have the worker that holds a job, if one does, end it."""
+        """Make the worker that holds a job end it, if any does."""
 
 
 class AdminHandlers:
-    """Answers each command of an operator.
+    """Handles each command of an operator.
 
     Args:
         pool: Runs the statements.
         schema: The name of the schema.
-        description: What the node says of itself.
+        description: The node's description of itself.
         lease: Has the incarnation of this run.
-        workers: End a cancelled job at once if they hold it, rather than at the next heartbeat.
+        workers: End cancelled jobs at once if they hold them, before the next heartbeat.
     """
 
     log = Logger()
@@ -97,7 +97,7 @@ class AdminHandlers:
         self._workers = workers
 
     def responders(self, pipe: Pipe) -> Responders:
-        """Return the handler of each command for the operator at the other end of a connection."""
+        """Return the handler of each command, for the operator of a connection."""
         functions: dict[Command, Handler] = {
             wire.ListNodes: self._list_nodes,
             wire.GetStatus: self._get_status,
@@ -125,7 +125,7 @@ class AdminHandlers:
     async def _answered(
         self, pipe: Pipe, function: Handler, arguments: Mapping[str, Any]
     ) -> Answer:
-        """Answer in any case: an error that the command does not list ends the connection."""
+        """Convert every error: an error that the command does not list would end the connection."""
         try:
             return await function(caller_of(pipe.transport), **arguments)
         except AdminRefused:
@@ -135,17 +135,18 @@ class AdminHandlers:
         except Exception as error:
             self.log.failure("an operator's command failed")
             raise AdminRefused(
-                f"the node has a fault: {type(error).__name__}", "see its log, please report it"
+                f"the node has a fault: {type(error).__name__}",
+                "see the node's log, and please report it",
             ) from None
 
-    # Questions. Every operator gets the same answer.
+    # Queries. Every operator gets the same answer.
 
     async def _list_nodes(self, _who: str, after: str | None = None) -> Answer:
         own = self._description.describe()
         try:
             found = await self._operations.find(queries.about_nodes(self._schema))
         except DatabaseUnavailable:
-            # It can still say how it is itself.
+            # The node can still describe itself.
             return {"nodes": as_text([own]), "next": ""}
         rows = [
             {**row, **own} if row["incarnation"] == own["incarnation"] else row for row in found
@@ -176,10 +177,10 @@ class AdminHandlers:
     ) -> Answer:
         wanted = min(MOST_LISTED if limit is None else max(1, limit), MOST_LISTED)
         chosen = {**filters, "after": _number(after), "running_for": running_for}
-        # One more than is wanted tells whether there is more.
+        # One row more than the limit tells whether there are more.
         asked = queries.about_jobs(self._schema, chosen, wanted + 1)
         rows, now = await self._operations.find(asked)
-        # The longest first have numbers in no order, after which one could go on.
+        # A list ordered by run time has no next page, as its numbers are unordered.
         is_last = running_for is not None
         page = _first("jobs", rows, ("job_id",), wanted, is_last=is_last)
         return {**page, "at": now.isoformat()}
@@ -199,7 +200,7 @@ class AdminHandlers:
         rows = await self._operations.find(asked)
         return _first("actions", rows, ("action_id",), MOST_LISTED)
 
-    # Actions. Each leaves a row in `action` that names the operator.
+    # Acts. Each is recorded in `action` with its operator.
 
     async def _act(self, command: Command, function: str, who: str, /, **arguments: Any) -> Answer:
         row = await self._row(function, who, **arguments)
@@ -232,7 +233,7 @@ class AdminHandlers:
     async def _act_on_schedule(self, who: str, name: str, act: str) -> Answer:
         if act not in SCHEDULE_ACTS:
             raise AdminRefused(
-                f"{act!r} is nothing to do to a schedule", "pause, resume, remove or run it"
+                f"{act!r} is not an act on a schedule", "pause, resume, remove or run it"
             )
         [done] = await self._row(f"{act}_schedule", who, name=name)
         is_run = act == "run"
@@ -251,12 +252,14 @@ def _number(text: str | None) -> int | None:
         return None
     found = numbers(text)
     if len(found) != 1:
-        raise AdminRefused(f"{text[:100]!r} is not a number to go on after", "pass one number")
+        raise AdminRefused(
+            f"{text[:100]!r} is not the number of a previous page", "pass one number"
+        )
     return found[0]
 
 
 def _paged(name: str, rows: Sequence[Answer], key: Sequence[str], after: str | None) -> Answer:
-    """Return the page of rows whose keys come after one."""
+    """Return the page of rows whose keys follow a given one."""
     ordered = sorted(rows, key=lambda row: _key(row, key))
     rest = [row for row in ordered if _key(row, key) > after] if after else ordered
     return _first(name, rest, key, len(rest))
@@ -265,7 +268,7 @@ def _paged(name: str, rows: Sequence[Answer], key: Sequence[str], after: str | N
 def _first(
     name: str, rows: Sequence[Answer], key: Sequence[str], wanted: int, *, is_last: bool = False
 ) -> Answer:
-    """Return as many of the rows as are wanted and fit, and the key after which to go on."""
+    """Return as many rows as wanted and as fit, and the key of the next page."""
     page = first_page(rows[:wanted])
     is_end = is_last or page.last is None or (page.is_whole and len(rows) <= wanted)
     return {name: page.text, "next": "" if is_end or page.last is None else _key(page.last, key)}

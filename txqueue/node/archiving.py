@@ -1,4 +1,4 @@
-"""Has history archived, in a process of its own: Parquet is work, and its library is large."""
+"""Archives history in a separate process, as Parquet takes CPU and a large library."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LONGEST_SAID = 1000
 
 
 class Archiving(Periodic):
-    """Archives the days of history that are kept no longer, where the queue has an archive.
+    """Archives days of history past retention, if the queue has an archive.
 
-    All nodes look; one at a time does it.
+    All nodes check; one at a time archives.
 
     Args:
-        reactor: Times the looks, and starts the process.
+        reactor: Times the checks, and starts the process.
         engine: The stored functions.
         dsn: The database.
         schema: The name of the schema.
@@ -44,7 +44,7 @@ class Archiving(Periodic):
         self._process: Process | None = None
 
     async def step(self) -> float | None:
-        """Look, and archive what there is."""
+        """Archive the days that are due."""
         if not await self._engine.archive_due():
             return EVERY
         status, said = await self._run()
@@ -52,11 +52,11 @@ class Archiving(Periodic):
             self.log.info("{said}", said=said or "another node is archiving")
             return EVERY
         if self.running:
-            self.log.warn("history was not archived, and so not dropped: {said}", said=said)
+            self.log.warn("history was not archived, and so was not dropped: {said}", said=said)
         return AFTER_FAILURE
 
     def stopService(self) -> Deferred[None] | None:
-        """End the process: what it has not verified is not dropped."""
+        """Kill the process; days that it has not verified are kept."""
         stopping = super().stopService()
         if self._process is not None:
             with suppress(ProcessExitedAlready):
@@ -78,19 +78,19 @@ class Archiving(Periodic):
 
 
 class _Output(ProcessProtocol):
-    """Keeps the end of what a process says."""
+    """Keeps the end of a process's output."""
 
     def __init__(self) -> None:
         self.ended: Deferred[tuple[int | None, str]] = Deferred()
         self._said = b""
 
     def outReceived(self, data: bytes) -> None:
-        """Keep it."""
+        """Keep the last bytes."""
         self._said = (self._said + data)[-LONGEST_SAID:]
 
     errReceived = outReceived
 
     def processEnded(self, reason: Failure) -> None:
-        """Say how it ended."""
+        """Fire with the process's exit and its last output."""
         said = " ".join(self._said.decode(errors="replace").split())
         self.ended.callback((getattr(reason.value, "exitCode", None), said))

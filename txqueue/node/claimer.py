@@ -1,4 +1,4 @@
-"""The sweep: takes due jobs in batches while the workers have room for them."""
+"""Claims ready jobs in batches while the workers have room for them."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ from txqueue.system.clock import Clock
 __all__ = ["Claimer", "Lanes", "Performers"]
 
 CHUNK_JOBS = 1000
-# Dead rows of promoted jobs older than this are skipped, except by one look in so many seconds:
-# a transaction may commit a due job late.
+# Promotion skips dead rows of jobs due before this, except once in so many seconds, as a
+# transaction may commit a due job late.
 PROMOTED_MARGIN = timedelta(minutes=1)
 FULL_LOOK = 10.0
-# Dead rows of jobs taken are skipped likewise, for so many seconds: so much later may a job be
-# taken that comes in before those that are being worked off.
+# Claims likewise skip dead rows of claimed jobs for so many seconds; a new job that ranks before
+# the current ones may be claimed that much later.
 LOOK_BACK = 0.1
-# What a claim reached that left jobs behind because a tenant's or queue's share was spent.
+# The position of a claim that left jobs behind because a tenant's or queue's share was used up.
 ANYWHERE = "-infinity"
-# A claim that took all there was is followed by the next once its jobs are on their way to the
-# workers, seconds: what is sent waits for the reactor, and the next claim would come before it.
+# Seconds between a claim that took all ready jobs and the next, so that its jobs are sent to the
+# workers first: both go through the reactor, and the claim would go ahead of them.
 BREATH = 0.001
 
 
 class Performers(Capacity, Executor, Protocol):
-    """The workers: they say what a claim may take, and perform it."""
+    """The workers, which run the claimed jobs, and their room."""
 
 
 class Lanes(Protocol):
     """The service that rotates lanes as they fill up."""
 
     def claimed(self, jobs: int) -> None:
-        """A claim took so many jobs."""
+        """Note that a claim took a number of jobs."""
 
 
 class Claimer(Periodic):
-    """Claims with ``next_job()`` while there is room, sleeps while there is nothing.
+    """Claims with ``next_job()`` while the workers have room, and sleeps while nothing is ready.
 
     Args:
         clock: Times the waits.
         engine: The stored functions.
-        lease: Without it nothing is claimed.
-        queues: The queues served.
-        work_types: The names of the types known.
-        workers: Perform the jobs.
-        yielding: Says how heavy the jobs may be.
-        lanes: Told how many jobs each claim took.
-        listeners: Told after each look whether ready jobs are left.
-        wakeups: Has its alarm; wakes the reconciliation when a claim may have taken jobs, and its
-            answer is lost.
+        lease: Without it the claimer does not claim.
+        queues: The queues that the node serves.
+        work_types: The names of the node's work types.
+        workers: Run the jobs.
+        yielding: Limits the weight of a job.
+        lanes: Notified of the number of jobs that each claim took.
+        listeners: Notified after each claim whether it left ready jobs.
+            wakeups: Has the claimer's alarm; wakes the reconciliation when the answer to a claim is
+            lost.
     """
 
     name = "claimer"
@@ -103,27 +103,27 @@ class Claimer(Periodic):
 
     @property
     def claim(self) -> int | None:
-        """The number of the claim whose answer is waited for; None while there is none."""
+        """The number of the claim that is running; None while there is none."""
         return self._claims if self._is_claiming else None
 
     def room_made(self) -> None:
-        """Workers can be handed more: claim, unless the last look found nothing to claim."""
+        """Claim because workers have room, unless the last claim found nothing."""
         if self._wants_room:
             self.alarm.ring()
 
     def stopService(self) -> Deferred[None] | None:
-        """Claim nothing more."""
+        """Stop claiming."""
         self._empty_claims = 0
         return super().stopService()
 
     async def step(self) -> float | None:
-        """Claim once, if there is room; say how long to wait for the next."""
+        """Claim once if there is room; return how long to wait for the next claim."""
         identity = self._lease.identity
         room = self._workers.room
         delay = claim_delay(room, time.monotonic() - self._claimed_at)
         self._wants_room = True
         if identity is None or delay is None:
-            # The bell rings when room is made, and when the lease is acquired.
+            # The alarm rings when workers have room, and when the lease is acquired.
             return None
         if delay > 0:
             return delay
@@ -187,7 +187,7 @@ class Claimer(Periodic):
             return 0.0 if claim.reached else BREATH
         if not looked_back:
             return 0.0
-        # What was left is too heavy for the room there is.
+        # The remaining jobs are too heavy for the room.
         self._wants_room = claim.reached is not None
         self._empty_claims = 1 if claim.assignments else self._empty_claims + 1
         pause = idle_delay(self._empty_claims)

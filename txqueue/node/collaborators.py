@@ -1,4 +1,4 @@
-"""What services of a node ask of each other: small protocols, which tests play with doubles."""
+"""The protocols by which services of a node call each other; tests have doubles of them."""
 
 from __future__ import annotations
 
@@ -25,98 +25,98 @@ __all__ = [
 
 
 class Capacity(Protocol):
-    """What the workers hold, and how much more they can be handed."""
+    """The load of the workers and their room."""
 
     @property
     def room(self) -> Room:
-        """What a claim may take."""
+        """The room for a claim."""
 
     @property
     def takes_suspects(self) -> bool:
-        """Whether a job that may kill its process can be given one of its own."""
+        """Whether a suspect can get a process of its own."""
 
     @property
     def loads(self) -> list[Load]:
-        """What each worker holds that may be handed any job."""
+        """The load of each worker that may get any job."""
 
     @property
     def load(self) -> float:
-        """Weight outstanding, as a fraction of capacity."""
+        """The outstanding weight as a fraction of the capacity."""
 
 
 class Executor(Protocol):
-    """Has the workers perform jobs, or not."""
+    """Gives jobs to the workers and takes them back."""
 
     def perform(self, assignments: Sequence[Assignment]) -> None:
         """Perform the jobs of assignments."""
 
     async def take_back(self, most: int | None = None) -> Unstarted:
-        """Have the workers start nothing of what they hold, or not the last of it up to a weight.
+        """Take unstarted jobs back from the workers: all, or the last ones up to a weight.
 
         Returns:
-            What they will not start, which is the caller's now.
+            The jobs that the workers will not start; the caller now has them.
         """
 
     def cancel(self, job: CancelledJob) -> None:
-        """Have the worker that holds a cancelled job, if one does, end it."""
+        """Make the worker that holds a cancelled job end it, if any does."""
 
 
 class Holdings(Protocol):
-    """Which jobs the workers hold."""
+    """The jobs that the workers hold."""
 
     @property
     def assignments(self) -> list[int]:
-        """The assignments that some worker holds."""
+        """The assignments of which some worker holds jobs."""
 
     @property
     def holdings(self) -> Counter[int]:
-        """How many jobs of each assignment are held."""
+        """The number of held jobs of each assignment."""
 
     async def holds(self, assignments: Collection[int]) -> dict[int, set[int]]:
         """Return which jobs of some assignments are held."""
 
 
 class Records(Protocol):
-    """What writes down how jobs end."""
+    """The writer of jobs' outcomes."""
 
     @property
     def mark(self) -> int:
-        """Stands for all that was noted so far."""
+        """A mark of all outcomes noted so far."""
 
     def has_written(self, mark: int) -> bool:
-        """Tell whether all is written that had been noted at a mark."""
+        """Tell whether all outcomes noted before a mark are written."""
 
 
 class GivenBack(Protocol):
-    """What writes down which jobs will not run here."""
+    """The writer of returned jobs."""
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
-        """Give back what is still assigned of an assignment, or some of its jobs."""
+        """Return the remaining jobs of an assignment, or some of them, to the queue."""
 
 
 class OwnReport(Protocol):
-    """What the node says of itself to its peers."""
+    """The node's report to its peers."""
 
     def now(self) -> NodeReport:
-        """Return it as things are."""
+        """Return the current report."""
 
 
 class RoomListener(Protocol):
-    """A service that may wait for room in the workers."""
+    """A service that acts when workers have room."""
 
     def room_made(self) -> None:
-        """A worker can be handed more."""
+        """Act on new room in a worker."""
 
 
 class BacklogListener(Protocol):
-    """A service that acts on whether the queue has a backlog."""
+    """A service that acts on the queue's backlog."""
 
     def looked(self, *, has_backlog: bool) -> None:
-        """A claim has left ready jobs behind, or none."""
+        """Act on whether a claim has left ready jobs."""
 
 
 class BeatListener(Protocol):
-    """A service that acts on what heartbeats tell."""
+    """A service that acts on heartbeats."""
 
     def heard(self, beat: Beat) -> None:
-        """The lease is renewed; act on what the answer names."""
+        """Act on the answer to a heartbeat."""

@@ -1,4 +1,4 @@
-"""Writes down what became of assigned jobs: done, settled otherwise, started, given back."""
+"""Writes the outcomes of assigned jobs: done, settled otherwise, started, returned."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from txqueue.system.clock import Clock
 __all__ = ["Completions"]
 
 LAST_TRIES = 6
-# A few jobs that come in within so many seconds after a statement are written with one more.
+# The delay after a statement, in seconds, in which a few more jobs are collected for the next.
 GATHERING, FEW = 0.005, 50
-# Assignments completed, and given back, by one statement.
+# The most assignments that one statement completes, and that one returns.
 MOST_COMPLETED, MOST_GIVEN_BACK = 10_000, 500
-# Seconds after a failure for which no more are completed at a time than went well.
+# Seconds after a failure during which a statement completes no more than the last successful one.
 FORGIVEN = 60.0
 
 
@@ -36,9 +36,9 @@ class _GivenBack(NamedTuple):
 
 @define
 class _Entries:
-    """What is to be written: the completions first, so that nothing done is given back.
+    """The entries to write: completions first, so that no done job is returned.
 
-    Of a job that runs only the last word is kept, however long the database is away.
+    Only the latest report of a running job is kept, so that memory stays bounded during an outage.
     """
 
     finished: list[Finished] = Factory(list)
@@ -48,12 +48,12 @@ class _Entries:
 
     @property
     def can_wait(self) -> bool:
-        """Whether no caller waits for them: a few jobs that returned nothing."""
+        """Whether the entries are few jobs without a result, for which no caller waits."""
         return len(self.finished) < FEW and not (self.settled or self.started or self.given_back)
 
     @property
     def ends(self) -> int:
-        """How many jobs have ended, about."""
+        """About how many jobs have ended."""
         finished = sum(each.ids.count(",") + 1 for each in self.finished)
         return finished + sum(text.count('"job_id"') for text in self.settled)
 
@@ -62,13 +62,13 @@ class _Entries:
 
 
 class Completions(Periodic):
-    """Collects entries while a statement runs and writes all that came in with the next one.
+    """Collects entries while a statement runs, and writes them all with the next one.
 
     Args:
         clock: Times the retries.
         engine: The stored functions.
         lease: Has the incarnation of this run.
-        wakeups: Wakes the claimer when jobs became ready by what was written.
+        wakeups: Wakes the claimer when a written outcome makes jobs ready.
     """
 
     name = "completions"
@@ -86,26 +86,26 @@ class Completions(Periodic):
         self._written_at = float("-inf")
         self._has_freed = False
         self._most, self._failed_at = MOST_COMPLETED, float("-inf")
-        # How many entries have come in, and up to which of them all are written.
+        # The number of the latest entry, and of the latest one up to which all are written.
         self._noted = self._taken = self._written = 0
 
     @property
     def mark(self) -> int:
-        """Stands for all that was noted so far; see `has_written`."""
+        """A mark of all entries noted so far; see `has_written`."""
         return self._noted
 
     def has_written(self, mark: int) -> bool:
-        """Tell whether all is written that had been noted when `mark` was read."""
+        """Tell whether all entries noted before a mark are written."""
         return self._written >= mark
 
     def finish(self, finished: Finished) -> None:
-        """Note jobs that returned nothing."""
+        """Note jobs whose handlers returned None."""
         self._open.finished.append(finished)
         self._noted += 1
         self.alarm.ring()
 
     def settle(self, outcomes: str) -> None:
-        """Note jobs that ended otherwise: JSON objects as ``settle()`` takes them, in an array."""
+        """Note jobs with other outcomes: a JSON array of objects as ``settle()`` takes them."""
         self._open.settled.append(outcomes)
         self._noted += 1
         self.alarm.ring()
@@ -116,23 +116,23 @@ class Completions(Periodic):
         self.alarm.ring()
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
-        """Note what is still assigned of an assignment, or some of its jobs, to be given back."""
+        """Note the remaining jobs of an assignment, or some of them, to return to the queue."""
         self._open.given_back.append(_GivenBack(assignment, died, ids))
         self._noted += 1
         self.alarm.ring()
 
     @property
     def unwritten(self) -> int:
-        """How many jobs have ended, and are still assigned in the database."""
+        """How many jobs have ended whose outcome is not written yet."""
         return self._open.ends + self._writing.ends
 
     @property
     def is_clean(self) -> bool:
-        """Whether all is written."""
+        """Whether all entries are written."""
         return not self._open and not self._writing
 
     async def close(self) -> None:
-        """Write what is left and stop; gives up when the database does not answer."""
+        """Write the remaining entries and stop; give up if the database does not answer."""
         stopping = self.stopService()
         if stopping is not None:
             await stopping
@@ -141,10 +141,10 @@ class Completions(Periodic):
                 return
             if (pause := await self._safe_step()) is not None:
                 await self.alarm.wait(pause)
-        self.log.error("what became of some jobs could not be written: they will run again")
+        self.log.error("the outcomes of some jobs could not be written: these jobs will run again")
 
     async def step(self) -> float | None:
-        """Write what has come in."""
+        """Write the collected entries."""
         while self._open or self._writing:
             if not self._writing:
                 await self._gather()
@@ -157,7 +157,7 @@ class Completions(Periodic):
         return None
 
     async def _gather(self) -> None:
-        """Just after a statement let more come in, unless a caller may wait for them."""
+        """Wait briefly for more entries after a statement, unless a caller may wait for one."""
         rest = self._written_at + GATHERING - self._clock.seconds()
         if rest > 0 and self.running and not self._has_freed and self._open.can_wait:
             waiting: Deferred[None] = Deferred()
@@ -174,7 +174,7 @@ class Completions(Periodic):
         if entries.started:
             await self._engine.started(incarnation, list(entries.started.values()))
             entries.started = {}
-        # What a process died with goes before the rest of the same assignments.
+        # Jobs with which a process died are returned before the rest of the same assignments.
         entries.given_back.sort(key=lambda each: not each.died)
         while entries.given_back:
             alike, rest = _alike(entries.given_back)
@@ -183,7 +183,7 @@ class Completions(Periodic):
             self._wakeups.look_for_work()
 
     async def _complete(self, incarnation: int, finished: list[Finished]) -> None:
-        """Write some, half as many after a failure: it may be that they are too many."""
+        """Write some completions; after a failure half as many, in case they were too many."""
         some = finished[: self._most]
         try:
             freed = await self._engine.complete(incarnation, some)
@@ -220,7 +220,7 @@ class Completions(Periodic):
                 await self._settle_one(incarnation, outcome)
 
     async def _settle_one(self, incarnation: int, outcome: dict[str, object]) -> None:
-        """One outcome that cannot be stored must not keep the others from being."""
+        """Write one outcome alone, so that one that cannot be stored does not block the others."""
         try:
             self._tell(await self._engine.settle(incarnation, json.dumps([outcome])))
         except Exception as error:
@@ -236,12 +236,14 @@ class Completions(Periodic):
 
 
 def _joined(arrays: list[str]) -> str:
-    """Make one JSON array of several without reading them."""
+    """Concatenate JSON arrays without parsing them."""
     return f"[{','.join(array[1:-1] for array in arrays)}]"
 
 
 def _alike(entries: list[_GivenBack]) -> tuple[list[_GivenBack], list[_GivenBack]]:
-    """Divide entries into those that one statement can give back with the first, and the rest."""
+    """Divide entries into those that one statement can return together with the first, and the
+    rest.
+    """
     first = entries[0]
     alike: list[_GivenBack] = []
     rest: list[_GivenBack] = []

@@ -34,10 +34,10 @@ from txqueue.wire.pipe import Pipe, Responders
 
 __all__ = ["Credits", "OtherNodes", "Performers", "Queue"]
 
-# A transaction may commit and its client vanish: so long after the last credit was out, seconds,
-# jobs whose messages are lost are looked for often.
+# A transaction may commit and its client vanish: for this many seconds after the last credit was
+# out, the node polls often for jobs whose message was lost.
 LINGER = 30.0
-# How often it is looked at whether credit is for the right nodes, seconds.
+# How often the distribution of credit over nodes is reviewed, seconds.
 EVEN_OUT = 1.0
 
 
@@ -45,35 +45,35 @@ class Queue(Protocol):
     """The queue that the node serves."""
 
     async def identity(self) -> str:
-        """Return what tells it from every other."""
+        """Return the queue's identity."""
 
 
 class Performers(Capacity, Executor, Protocol):
-    """The workers: credit is given for their room, and they perform what is delivered."""
+    """The workers, which run delivered jobs; their room limits the credit."""
 
 
 class OtherNodes(Protocol):
     """The other masters."""
 
     def loads(self) -> list[NodeLoad]:
-        """Return what those hold that may be handed jobs."""
+        """Return the loads of the peers that may get jobs."""
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Tell one that jobs are assigned to it."""
+        """Notify a peer of jobs that are assigned to it."""
 
     def wake(self) -> None:
-        """Tell those with room that there may be work."""
+        """Notify peers with room that there may be work."""
 
 
 @define(eq=False)
 class _Guest:
-    """A process of an application, connected.
+    """A connected process of an application.
 
     Attributes:
-        pipe: Its connection.
-        has_joined: Whether it enqueues to our queue.
-        stock: The credit that it has, by incarnation.
-        spent: The weight delivered since its credit was last looked at.
+        pipe: The connection to the process.
+        has_joined: Whether it enqueues to this node's queue.
+        stock: The credit that it holds, by incarnation.
+        spent: The weight delivered since its credit was last renewed.
     """
 
     pipe: Pipe
@@ -83,19 +83,19 @@ class _Guest:
 
 
 class Credits:
-    """Gives credit while the queue has no backlog and nodes have room; performs what is delivered.
+    """Grants credit while the queue has no backlog and nodes have room; runs delivered jobs.
 
     Args:
-        clock: Its time says how long ago credit was out.
-        queue: The queue; clients of another are refused.
-        name: The node's.
-        lease: Without it no credit is given.
-        lifecycle: A node that drains gives none either.
-        workers: Have room, and perform what is delivered.
-        peers: Credit is given for their room as well.
-        arrivals: Says what arrives for the first time.
-        inbox: Takes the assignments that a client has named by their numbers alone.
-        wakeups: Wakes what may have something to do when a client joins, or says so.
+        clock: Tells how long ago credit was out.
+        queue: The queue; clients of another queue are refused.
+        name: The node's name.
+        lease: Without it no credit is granted.
+        lifecycle: A draining node grants no credit.
+        workers: Run delivered jobs; their room limits the credit.
+        peers: Their room counts for credit too.
+        arrivals: Filters assignments that arrived before.
+        inbox: Collects assignments that a client has named by number only.
+        wakeups: Wakes the services that act when a client joins or asks.
     """
 
     log = Logger()
@@ -133,7 +133,7 @@ class Credits:
         self._count = 0
 
     def greet(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
-        """Say what a process that connects may say, and what to call when it is gone."""
+        """Return the handlers of a process's commands, and a function to call at its end."""
         guest = _Guest(pipe)
 
         def deliver(heads: str, chunks: str) -> dict[str, Any]:
@@ -148,18 +148,18 @@ class Credits:
 
     @property
     def are_out(self) -> bool:
-        """Whether jobs may be under way by direct dispatch."""
+        """Whether directly dispatched jobs may be on their way."""
         if any(guest.stock.total() for guest in self._guests):
             self._out_at = self._clock.seconds()
         return self._clock.seconds() - self._out_at < LINGER
 
     def describe(self) -> dict[str, int]:
-        """Say how many processes have joined, their credit, and how many jobs they delivered."""
+        """Return how many processes have joined, their credit, and how many jobs they delivered."""
         credit = sum(guest.stock.total() for guest in self._guests)
         return {"joined": len(self._guests), "credit": credit, "delivered": self._count}
 
     def looked(self, *, has_backlog: bool) -> None:
-        """Note whether a claim left ready jobs behind: no direct dispatch may pass them."""
+        """Note whether a claim left ready jobs, which direct dispatch must not overtake."""
         if has_backlog != self._has_backlog:
             self._has_backlog = has_backlog
             self.review()
@@ -167,12 +167,12 @@ class Credits:
             self._even_out()
 
     def room_made(self) -> None:
-        """Note that the workers have room."""
+        """Review the credit because workers have room."""
         if self._is_short:
             self.review()
 
     def heard(self, beat: Beat) -> None:
-        """Withdraw all credit once an operator drains the node; give it again when it may."""
+        """Review the credit after a heartbeat: draining withdraws all credit."""
         del beat
         is_draining, was_draining = self._lifecycle.is_draining, self._was_draining
         if is_draining != was_draining:
@@ -180,7 +180,7 @@ class Credits:
             self.review()
 
     def review(self) -> None:
-        """Give and withdraw credit as things are now."""
+        """Grant and withdraw credit by the current loads."""
         nodes = self._nodes()
         for guest in self._guests:
             self._trim(guest, nodes)
@@ -188,7 +188,7 @@ class Credits:
             self._fill(guest, self._nodes())
 
     def _nodes(self) -> list[NodeLoad]:
-        """Those that credit can be given for, the own one first; what is in credit counts."""
+        """Return the nodes for credit, this node first; granted credit counts as load."""
         own = self._lease.reaching
         if own is None or self._lifecycle.is_draining or self._has_backlog:
             return []
@@ -201,7 +201,7 @@ class Credits:
         ]
 
     def _even_out(self) -> None:
-        """Give credit anew where it would be for other nodes now: peers come, go and fill up."""
+        """Grant credit again where other nodes are now better, as peers come, go and fill up."""
         self._evened_at = self._clock.seconds()
         for guest in self._guests:
             had, guest.stock = guest.stock, Counter()
@@ -216,7 +216,7 @@ class Credits:
         return sum(guest.stock[incarnation] for guest in self._guests)
 
     def _trim(self, guest: _Guest, nodes: Sequence[NodeLoad]) -> None:
-        """Withdraw credit for nodes that have no room, and all of a client that has too much."""
+        """Withdraw credit for nodes without room, and all credit of a client that has too much."""
         fine = {node.incarnation for node in nodes}
         if guest.stock.total() > credit_limit(nodes, len(self._guests)):
             fine = set()
@@ -254,10 +254,10 @@ class Credits:
             raise CannotJoin(str(error)) from None
         if identity != ours:
             self.log.error(
-                "a process that enqueues to another queue wanted to join: its jobs take the"
-                " ordinary road; give it this node's --dsn and --schema, or another TXQUEUE_NODE"
+                "refused a process that enqueues to another queue; its jobs are claimed, not"
+                " delivered; give it this node's --dsn and --schema, or another TXQUEUE_NODE"
             )
-            raise CannotJoin("it serves another queue: another database, or another schema")
+            raise CannotJoin("the node serves another queue: another database, or another schema")
         if not guest.has_joined:
             guest.has_joined = True
             self._guests.append(guest)
@@ -272,7 +272,7 @@ class Credits:
             self.review()
 
     def _woken(self) -> dict[str, Any]:
-        """Claim, for there is work; tell the peers too if there is no room here."""
+        """Claim, as there is work; notify the peers too if there is no room here."""
         self._wakeups.look_for_work()
         if not self._workers.room.free:
             self._peers.wake()
@@ -300,7 +300,7 @@ class Credits:
             self._refill(guest)
 
     def _refill(self, guest: _Guest) -> None:
-        """Give anew what is spent; a node that is full is noticed here as well."""
+        """Renew spent credit; this also detects full nodes."""
         guest.spent = 0
         nodes = self._nodes()
         self._trim(guest, nodes)

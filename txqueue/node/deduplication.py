@@ -1,23 +1,23 @@
-"""Which assignments have arrived at a node, by message or by looking, so that each runs once."""
+"""Remembers which assignments have arrived, by message or by polling, so that each runs once."""
 
 from __future__ import annotations
 
 __all__ = ["Deduplicator"]
 
 BLOCK = 1024
-"""Numbers of assignments that are kept together, a bit each."""
+"""How many assignment numbers a block holds, a bit each."""
 REMEMBERED = 1000
-"""Blocks: of the last million assignments of the whole cluster all that came here are known."""
+"""How many blocks are kept: enough for the last million assignments of the whole cluster."""
 
 
 class Deduplicator:
-    """The numbers of the assignments that arrived last."""
+    """The numbers of the latest assignments that have arrived."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, int] = {}
 
     def accept(self, assignment: int) -> bool:
-        """Note that an assignment arrived; returns whether it did for the first time."""
+        """Note that an assignment arrived; return whether it is new."""
         block, place = divmod(assignment, BLOCK)
         arrived = self._blocks.get(block, 0)
         if arrived >> place & 1:

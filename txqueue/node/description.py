@@ -1,4 +1,4 @@
-"""What the node says of itself to operators, and with each heartbeat to the database."""
+"""The node's description of itself, for operators and for heartbeats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Description"]
 
 @frozen
 class Description:
-    """Asks the services, and never the database."""
+    """Collects the description from the services, without a query."""
 
     _settings: NodeSettings
     _lease: Lease
@@ -41,7 +41,7 @@ class Description:
         return self._workers.load
 
     def measured(self) -> dict[str, Any]:
-        """Return what a heartbeat tells of the node besides its load; plain data."""
+        """Return the measurements that a heartbeat carries besides the load; plain data."""
         return {
             "workers": len(self._workers.all),
             "missing": self._reconciliation.missing,
@@ -51,7 +51,7 @@ class Description:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Return how the node is; plain data, no secret."""
+        """Return the node's state as plain data, without secrets."""
         return {
             **row_of(self._settings),
             "lag": self._lag.lag,

@@ -1,4 +1,4 @@
-"""Hands work from node to node: to an idle one that asks, from a full one, from one that drains."""
+"""Hands work over between nodes: to an idle node that asks, from a full or draining one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Handover", "Neighbours"]
 
-# Seconds between two looks at the peers; between two while work comes in; while there are none.
+# Seconds between two reviews of the peers: normally, while work arrives, and without peers.
 LOOK, EAGER, ALONE = 0.1, 0.02, 0.5
-# What is beyond a worker's room for so long did not start in a moment: it goes back; seconds.
+# Jobs beyond a worker's room go back to the queue after this many seconds.
 LASTING = 0.3
-# Seconds for which a peer is not asked again after it had nothing that suited this node.
+# Seconds for which a peer is not asked again after it had no suitable work.
 FIRST_REST, LONGEST_REST = 0.2, 10.0
-# Jobs passed on by one statement.
+# The most jobs that one statement passes on.
 MOST_JOBS = 1_000
 
 
@@ -36,29 +36,29 @@ class Neighbours(Protocol):
 
     @property
     def reports(self) -> list[NodeReport]:
-        """What they say of themselves."""
+        """The peers' reports."""
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
         """Tell one that jobs are assigned to it."""
 
     async def steal(self, incarnation: int, weight: int) -> tuple[list[int], int]:
-        """Ask one for unstarted work."""
+        """Ask a peer for unstarted work."""
 
 
 class Handover(Periodic):
-    """Evens the work out between this node and its peers; each transfer is one fenced statement.
+    """Balances work between this node and its peers; each transfer is one fenced statement.
 
     Args:
-        clock: Times the looks.
+        clock: Times the steps.
         engine: The stored functions.
         lease: Has the incarnation of this run.
-        lifecycle: A node that drains passes all on.
+        lifecycle: A draining node passes on all unstarted jobs.
         workers: The worker processes, which hold this node's jobs.
         peers: The other masters.
-        own: What this node says of itself.
+        own: This node's report.
         arrivals: Says what arrives for the first time.
-        inbox: Takes the assignments that a peer hands over.
-        records: Takes the jobs that no peer takes.
+        inbox: Collects assignments that a peer hands over.
+        records: Returns jobs that no peer takes to the queue.
     """
 
     name = "handover"
@@ -93,22 +93,22 @@ class Handover(Periodic):
         self._rests: dict[int, tuple[float, float]] = {}
 
     def room_made(self) -> None:
-        """Workers can be handed more: ask again, if the last time brought something."""
+        """Ask again because workers have room, if the last request brought work."""
         if self._is_eager:
             self.alarm.ring()
 
     def looked(self, *, has_backlog: bool) -> None:
-        """Ask peers for work only while the queue has none."""
+        """Note whether the queue has ready jobs: peers are asked only while it has none."""
         self._is_idle = not has_backlog
 
     def heard(self, beat: Beat) -> None:
-        """Pass all on while an operator drains the node."""
+        """Pass on all unstarted jobs if an operator drains the node."""
         del beat
         if self._lifecycle.is_draining and self.running:
             Deferred.fromCoroutine(self.pass_all()).addErrback(self._not_passed)
 
     def taken(self, assignments: Sequence[int]) -> None:
-        """Take what a peer hands over; a node that drains gives it back."""
+        """Accept assignments from a peer; a draining node returns them."""
         if not self._lifecycle.is_draining:
             self._inbox.read(assignments)
             return
@@ -116,7 +116,7 @@ class Handover(Periodic):
             self._records.give_back(assignment, died=False)
 
     async def step(self) -> float | None:
-        """Look whether work should go to a peer or back to the queue, or come from a peer."""
+        """Move work to a peer, back to the queue, or here from a peer, as the loads require."""
         mine, peers = self._own.now(), self._rested(self._peers.reports)
         self._is_eager = False
         if lasting := self._lasting_excess(mine.excess):
@@ -134,7 +134,7 @@ class Handover(Periodic):
         return EAGER if self._is_eager else LOOK
 
     def _lasting_excess(self, excess: int) -> int:
-        """Return the weight that workers hold beyond their room, and did a moment ago."""
+        """Return the weight that workers have held beyond their room for a while."""
         now = self._clock.seconds()
         since, least = self._excess
         if not excess:
@@ -149,10 +149,10 @@ class Handover(Periodic):
         return 0
 
     async def surrender(self, incarnation: int, weight: int) -> tuple[list[int], int]:
-        """Pass what waits here, up to a weight, on to a node that asks; it is told by the answer.
+        """Pass unstarted work, up to a weight, to a node that asks; the answer names it.
 
         Returns:
-            The assignments that are the other's now, and their weight.
+            The assignments that the other node now has, and their weight.
         """
         waits = self._own.now().ahead
         if waits == 0:
@@ -162,22 +162,22 @@ class Handover(Periodic):
         return [each.assignment for each in passed], sum(each.weight for each in passed)
 
     async def pass_all(self) -> None:
-        """Pass all that is not started on to peers with room, and give the rest back."""
+        """Pass all unstarted jobs to peers with room, and return the rest to the queue."""
         unstarted = await self._workers.take_back()
         await self._share_out(unstarted, drain_shares(unstarted.weight, self._peers.reports))
 
     async def drain(self) -> None:
-        """Even nothing out any more, and pass on what is not started."""
+        """Stop balancing, and pass on all unstarted jobs."""
         stopping = self.stopService()
         if stopping is not None:
             await stopping
         try:
             await self.pass_all()
         except Exception as error:
-            self.log.warn("nothing is passed on: {error!r}", error=error)
+            self.log.warn("no jobs are passed on: {error!r}", error=error)
 
     async def _share_out(self, unstarted: Unstarted, shares: Sequence[Transfer]) -> None:
-        """Pass jobs on in shares, and give the rest back."""
+        """Pass jobs on in shares, and return the rest to the queue."""
         try:
             for share in shares:
                 part, unstarted = unstarted.cut(share.weight)
@@ -187,20 +187,21 @@ class Handover(Periodic):
             self._return(unstarted)
 
     async def _pass_on(self, incarnation: int, unstarted: Unstarted) -> list[PassedJobs]:
-        """Pass jobs on to a node and tell it."""
+        """Pass jobs on to a node and notify it."""
         passed = await self._passed(incarnation, unstarted)
         self._peers.forward(incarnation, [each.assignment for each in passed])
         return passed
 
     async def _passed(self, incarnation: int, unstarted: Unstarted) -> list[PassedJobs]:
-        """Pass jobs on to a node; what does not suit it is given back."""
+        """Pass jobs on to a node; jobs that it cannot run are returned to the queue."""
         parts = self._workers_of(incarnation)
         passed: list[PassedJobs] = []
         try:
             for batch in unstarted.batches(MOST_JOBS):
                 passed += await self._engine.pass_on(self._held_by, batch.jobs, incarnation, parts)
         finally:
-            # Of what was passed on after all, though no answer came, this gives nothing back.
+            # If the transfer took effect although its answer was lost, this returns none of its
+            # jobs.
             gone = {job_id for each in passed for job_id in each.ids}
             self._return(unstarted.without(gone))
         return passed
@@ -217,7 +218,7 @@ class Handover(Periodic):
         return identity.incarnation if identity else 0
 
     def _not_passed(self, failure: Failure) -> None:
-        self.log.warn("not all is passed on: {error!r}", error=failure.value)
+        self.log.warn("not all jobs are passed on: {error!r}", error=failure.value)
 
     def _return(self, unstarted: Unstarted) -> None:
         for assignment, ids in unstarted.ids.items():

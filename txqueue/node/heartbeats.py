@@ -1,4 +1,4 @@
-"""A node's place in NODE_INFO: registered, renewed by heartbeats, and left."""
+"""Registers the node in NODE_INFO and renews its lease by heartbeats."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ LEAST_PAUSE = 0.05
 
 
 class Vitals(Protocol):
-    """What a heartbeat tells of the node."""
+    """The measurements that a heartbeat carries."""
 
     @property
     def load(self) -> float:
         """Weight outstanding, as a fraction of capacity."""
 
     def measured(self) -> Mapping[str, Any]:
-        """Return what else is to be said: plain data."""
+        """Return the other measurements as plain data."""
 
 
 class Stoppable(Protocol):
-    """The worker processes, which end when another run has taken the node's name."""
+    """The worker processes, which are killed when another run has taken the node's name."""
 
     def stop_at_once(self) -> None:
         """End all processes now."""
@@ -49,17 +49,17 @@ class Heartbeats(Periodic):
     Args:
         clock: Times the heartbeats.
         engine: The stored functions.
-        node: The columns of its row: name, hostname, pid, address, port, lease, capacity, queues,
-            version.
-        work_types: The types it knows, with their policies.
-        host: Tells the nodes of one host from others; `NO_HOST` if it is not to be told.
+            node: The columns of the node's row: name, hostname, pid, address, port, lease,
+            capacity, queues, version.
+        work_types: The node's work types, with their policies.
+        host: Identifies the host among hosts; `NO_HOST` to hide it.
         lease: The lease.
-        keeper: Told when it is acquired, renewed or lost.
-        lifecycle: Told what an operator has ordered, and when another run has taken the name.
-        vitals: What is to be said of the node.
-        listeners: Told what each heartbeat brought.
-        processes: Ended when another run has taken the name.
-        wakeups: Has its alarm; wakes what takes jobs when an operator lets the node take them.
+        keeper: Notified when the lease is acquired, renewed or lost.
+        lifecycle: Notified of operators' orders, and when another run has taken the name.
+        vitals: Measures the node.
+        listeners: Notified of the answer to each heartbeat.
+        processes: Killed when another run has taken the name.
+        wakeups: Has the alarm of heartbeats; wakes the services that take jobs after an undrain.
     """
 
     name = "heartbeats"
@@ -95,32 +95,35 @@ class Heartbeats(Periodic):
         self._next_end: float | None = None
 
     async def step(self) -> float | None:
-        """Renew the lease, or register if there is none to renew."""
+        """Renew the lease, or register if there is no run yet."""
         if not self._lease.is_registered:
             await self._register()
             # The first heartbeat names the peers.
             return 0.0
         await self._renew()
         beat = self._lease.seconds / BEATS_A_LEASE
-        # The node whose lease expires next is rescued then, not a heartbeat later.
+        # If another node's lease expires before the next heartbeat, send one at that moment to
+        # rescue it.
         return beat if self._next_end is None else min(beat, max(self._next_end, LEAST_PAUSE))
 
     def stopService(self) -> Deferred[None] | None:
-        """Renew no more."""
+        """Stop renewing."""
         self._keeper.stop()
         return super().stopService()
 
     async def leave(self, state: str) -> None:
-        """Say that the node drains or stops, if the database can be told."""
+        """Record that the node drains or stops, if the database answers."""
         if not self._lease.is_registered:
             return
         try:
             await self._engine.leave(self._lease.incarnation, state)
         except TxqueueError as error:
-            self.log.warn("could not say that it is {state}: {error}", state=state, error=error)
+            self.log.warn(
+                "could not record that this node is {state}: {error}", state=state, error=error
+            )
 
     async def _register(self) -> None:
-        """Take the name, fencing a former run of it."""
+        """Register under the name, fencing an earlier run."""
         began = time.monotonic()
         identity = Identity(*await self._engine.register_node(self._node, self._work_types))
         self._lease.reached()
@@ -153,13 +156,13 @@ class Heartbeats(Periodic):
             self._wakeups.look_for_work()
 
     async def _begin_anew(self) -> None:
-        """Register again, unless it is another run of the name that has the jobs now."""
+        """Register again, unless another run of the name has taken over."""
         newest = await self._engine.incarnation_of(self._node["name"])
         if newest > self._lease.incarnation:
             self._give_way()
             return
-        self.log.error("the lease was out and others have taken the jobs: registering anew")
-        # Should the answer get lost, the newer incarnation found under the name is our own.
+        self.log.error("the lease expired and others have taken the jobs: registering anew")
+        # If the answer is lost, the newer incarnation found under the name is this run's.
         self._lease.forget()
         await self._register()
 
@@ -173,12 +176,14 @@ class Heartbeats(Periodic):
             self._lifecycle.fail()
 
     async def _bury(self, beat: Beat) -> None:
-        """Rescue the jobs of neighbours whose processes have ended: no lease need be waited for."""
+        """Rescue the jobs of nodes of this host whose processes have ended, before their leases
+        expire.
+        """
         ended = [incarnation for incarnation, pid in beat.neighbours if has_ended(pid)]
         if ended:
             rescued = await self._engine.declare_dead(self._lease.incarnation, ended)
             self.log.warn(
-                "{nodes} of this host ended without a word; {jobs} of their jobs run again",
+                "{nodes} of this host ended without unregistering; {jobs} of their jobs run again",
                 nodes=len(ended),
                 jobs=rescued,
             )

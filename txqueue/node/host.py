@@ -1,4 +1,4 @@
-"""Whether two nodes run on one host, and whether a process of it has ended: proof, not silence."""
+"""Tells whether two nodes run on one host, and proves that a process of it has ended."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from txqueue.system.procfs import STATE, stat_of
 __all__ = ["NO_HOST", "has_ended", "host_identity"]
 
 NO_HOST = ""
-"""Of a node whose neighbours cannot tell whether its process has ended."""
+"""The host of a node whose process other nodes cannot check."""
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = "/proc/self/ns/pid"
 
 
 def host_identity() -> str:
-    """Name this boot of the system and the space of its process numbers; `NO_HOST` if unknown."""
+    """Return an identity of this boot and its process id namespace; `NO_HOST` if unknown."""
     try:
         return f"{_BOOT.read_text().strip()} {os.readlink(_NAMESPACE)}"
     except OSError:
@@ -25,10 +25,9 @@ def host_identity() -> str:
 
 
 def has_ended(pid: int) -> bool:
-    """Tell whether no such process of this host lives: none is there, or one that only its parent
-    has not noticed yet."""
+    """Tell whether a process of this host has ended: it does not exist, or is a zombie."""
     try:
-        # Not whether /proc shows it: it may hide what belongs to another account.
+        # Signal 0 instead of /proc, which may hide processes of other accounts.
         os.kill(pid, 0)
         return stat_of(pid)[STATE] in ("Z", "X")
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Assignments that messages named by their numbers alone, until they are read from the database."""
+"""Assignments that messages named by number only, until they are read from the database."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from txqueue.node.wakeups import Wakeups
 
 __all__ = ["MOST_NAMED", "Inbox"]
 
-# Each assignment that a message names costs a statement.
+# Limits the statements, as each named assignment costs one.
 MOST_NAMED = 2_000
 
 
 class Inbox:
-    """What clients and peers have told the node to read.
+    """The assignments that clients and peers have named.
 
     Args:
-        wakeups: Wakes what reads it.
+        wakeups: Wakes the service that reads the inbox.
     """
 
     def __init__(self, wakeups: Wakeups) -> None:
@@ -28,7 +28,7 @@ class Inbox:
         return bool(self._named) or self._is_overfull
 
     def read(self, assignments: Sequence[int]) -> None:
-        """Take numbers."""
+        """Add assignment numbers."""
         self._named += assignments
         if len(self._named) > MOST_NAMED:
             self._named.clear()
@@ -36,9 +36,9 @@ class Inbox:
         self._wakeups.orphans.ring()
 
     def take(self) -> list[int]:
-        """Return what was named, each number once, and forget it.
+        """Return the numbers, each once, and empty the inbox.
 
-        Nothing if it was too much: a look for all that is not known finds it as well.
+        Empty if there were too many: polling for all unknown assignments finds them too.
         """
         named = [] if self._is_overfull else list(dict.fromkeys(self._named))
         self._named, self._is_overfull = [], False

@@ -15,29 +15,29 @@ from txqueue.system.clock import Clock
 __all__ = ["LagMeter", "Loads", "memory"]
 
 BEAT = 0.1
-# What is left of a former lag after each beat: a stall is seen for about a second.
+# The fraction of a lag that remains after each beat: a stall shows for about a second.
 FADING = 0.8
 _STATM = Path("/proc/self/statm")
 
 
 class Loads(Protocol):
-    """The workers, as far as their loads go."""
+    """The workers' loads."""
 
     @property
     def loads(self) -> list[Load]:
-        """What each worker holds."""
+        """The load of each worker."""
 
 
 class LagMeter(Periodic):
-    """Beats ten times a second.
+    """Measures ten times a second.
 
     Args:
         clock: Times the beats.
-        workers: Hold what waits.
+        workers: Have the waiting jobs.
 
     Attributes:
-        lag: Seconds by which the reactor is late, of late.
-        steady: Weight that waits in the workers, and did so a beat ago.
+        lag: Seconds by which the reactor has recently been late.
+        steady: The weight that waits in the workers now and also waited a beat ago.
     """
 
     name = "lag"
@@ -52,11 +52,11 @@ class LagMeter(Periodic):
 
     @property
     def memory(self) -> int:
-        """Bytes of memory that this process uses, 0 where the system does not tell."""
+        """The memory of this process in bytes; 0 where the system does not report it."""
         return memory()
 
     async def step(self) -> float | None:
-        """Feel it once."""
+        """Measure once."""
         now, waits = time.monotonic(), ahead_of(self._workers.loads)[0]
         late = max(0.0, now - self._due_at)
         self.lag = round(max(late, self.lag * FADING), 4)
@@ -66,7 +66,7 @@ class LagMeter(Periodic):
 
 
 def memory() -> int:
-    """Return the bytes of memory that this process uses, 0 where the system does not tell."""
+    """Return the memory of this process in bytes; 0 where the system does not report it."""
     try:
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):

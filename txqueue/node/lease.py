@@ -1,4 +1,4 @@
-"""The node's lease: read by all services, written by what keeps it."""
+"""The node's lease: written by the lease keeper, read by all services."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Identity", "Lease"]
 
 
 class Identity(NamedTuple):
-    """A run of a node, as the database numbers it."""
+    """The identity of a node's run, as the database numbers it."""
 
     node_id: int
     incarnation: int
@@ -19,7 +19,7 @@ class Lease:
     """The right to the jobs that are assigned to this run of the node.
 
     Args:
-        seconds: How long it holds after a renewal.
+        seconds: How long the lease holds after a renewal.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -29,7 +29,7 @@ class Lease:
 
     @property
     def until(self) -> float:
-        """The moment of the monotonic clock at which it expires."""
+        """The moment at which the lease expires, by the monotonic clock."""
         return self._renewed_at + self.seconds
 
     @property
@@ -39,32 +39,34 @@ class Lease:
 
     @property
     def incarnation(self) -> int:
-        """The incarnation, whether its lease holds or not: its writes are fenced. 0 for none."""
+        """The incarnation, even after the lease, as its writes are fenced; 0 for none."""
         return self._identity.incarnation if self._identity else 0
 
     @property
     def identity(self) -> Identity | None:
-        """The run while its lease holds by the monotonic clock, else None."""
+        """The run's identity while its lease holds, else None."""
         return self._identity if time.monotonic() < self.until else None
 
     @property
     def reaching(self) -> Identity | None:
-        """The identity while the node itself reaches the database; a peer may keep its lease."""
+        """The identity while this node itself reaches the database; else a peer may renew its
+        lease.
+        """
         is_reached = time.monotonic() - self._reached_at < self.seconds / 2
         return self.identity if is_reached else None
 
     def register(self, identity: Identity) -> None:
-        """Begin a run; its lease is to be renewed from the moment at which it was asked for."""
+        """Start a run, whose lease is not renewed yet."""
         self._identity = identity
 
     def forget(self) -> None:
-        """End the run: other nodes have its jobs."""
+        """End the run, as other nodes have its jobs."""
         self._identity = None
 
     def reached(self) -> None:
-        """Note that the database has answered this node just now."""
+        """Note that the database has just answered this node."""
         self._reached_at = time.monotonic()
 
     def renew(self, began: float) -> None:
-        """Let it hold from a moment of the monotonic clock on; an earlier one changes nothing."""
+        """Renew the lease from a moment of the monotonic clock, unless that is earlier."""
         self._renewed_at = max(began, self._renewed_at)

@@ -1,4 +1,4 @@
-"""What follows when the node's lease is acquired, renewed, expired or lost."""
+"""Acts when the node's lease is acquired, renewed, expired or lost."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ class Starters(Protocol):
         """Start this run's jobs until a moment of the monotonic clock."""
 
     def give_back(self) -> None:
-        """Start nothing of what they hold, and give it back."""
+        """Return all unstarted jobs."""
 
 
 class CreditGiver(Protocol):
-    """The service that gives credit only while the lease holds."""
+    """The service that grants credit only while the lease holds."""
 
     def review(self) -> None:
         """Give and withdraw credit as things are now."""
 
 
 class LeaseKeeper:
-    """Writes the lease, tells the workers of it, and notices when it expires.
+    """Writes the lease, passes it to the workers, and acts when it expires.
 
     Args:
-        clock: Times its expiry.
+        clock: Times the expiry.
         lease: The lease.
-        workers: Start jobs while it holds.
-        credits: Gives credit while it holds.
-        wakeups: Wakes what may claim once it is acquired.
+        workers: Start jobs while the lease holds.
+        credits: Grants credit while the lease holds.
+        wakeups: Wakes the services that claim once the lease is acquired.
     """
 
     log = Logger()
@@ -62,32 +62,32 @@ class LeaseKeeper:
         self._is_stopped = False
 
     def registered(self, identity: Identity, began: float) -> None:
-        """Begin a new run, which was asked for at a moment of the monotonic clock."""
+        """Start a new run, whose registration was sent at a moment of the monotonic clock."""
         self._lease.register(identity)
         self._hold(began)
         self._wakeups.look_for_work()
 
     def renewed(self, began: float) -> None:
-        """Let the lease hold from the moment on at which a heartbeat was sent."""
+        """Renew the lease from the moment at which a heartbeat was sent."""
         had_lease = self._lease.identity is not None
         self._hold(began)
         if not had_lease:
             self._wakeups.look_for_work()
 
     def kept(self, answered_at: float) -> None:
-        """A peer renewed the lease; it counts from when it was told that this node lives."""
+        """Renew the lease because a peer did, from the moment at which this node answered it."""
         is_news = answered_at + self._lease.seconds > self._lease.until
         if self._lease.is_registered and is_news:
-            self.log.warn("the database is not reached; a peer has kept this node's lease")
+            self.log.warn("the database is not reachable; a peer has renewed this node's lease")
             self.renewed(answered_at)
 
     def lost(self) -> None:
-        """Start nothing of what the node holds: other nodes may have it."""
+        """Start none of the node's jobs, as other nodes may have them."""
         self._credits.review()
         self._workers.give_back()
 
     def stop(self) -> None:
-        """Notice no more that it expires."""
+        """Stop watching the expiry."""
         self._is_stopped = True
         self._stop_watching()
 
@@ -100,8 +100,8 @@ class LeaseKeeper:
             self._expiry = self._clock.callLater(left, self._expired)
 
     def _expired(self) -> None:
-        """The database was silent for a lease: other nodes may presume this node dead."""
-        self.log.warn("the lease could not be renewed in time: nothing is started until it is")
+        """Act on the expiry: other nodes may presume this node dead."""
+        self.log.warn("the lease could not be renewed in time: no job starts until it is")
         self.lost()
 
     def _stop_watching(self) -> None:

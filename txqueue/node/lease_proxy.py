@@ -1,4 +1,4 @@
-"""Keeps the lease of a peer that lives but cannot reach the database, once it has answered."""
+"""Renews the lease of a peer that is alive but cannot reach the database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Acquainted", "LeaseProxy"]
 
-# A node that has been silent for this part of its lease has missed a heartbeat.
+# A node that has been silent for this fraction of its lease has missed a heartbeat.
 SUSPECT = 0.4
 
 
@@ -22,16 +22,16 @@ class Acquainted(Protocol):
     """The other masters."""
 
     def peer(self, incarnation: int) -> Peer | None:
-        """Return one of them, if it is known."""
+        """Return a peer, if it is known."""
 
 
 class LeaseProxy(Periodic):
-    """Asks suspected nodes before their jobs are rescued.
+    """Asks suspected nodes whether they are alive before their jobs are rescued.
 
     Args:
-        clock: Times what is tried again.
+        clock: Times the retries.
         engine: The stored functions.
-        lease: Without it no other lease is renewed.
+        lease: Without it this node renews no other lease.
         peers: The other masters.
     """
 
@@ -48,13 +48,13 @@ class LeaseProxy(Periodic):
         self._suspects: list[int] = []
 
     def heard(self, beat: Beat) -> None:
-        """Take from a heartbeat for what part of their leases the others have been silent."""
+        """Read from a heartbeat for which fraction of their leases the other nodes were silent."""
         self._suspects = [row["incarnation"] for row in beat.peers if row["silence"] > SUSPECT]
         if self._suspects:
             self.alarm.ring()
 
     async def step(self) -> float | None:
-        """Ask the suspects, and vouch for those that answer."""
+        """Ask the suspects, and renew the leases of those that answer."""
         suspects, self._suspects = self._suspects, []
         identity = self._lease.identity
         if not suspects or identity is None:
@@ -71,7 +71,7 @@ class LeaseProxy(Periodic):
         return None
 
     async def _lives(self, peer: Peer) -> bool:
-        """Ask a peer whether it lives; one that does not answer at once is held not to."""
+        """Ask a peer whether it is alive; without a prompt answer, presume it is not."""
         try:
             return await peer.lives(self._clock)
         except Exception as error:

@@ -8,14 +8,14 @@ __all__ = ["Lifecycle"]
 
 
 class Lifecycle:
-    """What an operator, a signal or a failure has decided about the node.
+    """The state of the node as decided by an operator, a signal or a failure.
 
     Args:
-        reactor: Is stopped when the node fails.
+        reactor: Stopped when the node fails.
 
     Attributes:
-        is_ending: Whether the node has begun to stop.
-        has_failed: Whether it stopped by itself: another took its name, or its port.
+        is_ending: Whether the node is stopping.
+        has_failed: Whether the node stopped because another process has its name or port.
     """
 
     def __init__(self, reactor: Stoppable) -> None:
@@ -26,21 +26,21 @@ class Lifecycle:
 
     @property
     def is_draining(self) -> bool:
-        """Whether the node takes no jobs: an operator drains it, or it ends."""
+        """Whether the node accepts no jobs, because an operator drains it or it is stopping."""
         return self._is_drained or self.is_ending
 
     def order(self, *, drain: bool) -> bool:
-        """Note an operator's order; returns whether it changes what the node does."""
+        """Note an operator's order; return whether it changes the state."""
         was_draining, self._is_drained = self.is_draining, drain
         return self.is_draining != was_draining
 
     def end(self) -> None:
-        """Note that the node stops."""
+        """Note that the node is stopping."""
         self.is_ending = True
 
     def fail(self) -> None:
-        """Stop the process, unless it stops anyway."""
+        """Stop the process, unless it is already stopping."""
         if not self.is_ending:
             self.has_failed = True
-            # What fails at once does so before the reactor runs.
+            # An immediate failure happens before the reactor runs.
             self._reactor.callWhenRunning(self._reactor.stop)

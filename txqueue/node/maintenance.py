@@ -1,4 +1,4 @@
-"""Keeps the tables fit: lanes are rotated, history has its partitions."""
+"""Rotates lanes, and creates and drops partitions of history."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Loaded", "Maintenance", "Written"]
 
 ROTATE_BUSY, ROTATE_IDLE = 1.0, 15.0
 HISTORY = 3600.0
-# After so many jobs the lanes are looked at, and after fewer once nothing is left to take.
+# Rotate after this many claimed jobs, and after fewer once no ready job is left.
 LANE_FULL, LANE_USED = 32_000, 4_000
 
 
 class Loaded(Protocol):
-    """The workers, as far as their load goes."""
+    """The workers' load."""
 
     @property
     def load(self) -> float:
@@ -34,13 +34,13 @@ class Written(Protocol):
 
 
 class Maintenance(Periodic):
-    """Rotates lanes, often while there is work, and makes and drops partitions of history.
+    """Rotates lanes, often while there is work, and creates and drops partitions of history.
 
     Args:
         clock: Times the steps.
         engine: The stored functions.
-        workers: Hold jobs while the node has work.
-        records: Have something to write while it had some just now.
+        workers: Tell whether the node has work.
+        records: Tell whether the node had work a moment ago.
     """
 
     name = "maintenance"
@@ -57,14 +57,14 @@ class Maintenance(Periodic):
         self._holders: list[str] = []
 
     def claimed(self, jobs: int) -> None:
-        """Note that a claim took so many jobs."""
+        """Note the number of jobs that a claim took."""
         self._taken += jobs
         if self._taken >= (LANE_FULL if jobs else LANE_USED):
             self._taken = 0
             self.alarm.ring()
 
     async def step(self) -> float | None:
-        """Rotate once, and see to history once an hour."""
+        """Rotate once, and maintain history once an hour."""
         if time.monotonic() - self._history_at > HISTORY:
             await self._engine.ensure_history()
             self._history_at = time.monotonic()

@@ -13,16 +13,16 @@ from txqueue.node.settings import NodeSettings
 
 __all__ = ["Node", "NodeSettings"]
 
-# What a stop at once has to write down what it gives back; seconds.
+# Seconds in which an immediate stop must write the jobs that it returns.
 LAST_GRACE = 5.0
 
 
 class Node(MultiService):
-    """A node's master.
+    """The master of a node: starts and stops its services.
 
     Args:
-        reactor: Times, watches and spawns.
-        settings: How it runs; the modules of ``app`` are imported.
+        reactor: The master's reactor.
+        settings: The node's settings; the modules of ``app`` are imported.
     """
 
     log = Logger()
@@ -49,7 +49,7 @@ class Node(MultiService):
 
     @property
     def _takers(self) -> list[Service]:
-        """The services that take work, or begin it: the first to stop."""
+        """The services that take or start work, which stop first."""
         its = self._services
         return [
             its.claimer,
@@ -63,11 +63,11 @@ class Node(MultiService):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it stopped by itself: another took its name, or its port."""
+        """Whether the node stopped because another process has its name or port."""
         return self._services.lifecycle.has_failed
 
     def stopService(self) -> Deferred[None]:
-        """Drain: take nothing, give back what was not started, wait for what runs, and leave."""
+        """Drain: claim nothing, return unstarted jobs, wait for running ones, and unregister."""
         self.running = False
         self._services.lifecycle.end()
         self._services.credits.review()
@@ -88,14 +88,14 @@ class Node(MultiService):
         its.pool.close()
 
     def say_that_it_drains(self) -> None:
-        """Write what a stop waits for, and how not to wait."""
+        """Log what the stop waits for, and how to stop at once."""
         self.log.info(
             "draining, {running} jobs running; the same signal again stops it now",
             running=self._services.workers.in_flight,
         )
 
     def stop_at_once(self) -> None:
-        """End the worker processes now, give their jobs back, and leave, all within seconds."""
+        """Kill the worker processes, return their jobs and unregister, all within seconds."""
         self._services.worker_pool.stop_at_once()
         self._reactor.callLater(LAST_GRACE, self._give_up)
 

@@ -18,10 +18,10 @@ UNHEARD_RETRY = 600.0
 
 
 class Notifications(Periodic):
-    """Keeps a listener listening; after every loss the claimer is told to look for what it missed.
+    """Keeps a listener connected; after each loss, wakes the claimer, which may have missed jobs.
 
     Args:
-        clock: Times the checks, which cost no statement.
+        clock: Times the checks, which need no statement.
         listener: The listening connection.
         wakeups: Wakes the claimer after a loss.
     """
@@ -34,7 +34,7 @@ class Notifications(Periodic):
         self._wakeups = wakeups
 
     async def step(self) -> float | None:
-        """Listen, if the connection was lost."""
+        """Reconnect if the connection was lost."""
         try:
             if await self._listener.ensure():
                 self._wakeups.look_for_work()

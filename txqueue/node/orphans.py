@@ -1,4 +1,4 @@
-"""Adopts jobs that were handed to the node and whose message got lost."""
+"""Finds jobs that were handed to the node but whose message was lost."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Clients", "OrphanFinder", "OtherNodes", "Performers"]
 
-# Seconds between two looks: while processes have credit, while only peers may hand jobs over, and
-# while no client does. Even then a transaction may commit late, long after its client vanished.
+# Seconds between two polls: while processes have credit, while only peers may hand jobs over, and
+# otherwise, as a transaction may commit long after its client vanished.
 OFTEN, NOW_AND_THEN, SELDOM = 1.0, 2.0, 10.0
 
 
 class Performers(Executor, Holdings, Protocol):
-    """The workers: they hold jobs and perform them."""
+    """The workers, which hold and run jobs."""
 
 
 class Clients(Protocol):
-    """The service that gives clients credit."""
+    """The service that grants credit to clients."""
 
     @property
     def are_out(self) -> bool:
@@ -39,21 +39,21 @@ class OtherNodes(Protocol):
 
     @property
     def has_fresh(self) -> bool:
-        """Whether one may have jobs on their way to this node."""
+        """Whether a peer's jobs may be on their way to this node."""
 
 
 class OrphanFinder(Periodic):
-    """Looks now and then for what the node was handed and does not know.
+    """Polls for jobs that were handed to the node and did not arrive by message.
 
     Args:
-        clock: Times the looks.
+        clock: Times the polls.
         engine: The stored functions.
-        lease: Without it nothing is adopted.
-        inbox: Has the assignments that messages named by their numbers alone.
-        workers: Perform what is found.
+        lease: Without it no job is adopted.
+        inbox: Has the assignments that messages named by number only.
+        workers: Run the jobs found.
         arrivals: Says what arrives for the first time.
-        clients: Jobs of theirs may be under way.
-        peers: So may jobs of theirs.
+        clients: Tell whether jobs of clients may be on their way.
+        peers: Tell whether jobs of peers may be on their way.
         wakeups: Has its alarm.
 
     Attributes:
@@ -88,7 +88,7 @@ class OrphanFinder(Periodic):
         self.adopted = 0
 
     async def step(self) -> float | None:
-        """Take what was named, or look for all that is not known."""
+        """Read the named assignments, or poll for all unknown ones."""
         identity = self._lease.identity
         if identity is None:
             return OFTEN
@@ -101,7 +101,7 @@ class OrphanFinder(Periodic):
         return 0.0 if has_found or self._inbox else self._every
 
     async def _look(self, incarnation: int) -> bool:
-        """Adopt what is not known; returns whether there may be more than is found at a time."""
+        """Adopt unknown assignments; return whether there may be more."""
         self._looked_at = self._clock.seconds()
         known = self._workers.assignments
         has_found = self._adopt(await self._engine.direct_jobs(incarnation, known=known))
@@ -116,7 +116,7 @@ class OrphanFinder(Periodic):
         return NOW_AND_THEN if self._peers.has_fresh else SELDOM
 
     def _adopt(self, assignments: Sequence[Assignment]) -> bool:
-        """Perform what arrived for the first time; returns whether anything did."""
+        """Run assignments that are new; return whether any was."""
         if not self.running:
             return False
         new = [each for each in assignments if self._arrivals.accept(each.number)]

@@ -1,4 +1,4 @@
-"""What the node says of itself to its peers: how loaded it is, and how late its reactor."""
+"""The node's report to its peers: its load and its reactor lag."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ __all__ = ["Measured", "OwnReport"]
 
 
 class Measured(Protocol):
-    """Measures the process."""
+    """The measurements of the process."""
 
     lag: float
     steady: int
 
     @property
     def memory(self) -> int:
-        """Bytes that it uses."""
+        """The memory of the process in bytes."""
 
 
 class OwnReport:
-    """Makes the report that peers decide by.
+    """Makes the report on which peers base decisions.
 
     Args:
-        lease: A node that does not reach the database has no room.
-        lifecycle: Whether the node drains.
-        workers: What they hold, and may hold.
-        lag: Measures the reactor, and what waits.
+        lease: A node that cannot reach the database reports no room.
+        lifecycle: Tells whether the node drains.
+        workers: Have the load and its limit.
+        lag: Measures the reactor and the waiting jobs.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class OwnReport:
         self._version = version("txqueue")
 
     def now(self) -> NodeReport:
-        """Return the report as things are."""
+        """Return the current report."""
         loads = self._workers.loads
         node_id, incarnation = self._lease.identity or (0, 0)
-        # One that cannot reach the database could read nothing that it is handed.
+        # Without the database, this node could not read jobs that a peer hands over.
         has_room = self._lease.reaching is not None
         return NodeReport(
             node_id,

@@ -1,4 +1,4 @@
-"""One other master as this one sees it: what the database says of it, and its connection."""
+"""Another master: its row in the database, its report and the connection to it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from txqueue.wire.peer_connection import PeerPipe
 
 __all__ = ["PATIENCE", "Peer", "joined", "numbers_in"]
 
-# Patience with an answer; seconds.
+# The timeout of an answer, in seconds.
 PATIENCE = 5.0
-# And with that of a suspect: its lease is about to be out.
+# The timeout of a suspect's answer, as its lease is about to expire.
 SOON = 1.0
-# Assignments in one message.
+# The most assignments in one message.
 MOST_NUMBERS = 1_000
-# What the database numbers them with.
+# The range of the database's numbers.
 LARGEST_NUMBER = 2**63 - 1
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
-# Two nodes that start together may not know each other yet; a failure is told from this pause on.
+# Nodes that start together may not have each other's rows yet; log failures from this delay on.
 LOUD_PAUSE = 8 * FIRST_PAUSE
 
 
@@ -34,15 +34,15 @@ class Peer:
     """One other master.
 
     Attributes:
-        row: What the last heartbeat said of it.
-        pipe: The connection to it; None while there is none.
-        report: What it last said of itself, over that connection.
-        heard_at: When it last said anything, by the reactor's clock.
-        handed: Assignments that it is to be told of in this turn of the reactor.
-        dialling: The attempt to reach it; None while there is none.
-        retry: The next attempt.
-        is_asked: Whether it is being asked for work.
-        answered_at: When it was last told that this node lives, by the monotonic clock.
+        row: The peer's row from the last heartbeat.
+        pipe: The connection to the peer; None while there is none.
+        report: The peer's last report over that connection.
+        heard_at: When its last message arrived, by the reactor's clock.
+        handed: Assignments to send to it in this turn of the reactor.
+        dialling: The attempt to connect; None while there is none.
+        retry: The timer of the next attempt.
+        is_asked: Whether a request for work is open.
+        answered_at: When this node last answered its liveness check, by the monotonic clock.
     """
 
     row: dict[str, Any]
@@ -58,27 +58,27 @@ class Peer:
 
     @property
     def name(self) -> str:
-        """The node's name."""
+        """The peer's name."""
         return str(self.row["name"])
 
     @property
     def incarnation(self) -> int:
-        """The run of it."""
+        """The incarnation of the peer."""
         return int(self.row["incarnation"])
 
     @property
     def is_sought(self) -> bool:
-        """Whether it is connected, or about to be."""
+        """Whether the peer is connected, or a connection is being made."""
         waits = self.retry is not None and self.retry.active()
         return self.pipe is not None or self.dialling is not None or waits
 
     @property
     def is_lasting_trouble(self) -> bool:
-        """Whether failures have come for a while: true once in a series."""
+        """Whether failures last for a while; true once per series, for the log."""
         return self._pause == LOUD_PAUSE
 
     def describe(self) -> dict[str, Any]:
-        """Say whether it is connected, and how loaded it says it is."""
+        """Return whether the peer is connected, and its reported load."""
         said = self.report
         return {
             "name": self.name,
@@ -89,12 +89,12 @@ class Peer:
         }
 
     def next_pause(self) -> float:
-        """Return how long to wait before it is tried again: longer each time, never in step."""
+        """Return the backoff before the next attempt, with jitter."""
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
         return pause * random.uniform(0.5, 1.5)
 
     def linked(self, pipe: PeerPipe, now: float) -> None:
-        """Take a connection that has proved to be the peer's; a former one is dead or forged."""
+        """Use an authenticated connection of the peer; an earlier one is dead or forged."""
         former, self.pipe = self.pipe, pipe
         self.report = None
         self.heard_at = now
@@ -102,28 +102,28 @@ class Peer:
             former.close()
 
     def heard(self, report: NodeReport, now: float) -> None:
-        """Take what it says of itself: the connection works."""
+        """Store a report of the peer, which shows that the connection works."""
         self.report = report
         self.heard_at = now
         self._pause = FIRST_PAUSE
 
     def unlinked(self) -> None:
-        """The connection is gone."""
+        """Forget the lost connection."""
         self.pipe = self.report = None
         self.handed.clear()
 
     def tell(self, report: str) -> None:
-        """Say how loaded this node is."""
+        """Send this node's report."""
         if self.pipe is not None:
             self.pipe.say(ReportLoad, load=report)
 
     def wake(self) -> None:
-        """Say that there may be work, if it has room."""
+        """Notify the peer that there may be work, if it has room."""
         if self.pipe is not None and self.report is not None and self.report.free > 0:
             self.pipe.say(WakePeer)
 
     def forward(self, clock: Clock, assignments: Sequence[int]) -> None:
-        """Say that jobs are assigned to it: once a turn of the reactor, all together."""
+        """Notify the peer of its assignments, together once per turn of the reactor."""
         if self.pipe is None or not assignments:
             return
         if not self.handed:
@@ -137,30 +137,30 @@ class Peer:
         if self.handed:
             clock.callLater(0, self._send, clock)
         answer = self.pipe.say(Take, assignments=joined(numbers)).addTimeout(PATIENCE, clock)
-        # It finds what is assigned to it, told or not.
+        # If the message fails, the peer finds the assignments by polling.
         answer.addErrback(lambda _: None)
 
     async def ask(self, clock: Clock, weight: int) -> tuple[list[int], int]:
-        """Ask it for unstarted work; returns the assignments, and their weight."""
+        """Ask the peer for unstarted work; return the assignments and their weight."""
         if self.pipe is None:
             return [], 0
         answer = await self.pipe.say(Steal, weight=weight).addTimeout(PATIENCE, clock)
         return numbers_in(answer["assignments"]), answer["weight"]
 
     async def lives(self, clock: Clock) -> bool:
-        """Ask it whether it lives, if it is connected."""
+        """Ask the peer whether it is alive, if it is connected."""
         if self.pipe is None:
             return False
         answer = await self.pipe.say(Lives).addTimeout(SOON, clock)
         return bool(answer["lives"])
 
     def kept(self) -> None:
-        """Say that its lease is renewed for it."""
+        """Notify the peer that this node has renewed its lease."""
         if self.pipe is not None:
             self.pipe.say(Kept)
 
     def close(self) -> None:
-        """Neither be connected nor try to be."""
+        """Close the connection, and stop connecting."""
         if self.retry is not None and self.retry.active():
             self.retry.cancel()
         if self.dialling is not None:
@@ -170,7 +170,7 @@ class Peer:
 
 
 def joined(numbers: Sequence[int]) -> str:
-    """Return numbers as a message has them."""
+    """Return numbers in the form of a message."""
     return ",".join(map(str, numbers))
 
 
@@ -178,9 +178,9 @@ def numbers_in(text: str) -> list[int]:
     """Read the numbers of a message.
 
     Raises:
-        ValueError: When one cannot be an assignment's.
+        ValueError: When one is not a valid assignment number.
     """
     numbers = [int(number) for number in text.split(",")[:MOST_NUMBERS] if number]
     if not all(0 < number <= LARGEST_NUMBER for number in numbers):
-        raise ValueError("no number of an assignment")
+        raise ValueError("not an assignment number")
     return numbers

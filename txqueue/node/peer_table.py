@@ -1,4 +1,4 @@
-"""The other masters that this node knows: what they say of themselves, and what they are told."""
+"""The table of peers: their reports, and messages to them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from txqueue.wire.peer_connection import PeerPipe
 
 __all__ = ["PeerTable"]
 
-# Older loads are not acted on; seconds.
+# Seconds after which a report is too old to act on.
 FRESH = 3.0
 
 
 class PeerTable:
-    """The peers by incarnation; without any while this node does not listen for them.
+    """The peers by incarnation; empty unless the node has --listen.
 
     Args:
-        clock: Says how old a report is, and limits how long answers take.
+        clock: Tells the age of reports, and times out answers.
     """
 
     log = Logger()
@@ -35,32 +35,32 @@ class PeerTable:
     def __iter__(self) -> Iterator[Peer]:
         return iter(list(self._peers.values()))
 
-    # What keeps the connections writes.
+    # Written by the service that keeps the connections.
 
     def update(self, rows: Mapping[int, dict[str, Any]]) -> None:
-        """Take the living peers' rows by incarnation; hang up on the others."""
+        """Store the rows of live peers, and close the connections to others."""
         for number in self._peers.keys() - rows.keys():
             self._peers.pop(number).close()
         for number, row in rows.items():
             self._peers.setdefault(number, Peer(row)).row = row
 
     def clear(self) -> None:
-        """Hang up on all."""
+        """Close all connections."""
         self.update({})
 
     def at(self, pipe: PeerPipe) -> Peer | None:
-        """Return the one at the other end of a connection; None for a stranger."""
+        """Return the peer of a connection; None if it is not identified."""
         return next((peer for peer in self._peers.values() if peer.pipe is pipe), None)
 
     def peer(self, incarnation: int) -> Peer | None:
         """Return one of them, if it is known."""
         return self._peers.get(incarnation)
 
-    # What the services of this node ask.
+    # Queries by services of this node.
 
     @property
     def reports(self) -> list[NodeReport]:
-        """What the peers said of themselves, as far as it is fresh."""
+        """The recent reports of the peers."""
         oldest = self._clock.seconds() - FRESH
         known = (peer for peer in self._peers.values() if peer.heard_at >= oldest)
         return [peer.report for peer in known if peer.report is not None]
@@ -71,11 +71,11 @@ class PeerTable:
         return bool(self.reports)
 
     def loads(self) -> list[NodeLoad]:
-        """Return what those peers hold that may be handed jobs."""
+        """Return the loads of the peers that may get jobs."""
         return [report.as_load for report in self.reports]
 
     def has_idle(self, queues: Collection[str], work_types: Collection[str]) -> bool:
-        """Tell whether one that serves all of these runs next to nothing, as it said just now."""
+        """Tell whether a peer that serves all of these is nearly idle by its recent report."""
         able = {
             number
             for number, peer in self._peers.items()
@@ -84,7 +84,7 @@ class PeerTable:
         return any(report.is_idle for report in self.reports if report.incarnation in able)
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Tell a peer that jobs are assigned to it; if the message is lost, it finds them."""
+        """Notify a peer of its assignments; if the message is lost, polling finds them."""
         peer = self._peers.get(incarnation)
         if peer is not None:
             peer.forward(self._clock, assignments)
@@ -93,7 +93,7 @@ class PeerTable:
         """Ask a peer for unstarted work.
 
         Returns:
-            The assignments that are now this node's, and their weight; none if it did not answer.
+            The assignments that this node now has, and their weight; none without an answer.
         """
         peer = self._peers.get(incarnation)
         if peer is None:
@@ -101,15 +101,15 @@ class PeerTable:
         try:
             return await peer.ask(self._clock, weight)
         except Exception as error:
-            # A connection that broke is dialled again; what was passed on is found by looking.
+            # A broken connection is reconnected, and passed-on jobs are found by polling.
             self.log.debug("{peer} gave no work: {error!r}", peer=peer.name, error=error)
             return [], 0
 
     def wake(self) -> None:
-        """Tell the peers with room that there may be work."""
+        """Notify the peers with room that there may be work."""
         for peer in self._peers.values():
             peer.wake()
 
     def describe(self) -> list[dict[str, Any]]:
-        """Say of each peer whether it is connected, and how loaded it says it is."""
+        """Return for each peer whether it is connected, and its reported load."""
         return [peer.describe() for peer in self._peers.values()]

@@ -1,4 +1,4 @@
-"""The other masters: found by heartbeats, connected, and told how loaded this one is."""
+"""Keeps the connections to the other masters and exchanges loads with them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from txqueue.wire.peer_connection import PeerPipe, PeerServer, dialled
 
 __all__ = ["Exchange", "Keeper", "Peers"]
 
-# Loads are told when they change, at most so often, and else so often; seconds.
+# Shortest interval between reports when the load changes, and the regular interval; seconds.
 TICK, LEAST = 0.1, 1.0
-# A peer that is silent for longer is disconnected; seconds.
+# Seconds of silence after which a peer is disconnected.
 SILENCE = 6.0
-# A stranger has the heartbeat look again, at most so often, seconds; as many are logged.
+# Shortest interval of extra heartbeats, and of log lines, because of unknown nodes; seconds.
 LOOK_AGAIN = 1.0
 
 
@@ -38,10 +38,10 @@ class Exchange(Protocol):
     """The service that hands work over."""
 
     def taken(self, assignments: Sequence[int]) -> None:
-        """Take what a peer hands over."""
+        """Accept assignments from a peer."""
 
     async def surrender(self, incarnation: int, weight: int) -> tuple[list[int], int]:
-        """Pass unstarted work of up to a weight on to a peer.
+        """Pass unstarted work, up to a weight, to a peer.
 
         Returns:
             The assignments, and their weight.
@@ -52,24 +52,24 @@ class Keeper(Protocol):
     """Keeps the node's lease."""
 
     def kept(self, answered_at: float) -> None:
-        """A peer renewed the lease, for this node answered it at that moment."""
+        """Renew the lease because a peer did, from the moment at which this node answered it."""
 
 
 class Peers(Periodic):
-    """Keeps a connection to each other master; of two the one that started later dials.
+    """Keeps a connection to each other master; of two, the later started one connects.
 
     Args:
-        reactor: Connects, listens and times.
-        name: This node's.
-        endpoint: Where it listens.
-        table: Where it notes the peers, and what they say.
+        reactor: Connects, listens and schedules.
+        name: This node's name.
+        endpoint: Where this node listens.
+        table: The table of peers and their reports.
         lease: Has the incarnation of this run.
-        keeper: Told when a peer has renewed the lease.
+        keeper: Notified when a peer has renewed the lease.
         lifecycle: Ends the node when it cannot listen.
-        own: What the node says of itself.
-        exchange: Takes work from peers, and passes it on to those that ask.
-        wakeups: Wakes the claimer when a peer says so, and the heartbeats when a caller claims to
-            be a node that the last one did not name.
+        own: This node's report.
+        exchange: Accepts work from peers, and passes work to peers that ask.
+            wakeups: Wakes the claimer when a peer asks, and the heartbeats when an unknown node
+            connects.
     """
 
     name = "peers"
@@ -123,7 +123,7 @@ class Peers(Periodic):
         return self._listening.addCallback(_closed).addCallback(lambda _: finished)
 
     def heard(self, beat: Beat) -> None:
-        """Take the living peers from a heartbeat: drop the others, dial the new ones."""
+        """Update the peers from a heartbeat: drop dead ones, connect to new ones."""
         if self._lease.incarnation != self._incarnation:
             self._table.clear()
             self._incarnation = self._lease.incarnation
@@ -134,7 +134,7 @@ class Peers(Periodic):
         self.alarm.ring()
 
     async def step(self) -> float | None:
-        """Tell the peers the load if it is time, and hang up on those that are silent."""
+        """Send the load if it is due, and disconnect silent peers."""
         linked = [peer for peer in self._table if peer.pipe is not None]
         if not linked:
             return None
@@ -149,7 +149,7 @@ class Peers(Periodic):
                 peer.pipe.drop("is silent")
         return TICK
 
-    # What the connections ask.
+    # Calls by the connections.
 
     def greeted(
         self, pipe: PeerPipe, name: str, incarnation: int, version: str
@@ -162,50 +162,50 @@ class Peers(Periodic):
             raise NotAPeer("the certificate names another node")
         if peer is None or peer.name != name or incarnation < self._incarnation:
             self._ask_to_look_again()
-            raise NotAPeer("no such node is known to run")
+            raise NotAPeer("no such node is registered as running")
         pipe.introduce()
         self._link(peer, pipe)
         return self._introduction()
 
     def reported(self, pipe: PeerPipe, load: str) -> dict[str, object]:
-        """A peer says how loaded it is."""
+        """Store a peer's report."""
         peer = self._table.at(pipe)
         if peer is not None:
             peer.heard(NodeReport.read(peer.row, load), self._reactor.seconds())
         return {}
 
     def handed(self, pipe: PeerPipe, assignments: str) -> dict[str, object]:
-        """A peer hands work over."""
+        """Accept work that a peer hands over."""
         if self._table.at(pipe) is not None and self.running:
             self._exchange.taken(numbers_in(assignments))
         return {}
 
     def asked(self, pipe: PeerPipe, weight: int) -> Deferred[dict[str, object]]:
-        """A peer asks for work."""
+        """Pass work to a peer that asks for it."""
         return Deferred.fromCoroutine(self._give(pipe, weight))
 
     def woken(self, pipe: PeerPipe) -> dict[str, object]:
-        """A peer says that there may be work."""
+        """Look for work because a peer asks."""
         if self._table.at(pipe) is not None:
             self._wakeups.look_for_work()
         return {}
 
     def sounded(self, pipe: PeerPipe) -> dict[str, object]:
-        """A peer asks whether this node lives."""
+        """Answer a peer's liveness check."""
         peer = self._table.at(pipe)
         if peer is not None:
             peer.answered_at = time.monotonic()
         return {"lives": peer is not None and bool(self.running)}
 
     def kept_for(self, pipe: PeerPipe) -> dict[str, object]:
-        """A peer has renewed this node's lease, because it answered."""
+        """Note that a peer has renewed this node's lease."""
         peer = self._table.at(pipe)
         if peer is not None and self.running:
             self._keeper.kept(peer.answered_at)
         return {}
 
     def left(self, pipe: PeerPipe) -> None:
-        """A connection is gone."""
+        """Handle a lost connection."""
         self._server.forget(pipe)
         if pipe.why_dropped is not None and self.running:
             self._warn_of(pipe)
@@ -238,7 +238,7 @@ class Peers(Periodic):
     def _link(self, peer: Peer, pipe: PeerPipe) -> None:
         peer.linked(pipe, self._reactor.seconds())
         self.log.info("connected with peer {peer}", peer=peer.name)
-        # The load goes out after the answer to the greeting: before it this node is a stranger.
+        # The report follows the answer to the greeting; before it, the peer would not accept it.
         self._told = None
         self._reactor.callLater(0, self.alarm.ring)
 
@@ -248,7 +248,7 @@ class Peers(Periodic):
         peer.dialling.addCallback(lambda _: self._dialled(peer))
 
     async def _meet(self, peer: Peer) -> None:
-        """Connect to a peer, and check that it is the node that the database names."""
+        """Connect to a peer, and check that it is the node in the database."""
         pipe = await dialled(self._reactor, self._place_of(peer), self)
         try:
             if pipe.certified is not None and pipe.certified != peer.name:
@@ -276,7 +276,7 @@ class Peers(Periodic):
     def _not_met(self, failure: Failure, peer: Peer) -> None:
         if self.running and peer.is_lasting_trouble:
             self.log.warn(
-                "peer {peer} is not reached: {error!r}", peer=peer.name, error=failure.value
+                "peer {peer} cannot be reached: {error!r}", peer=peer.name, error=failure.value
             )
 
     def _dial_again(self, peer: Peer) -> None:
@@ -297,8 +297,8 @@ class Peers(Periodic):
             self._warned_at = now
             peer = self._table.at(pipe)
             self.log.warn(
-                "hung up on {who}: {why}",
-                who="a stranger" if peer is None else peer.name,
+                "disconnected {who}: {why}",
+                who="an unidentified peer" if peer is None else peer.name,
                 why=pipe.why_dropped,
             )
 

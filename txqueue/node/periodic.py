@@ -1,4 +1,4 @@
-"""Waiting that can be cut short, and services that are a step done again and again."""
+"""Base of services that repeat a step, and of waits that can be cut short."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 
 class Alarm:
-    """Sleeps until a time has passed or `ring()` is called; a ring between two sleeps is kept."""
+    """A sleep that `ring()` ends early; a ring between two sleeps ends the next one."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -26,12 +26,12 @@ class Alarm:
         self._timer: Timer | None = None
 
     def ring(self) -> None:
-        """Wake the sleeper, or the next one to be."""
+        """End the current sleep, or the next one."""
         self._rung = True
         self._wake()
 
     async def wait(self, seconds: float | None) -> None:
-        """Sleep for so many seconds, or until rung if None."""
+        """Sleep for a number of seconds, or until the ring if None."""
         if not self._rung and (seconds is None or seconds > 0):
             self._sleeper = Deferred()
             if seconds is not None:
@@ -49,13 +49,13 @@ class Alarm:
 
 
 class Periodic(Service):
-    """A service that takes a step, waits as long as the step says, and goes on until stopped.
+    """A service that repeats a step, with the delay that the step returns, until stopped.
 
-    An error in a step is logged and the step taken again after a growing pause: no error ends it.
+    An error in a step is logged, and the step is retried with backoff; no error ends the service.
 
     Args:
         clock: Times the waits.
-        alarm: Cuts a wait short; None for one of its own.
+        alarm: Cuts a wait short; None to make one.
     """
 
     log = Logger()
@@ -66,7 +66,7 @@ class Periodic(Service):
         self._finished: Deferred[None] | None = None
 
     async def step(self) -> float | None:
-        """Do the work once.
+        """Take one step.
 
         Returns:
             Seconds until the next step, or None to wait until the alarm rings.
@@ -74,12 +74,12 @@ class Periodic(Service):
         raise NotImplementedError
 
     def startService(self) -> None:
-        """Begin."""
+        """Start repeating the step."""
         super().startService()
         self._finished = Deferred.fromCoroutine(self._go_on())
 
     def stopService(self) -> Deferred[None] | None:
-        """Let the step under way end, and take no other."""
+        """Stop after the current step."""
         super().stopService()
         self.alarm.ring()
         return self._finished
@@ -97,11 +97,12 @@ class Periodic(Service):
             self._pause = FIRST_PAUSE
             return delay
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
-        # All nodes have lost the database at one moment: they do not come back at one.
+        # Jitter: all nodes lose the database at the same moment, but must not return at the same
+        # moment.
         return pause * random.uniform(0.5, 1.0)
 
     def _complain(self, error: Exception) -> None:
-        """Write a line about what the database refuses, and a traceback of anything else."""
+        """Log the database's refusals as one line, and other errors with a traceback."""
         service = self.name or type(self).__name__
         if (said := complaint(error)) is not None:
             self.log.warn(

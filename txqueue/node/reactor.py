@@ -21,16 +21,16 @@ __all__ = ["IMasterReactor", "Process", "Spawner", "Stoppable"]
 
 
 class Process(Protocol):
-    """A process that was started: Twisted's IProcessTransport, as far as it is used."""
+    """A started process: the used part of Twisted's IProcessTransport."""
 
     pid: int | None
 
     def signalProcess(self, signalID: str) -> None:
-        """Send it a signal."""
+        """Send a signal to the process."""
 
 
 class Spawner(Clock, Protocol):
-    """Starts processes: IReactorProcess and IReactorSocket, as far as they are used."""
+    """Starts processes: the used parts of IReactorProcess and IReactorSocket."""
 
     def spawnProcess(
         self,
@@ -39,22 +39,22 @@ class Spawner(Clock, Protocol):
         args: Sequence[str],
         env: Mapping[str, str],
     ) -> Any:
-        """Start a process; returns a `Process`."""
+        """Start a process; return a `Process`."""
 
     def adoptStreamConnection(
         self, fileDescriptor: int, addressFamily: AddressFamily, factory: Any
     ) -> object:
-        """Make a connected socket a connection of the reactor."""
+        """Add a connected socket to the reactor."""
 
 
 class Stoppable(Protocol):
-    """Ends the process: IReactorCore, as far as it is used."""
+    """Stops the process: the used part of IReactorCore."""
 
     def callWhenRunning(self, callable: Callable[..., Any], *args: Any) -> object:
-        """Call something once the reactor runs, or now if it does."""
+        """Call a function once the reactor runs, or now if it does."""
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the reactor."""
 
 
 class IMasterReactor(IStoreReactor, INetworkReactor, IReactorProcess, IReactorSocket, IReactorCore):

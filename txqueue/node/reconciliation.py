@@ -1,4 +1,4 @@
-"""Compares what is assigned to the node with what it holds, and gives back what it does not."""
+"""Compares the jobs assigned to the node with those it holds, and returns missing ones."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from txqueue.system.clock import Clock
 
 __all__ = ["GAP", "YOUNGEST", "Claims", "Reconciliation", "missing"]
 
-# An assignment is looked at when it is so many seconds old: its message may be on its way.
+# The age, in seconds, at which an assignment is checked; a younger one's message may be on its way.
 YOUNGEST = 1.0
-# Seconds between the two looks that must agree, if beats are not shorter, and what part of the
-# time looks may take.
+# Seconds between two checks that must agree, unless heartbeats are shorter, and the fraction of
+# time that checks may take.
 GAP, SHARE = 2.0, 50.0
-# How often, and how many seconds apart, to see whether all reports are written.
+# How often, and how many seconds apart, to check whether all reports are written.
 TRIES, PAUSE = 20, 0.1
-# Assignments whose jobs are compared at a time.
+# The most assignments whose jobs are compared at a time.
 MOST = 1000
 
 
@@ -36,12 +36,12 @@ class Claims(Protocol):
 
     @property
     def claim(self) -> int | None:
-        """The number of the claim that is under way; None if there is none."""
+        """The number of the running claim; None if there is none."""
 
 
 @frozen
 class _Look:
-    """What a look found: assignments of which jobs are missing here, and how things stood."""
+    """The result of a check: assignments with missing jobs, and the state at that moment."""
 
     at: float
     mark: int
@@ -64,27 +64,27 @@ def missing(assigned: Mapping[int, int], held: Mapping[int, int]) -> dict[int, i
 
 
 class Reconciliation(Periodic):
-    """Looks again and again for jobs that are assigned to the node and that it does not hold.
+    """Periodically checks for jobs that are assigned to the node but not held by it.
 
     Whatever the cause (a claim that commits after its master has given it up, an assignment that
-    arrived in part), such a job would never run. Two looks must find it, so that nothing is
-    on its way; all that was reported before must be written; and its number is named, so that a
-    statement that is late gives nothing else back.
+    arrived in part), such a job would never run. Before it is returned, two checks must find it, so
+    that it is not on its way, and all earlier reports must be written. The statement names the job,
+    so that a late one returns nothing else.
 
     Args:
-        clock: Times the looks.
+        clock: Times the checks.
         engine: The stored functions.
         lease: Without it there is nothing to compare.
-        every: Seconds between two looks.
+        every: Seconds between two checks.
         workers: Hold the node's jobs.
-        records: What writes down how they end.
-        claims: Says which claim is under way.
-        arrivals: Notes what is given back: a message that is late must not start it.
+        records: Writes the outcomes of jobs.
+        claims: Has the number of the running claim.
+        arrivals: Notes returned assignments, so that a late message does not start them.
         wakeups: Has its alarm.
 
     Attributes:
-        missing: How many jobs the last look missed, of the assignments that two looks found.
-        given_back: How many were given back so far.
+        missing: How many jobs the last check missed, of the assignments that two checks found.
+        given_back: How many jobs were returned so far.
     """
 
     name = "reconciliation"
@@ -116,7 +116,7 @@ class Reconciliation(Periodic):
         self.missing = self.given_back = 0
 
     async def step(self) -> float | None:
-        """Look once; give back what the look before has missed as well."""
+        """Check once; return the jobs that the previous check missed as well."""
         identity = self._lease.identity
         if identity is None:
             self._last = None
@@ -135,16 +135,16 @@ class Reconciliation(Periodic):
         return max(self._gap if found else self._every, took * SHARE)
 
     def _looked(self, found: Mapping[int, int]) -> _Look:
-        # The claim is read after the look: what it had taken by then was seen.
+        # The claim's number is read after the check, which has seen the jobs that the claim took.
         return _Look(
             self._clock.seconds(), self._records.mark, self._claims.claim, frozenset(found)
         )
 
     def _is_proof(self, last: _Look) -> bool:
-        """Tell whether what is still missing was not just on its way when it was looked for."""
+        """Tell whether the missing jobs cannot merely be on their way."""
         if self._clock.seconds() - last.at < self._gap:
             return False
-        # What a claim has taken whose answer has not come yet may still come.
+        # Jobs of a claim whose answer has not arrived yet may still arrive.
         is_same_claim = last.claim is not None and last.claim == self._claims.claim
         return not is_same_claim and self._records.has_written(last.mark)
 
@@ -154,7 +154,7 @@ class Reconciliation(Periodic):
         try:
             held = await self._workers.holds(assignments)
         except TimeoutError:
-            # A worker is busy; the next look asks again.
+            # A worker is busy; the next check asks again.
             return
         if not await self._written(self._records.mark):
             return
@@ -175,12 +175,12 @@ class Reconciliation(Periodic):
         )
         self.given_back += given
         self.log.warn(
-            "{given} jobs were assigned to this node that it did not hold: they are given back",
+            "returned {given} jobs that were assigned to this node but not held by it",
             given=given,
         )
 
     async def _written(self, mark: int) -> bool:
-        """Wait a moment until all is written that had been noted at a mark."""
+        """Wait a moment until all reports before a mark are written."""
         for _ in range(TRIES):
             if self._records.has_written(mark):
                 return True

@@ -1,4 +1,4 @@
-"""Ticks: enqueues the jobs of schedules at their moments; the first master to look does it."""
+"""Ticks schedules: enqueues their jobs at their moments; the first master to check does it."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Scheduler"]
 
-# Between two looks at least, and at most: a schedule may be made without a notification.
+# Shortest and longest interval between checks, as a schedule may be created without a notification.
 SHORTEST, LONGEST = 0.2, 5.0
-# A wake-up may be about a schedule, and most are not: look no sooner than so long after the last.
+# Shortest interval after a wake-up, as most wake-ups are not about schedules.
 WOKEN = 1.0
-# Dead rows of what was due before are skipped, except by one look in so many seconds.
+# Checks skip dead rows of earlier moments, except once in so many seconds.
 MARGIN, FULL_LOOK = timedelta(seconds=5), 10.0
 MENDING = 60.0
-# A condition that cannot be checked is left alone for so many times as long as that took.
+# A failed check of a condition is repeated after this multiple of the time that it took.
 SPARED = 10.0
 
 
 class Scheduler(Periodic):
-    """Looks which schedules are due, plans what becomes of them, and has the database do it.
+    """Finds due schedules, plans their jobs, and has the database enqueue them.
 
     Args:
-        clock: Times the looks.
+        clock: Times the checks.
         schedules: The stored functions.
-        classes: The work types it knows; the schedules that they declare are published first.
-        lease: Without it this node does not act.
-        wakeups: Has its alarm; wakes the claimer when jobs were enqueued.
+        classes: The node's work types; the schedules that they declare are published first.
+        lease: Without it this node does not tick.
+        wakeups: Has the scheduler's alarm; wakes the claimer when jobs were enqueued.
 
     Raises:
-        InvalidWork: When a schedule is declared on a class whose objects need arguments.
+        InvalidWork: When a class with a schedule cannot be instantiated without arguments.
     """
 
     name = "scheduler"
@@ -63,13 +63,13 @@ class Scheduler(Periodic):
         self._looked_at = self._looked_far_at = self._mended_at = float("-inf")
         self._next_look = float("-inf")
         self._since: datetime | None = None
-        # Seconds until the soonest moment that the last look has planned.
+        # Seconds until the next moment that the last check planned.
         self._soonest = LONGEST
-        # Conditions that could not be checked: until when they are not tried again, and why.
+        # Conditions that could not be checked: when to check them again, and the error.
         self._unanswered: dict[tuple[str, str], tuple[float, str]] = {}
 
     async def step(self) -> float | None:
-        """Look, if it is time to, and tick."""
+        """Check for due schedules if it is time, and tick them."""
         now = time.monotonic()
         early = min(self._next_look, self._looked_at + WOKEN) - now
         if early > 0:
@@ -101,10 +101,10 @@ class Scheduler(Periodic):
         return pause
 
     async def _tick_all(self, found: Due) -> bool:
-        """Tick what is due; returns whether there is more to do at once.
+        """Tick due schedules; return whether more are due now.
 
-        Those with a condition come last, each table by itself: one that cannot be read holds up
-        no schedule but its own.
+        Schedules with a condition come last, table by table: one that cannot be read delays only
+        its own schedules.
         """
         self._soonest = LONGEST
         is_behind = False
@@ -127,7 +127,7 @@ class Scheduler(Periodic):
         except Refused as error:
             reason = f"the condition on {condition[0]} cannot be checked: {error}"
             took = time.monotonic() - began
-            # One that takes its whole time may have a tenth of ours.
+            # A condition that takes its whole time limit may use at most a tenth of the time.
             self._unanswered[condition] = (began + took * SPARED, reason)
             return judged(rows, set(), reason)
         self._unanswered.pop(condition, None)

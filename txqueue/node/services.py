@@ -1,4 +1,4 @@
-"""A node's services, each made with those that it calls."""
+"""The wiring of a node: makes each service together with those that it calls."""
 
 from __future__ import annotations
 
@@ -45,21 +45,22 @@ from txqueue.store.session_bounds import of_a_master
 
 __all__ = ["Services"]
 
-# One each for claims, for completions and for the rest; the listener has a fourth.
+# One connection each for claims, completions and other statements; the listener has a fourth.
 CONNECTIONS = 3
-# A statement without an answer for so long, or for a lease, counts as lost; seconds.
+# Seconds without an answer after which a statement counts as lost, unless the lease is longer.
 PATIENCE = 10.0
 
 
 class Services:
-    """Each is made when it is first asked for, so no order of construction has to be kept.
+    """The services of a node, each made on first use, so that the order of construction does not
+    matter.
 
-    They share state that knows no service (lease, lifecycle, wakeups, inbox, peer table), so none
-    needs one that needs it.
+    Services share state objects that call no service (lease, lifecycle, wakeups, inbox, peer
+    table), so that there are no cycles.
 
     Args:
-        reactor: Times, watches and spawns.
-        settings: How the node runs.
+        reactor: The master's reactor.
+        settings: The node's settings.
     """
 
     def __init__(self, reactor: IMasterReactor, settings: NodeSettings) -> None:
@@ -72,12 +73,12 @@ class Services:
 
     @cached_property
     def lease(self) -> Lease:
-        """Written by the lease keeper, read by all."""
+        """The node's lease, written by the lease keeper."""
         return Lease(self.settings.lease)
 
     @cached_property
     def lifecycle(self) -> Lifecycle:
-        """Whether the node takes jobs, drains or ends."""
+        """The state of the node: whether it takes jobs, drains or ends."""
         return Lifecycle(self.reactor)
 
     @cached_property
@@ -87,24 +88,26 @@ class Services:
 
     @cached_property
     def arrivals(self) -> Deduplicator:
-        """The assignments that have arrived."""
+        """Remembers which assignments have arrived."""
         return Deduplicator()
 
     @cached_property
     def inbox(self) -> Inbox:
-        """The assignments that messages have named and that are to be read."""
+        """The assignments that messages have named and that are still to be read."""
         return Inbox(self.wakeups)
 
     @cached_property
     def peer_table(self) -> PeerTable:
-        """The peers that are known."""
+        """The table of peers."""
         return PeerTable(self.reactor)
 
     # The database.
 
     @cached_property
     def backoff(self) -> Backoff:
-        """Shorter than the lease, or other nodes rescue this node's jobs first."""
+        """The reconnect backoff, shorter than the lease, or other nodes rescue this node's jobs
+        first.
+        """
         return Backoff(longest=self.settings.lease / 5)
 
     @cached_property
@@ -131,7 +134,7 @@ class Services:
 
     @cached_property
     def heartbeats(self) -> Heartbeats:
-        """Register the node and renew its lease."""
+        """Registers the node and renews its lease."""
         listeners: list[BeatListener | None] = [
             self.workers,
             self.peers,
@@ -156,7 +159,7 @@ class Services:
 
     @cached_property
     def lease_keeper(self) -> LeaseKeeper:
-        """Writes the lease, and sees to what follows."""
+        """Writes the lease, and acts when it changes."""
         return LeaseKeeper(
             self.reactor,
             self.lease,
@@ -165,16 +168,16 @@ class Services:
             wakeups=self.wakeups,
         )
 
-    # The workers and what they report.
+    # The workers and their reports.
 
     @cached_property
     def completions(self) -> Completions:
-        """Write down how jobs end."""
+        """Writes the outcomes of jobs."""
         return Completions(self.reactor, self.engine, self.lease, self.wakeups)
 
     @cached_property
     def workers(self) -> Workers:
-        """Perform jobs."""
+        """Gives jobs to the workers."""
         return Workers(
             self.reactor,
             count=self.settings.workers,
@@ -184,7 +187,7 @@ class Services:
 
     @cached_property
     def worker_pool(self) -> WorkerPool:
-        """Keeps the worker processes."""
+        """Starts and replaces the worker processes."""
         return WorkerPool(
             self.reactor,
             self.workers,
@@ -194,7 +197,7 @@ class Services:
 
     @cached_property
     def watchdog(self) -> Watchdog:
-        """Sees to workers that do not answer."""
+        """Watches for workers that do not answer."""
         return Watchdog(
             self.reactor,
             self.engine,
@@ -204,11 +207,11 @@ class Services:
             kill_after=self.settings.kill_stuck,
         )
 
-    # The ways in which jobs come.
+    # The ways in which jobs arrive.
 
     @cached_property
     def claimer(self) -> Claimer:
-        """Claims what is ready."""
+        """Claims ready jobs."""
         return Claimer(
             self.reactor,
             self.engine,
@@ -224,7 +227,7 @@ class Services:
 
     @cached_property
     def credits(self) -> Credits:
-        """Gives clients credit, and performs what they deliver."""
+        """Grants credit to clients, and runs the jobs that they deliver."""
         return Credits(
             self.reactor,
             self.engine,
@@ -240,7 +243,7 @@ class Services:
 
     @cached_property
     def orphans(self) -> OrphanFinder:
-        """Adopts what was handed to the node and whose message is lost."""
+        """Finds jobs handed to the node whose message was lost."""
         return OrphanFinder(
             self.reactor,
             self.engine,
@@ -255,7 +258,7 @@ class Services:
 
     @cached_property
     def reconciliation(self) -> Reconciliation:
-        """Gives back what is assigned to the node and that it does not hold."""
+        """Returns jobs that are assigned to the node but not held by it."""
         return Reconciliation(
             self.reactor,
             self.engine,
@@ -295,17 +298,17 @@ class Services:
 
     @cached_property
     def lag(self) -> LagMeter:
-        """Measures the reactor, and what waits."""
+        """Measures reactor lag and waiting jobs."""
         return LagMeter(self.reactor, self.workers)
 
     @cached_property
     def own_report(self) -> OwnReport:
-        """What the node says of itself to peers."""
+        """Makes the node's report to peers."""
         return OwnReport(self.lease, self.lifecycle, self.workers, self.lag)
 
     @cached_property
     def handover(self) -> Handover:
-        """Moves jobs to peers, and takes theirs."""
+        """Balances work with peers."""
         return Handover(
             self.reactor,
             self.engine,
@@ -339,24 +342,24 @@ class Services:
 
     @cached_property
     def lease_proxy(self) -> LeaseProxy:
-        """Keeps leases of peers that answer and do not reach the database."""
+        """Renews leases of peers that answer but cannot reach the database."""
         return LeaseProxy(self.reactor, self.engine, self.lease, self.peer_table)
 
     # Upkeep and operators.
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        """Rotates lanes, and sees to history."""
+        """Rotates lanes, and maintains history."""
         return Maintenance(self.reactor, self.engine, self.workers, self.completions)
 
     @cached_property
     def archiving(self) -> Archiving:
-        """Has old days archived."""
+        """Archives old days of history."""
         return Archiving(self.reactor, self.engine, self.settings.dsn, self.settings.schema)
 
     @cached_property
     def description(self) -> Description:
-        """What the node says of itself to operators."""
+        """Makes the node's description for operators."""
         return Description(
             self.settings,
             self.lease,
@@ -372,7 +375,7 @@ class Services:
 
     @cached_property
     def admin(self) -> AdminEndpoint | None:
-        """Answers operators, and lets applications join; if the node has an endpoint for them."""
+        """Serves operators and joined applications, if the node has an admin endpoint."""
         if self.settings.admin is None:
             return None
         return AdminEndpoint(

@@ -1,4 +1,4 @@
-"""How a node runs, and what it says of itself when it registers."""
+"""The settings of a node, and the row that it registers."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _log = Logger()
 
 @frozen
 class NodeSettings:
-    """How a node runs.
+    """The settings of a node.
 
     Attributes:
         dsn: A libpq URI or keyword string.
         app: The modules that define the work items.
         workers: How many worker processes.
-        queues: The queues served.
-        capacity: Weight that each worker may run at a time.
+        queues: The queues that the node serves.
+        capacity: The weight that each worker runs at a time.
         name: The node's name.
         lease: Seconds of silence after which a node is presumed dead.
         schema: The name of the schema.
-        admin: Where it answers questions about itself; None for nowhere.
-        listen: Where it listens for peers; None for no peers.
-        kill_stuck: Seconds after which a worker that does not answer is ended; None for never.
-        host: Tells the nodes of one host from others: they know at once when one's process ends.
+        admin: The admin endpoint; None for no endpoint.
+        listen: The endpoint for peers; None for no peers.
+        kill_stuck: Seconds after which a worker that does not answer is killed; None for never.
+        host: Identifies the host; nodes of one host detect at once when each other's process ends.
     """
 
     dsn: str = field(repr=False)
@@ -54,7 +54,7 @@ class NodeSettings:
 
 
 def row_of(chosen: NodeSettings) -> dict[str, Any]:
-    """Return what a node registers of itself; its address is where peers reach it."""
+    """Return the columns that a node registers; peers connect to its address."""
     listen = chosen.listen
     return {
         "name": chosen.name,
@@ -70,7 +70,7 @@ def row_of(chosen: NodeSettings) -> dict[str, Any]:
 
 
 def worker_settings(chosen: NodeSettings) -> dict[str, Any]:
-    """Return what a worker process is told at its start."""
+    """Return the settings that a worker process gets at its start."""
     return {
         "dsn": chosen.dsn,
         "app": chosen.app,
@@ -81,7 +81,7 @@ def worker_settings(chosen: NodeSettings) -> dict[str, Any]:
 
 
 def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
-    """Return what a node publishes of a work type."""
+    """Return the policy that a node publishes for a work type."""
     return {
         "work_type": cls.work_type,
         "queue": cls.queue,
@@ -99,7 +99,7 @@ def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
 
 
 def served_types() -> list[type[WorkItem]]:
-    """Return the work types that this node runs: encrypted ones only if it has a key."""
+    """Return the work types that this node runs; encrypted ones only if it has a key."""
     known = known_work_types()
     locked = [cls.work_type for cls in known if cls.encrypted and not has_key()]
     if locked:

@@ -9,7 +9,7 @@ __all__ = ["Wakeups"]
 
 
 class Wakeups:
-    """Alarms, made before the services: each waits for its own, and any other may ring it.
+    """The alarms of the services: each service waits for its own, and others ring it.
 
     Args:
         clock: Times the waits.
@@ -17,9 +17,9 @@ class Wakeups:
     Attributes:
         claimer: Rings when there may be jobs to claim.
         scheduler: Rings when a schedule may be due.
-        orphans: Rings when jobs may have been handed to the node whose message is lost.
+        orphans: Rings when the message about jobs for this node may be lost.
         reconciliation: Rings when the answer to a claim is lost.
-        heartbeats: Rings when a heartbeat would name a peer that is not known yet.
+        heartbeats: Rings when an unknown peer may be in the answer to the next heartbeat.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -30,11 +30,11 @@ class Wakeups:
         self.heartbeats = Alarm(clock)
 
     def look_for_work(self) -> None:
-        """Claim now, and see which schedules are due."""
+        """Wake the claimer and the scheduler."""
         self.claimer.ring()
         self.scheduler.ring()
 
     def notified(self, text: str) -> None:
-        """Look for work: the database has notified this node, whatever it says."""
+        """Look for work after a notification, whatever its text."""
         del text
         self.look_for_work()

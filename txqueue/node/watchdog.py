@@ -1,4 +1,4 @@
-"""Finds worker processes that do not answer, and has what waits in them run elsewhere."""
+"""Detects worker processes that do not answer, and returns their unstarted jobs."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from txqueue.system.clock import Clock
 
 __all__ = ["EVERY", "SILENT", "Watchdog", "Watched", "WatchedWorkers"]
 
-# Seconds from one ping to the next, and after which a worker that does not answer begins no other
-# job. After as long again it is known to have begun none.
+# Seconds between two pings, and after which a silent worker must not start other jobs; after twice
+# that time its unstarted jobs are known.
 EVERY, SILENT = 1.0, 2.0
 
 
 class Watched(Protocol):
-    """A worker process, as far as it is watched."""
+    """A worker process, as the watchdog uses it."""
 
     pid: int
 
     @property
     def silent(self) -> float:
-        """Seconds since it was asked something that it has not answered; 0 if it has."""
+        """Seconds since the oldest unanswered ping; 0 if all are answered."""
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it was told to begin no other job."""
+        """Whether the worker was stopped from starting jobs."""
 
     @property
     def held(self) -> dict[int, int]:
-        """How many jobs it holds, by assignment."""
+        """The number of jobs that it holds, by assignment."""
 
     @property
     def in_flight(self) -> set[int]:
@@ -44,19 +44,19 @@ class Watched(Protocol):
 
     @property
     def begun(self) -> set[int] | None:
-        """The numbers of the jobs that it has begun; None if that is not known."""
+        """The numbers of the jobs that it has started; None if unknown."""
 
     def ping(self) -> None:
-        """Ask it whether it is there."""
+        """Ping the worker."""
 
     def stop(self) -> None:
-        """Have it begin no other job until it has said what it has not begun."""
+        """Stop the worker from starting jobs until it has reported its unstarted ones."""
 
     def disown(self, jobs: Iterable[JobKey]) -> None:
-        """Give back jobs that it will not begin."""
+        """Return jobs that the worker will not start."""
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the worker."""
 
 
 class WatchedWorkers(Protocol):
@@ -64,23 +64,23 @@ class WatchedWorkers(Protocol):
 
     @property
     def ready(self) -> Sequence[Watched]:
-        """The workers that can be handed jobs."""
+        """The workers that can get jobs."""
 
 
 class Watchdog(Periodic):
-    """Pings the workers. One that is blocked by a job keeps that job, and no other.
+    """Pings the workers. A worker that a job blocks keeps that job and loses its unstarted ones.
 
-    What a worker has begun stands in memory that it shares with its master, and so does the word
-    that it is to begin no other job. So what it has not begun can be given back safely while it
-    cannot answer: it does not begin that later either.
+    Worker and master share memory with the started jobs and a flag that forbids starting others. So
+    the unstarted jobs of a worker that cannot answer can be returned safely: the worker does not
+    start them later either.
 
     Args:
         clock: Times the pings.
         engine: The stored functions.
-        lease: Without it nothing is given back.
+        lease: Without it no job is returned.
         workers: The workers.
-        records: What writes down how jobs end.
-        kill_after: Seconds of silence after which a worker is ended; None for never.
+        records: Writes the outcomes of jobs.
+        kill_after: Seconds of silence after which a worker is killed; None for never.
     """
 
     name = "watchdog"
@@ -102,11 +102,11 @@ class Watchdog(Periodic):
         self._workers = workers
         self._records = records
         self._kill_after = kill_after
-        # What was noted when each process that is stopped was.
+        # The mark of the reports at the moment when each process was stopped.
         self._marks: dict[int, int] = {}
 
     async def step(self) -> float | None:
-        """Ping each worker that has something to do, and see to those that were silent."""
+        """Ping each busy worker, and act on silent ones."""
         for worker in self._workers.ready:
             if self._kill_after is not None and worker.silent >= self._kill_after:
                 self._kill(worker)
@@ -120,7 +120,7 @@ class Watchdog(Periodic):
 
     def _kill(self, worker: Watched) -> None:
         self.log.error(
-            "worker process {pid} has not answered for {silent:.0f} s, and is ended;"
+            "worker process {pid} has not answered for {silent:.0f} s, and is killed;"
             " it runs {running}",
             pid=worker.pid,
             silent=worker.silent,
@@ -131,7 +131,7 @@ class Watchdog(Periodic):
     def _stop(self, worker: Watched) -> None:
         self.log.warn(
             "worker process {pid} has not answered for {silent:.0f} s: a handler blocks it."
-            " What waits in it runs elsewhere; it runs {running}",
+            " Its unstarted jobs run elsewhere; it is running {running}",
             pid=worker.pid,
             silent=worker.silent,
             running=_named(worker.in_flight),
@@ -140,7 +140,7 @@ class Watchdog(Periodic):
         worker.stop()
 
     async def _relieve(self, worker: Watched) -> None:
-        """Give back what a stopped worker has not begun; what it has reported is written first."""
+        """Return the unstarted jobs of a stopped worker, once its reports are written."""
         identity, begun = self._lease.identity, worker.begun
         if identity is None or begun is None:
             return

@@ -1,4 +1,4 @@
-"""Keeps a node's worker processes: started, replaced when they die, ended."""
+"""Starts a node's worker processes, replaces dead ones, and ends them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["WorkerPool"]
 
 SHORT_LIFE = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
-# Seconds that a worker whose pipe is closed has to end.
+# Seconds in which a worker must exit after its pipe is closed.
 EXIT_GRACE = 5.0
 
 
 class WorkerPool(Service):
-    """So many worker processes, whatever befalls them.
+    """Keeps a fixed number of worker processes running.
 
     Args:
-        reactor: Spawns the processes.
-        workers: Hands them jobs.
-        settings: What a worker is told at its start: JSON.
-        listeners: Told when a worker can be handed more.
+        reactor: Starts the processes.
+        workers: Gives them jobs.
+        settings: The settings that a worker gets at its start, as JSON.
+        listeners: Notified when a worker has room.
     """
 
     name = "workers"
@@ -64,19 +64,21 @@ class WorkerPool(Service):
             self._add()
 
     async def drain(self) -> None:
-        """Start nothing more, give back what is not started, wait for what runs."""
+        """Start no more jobs, return unstarted ones, and wait for running ones."""
         self._is_draining = True
         self._workers.give_back()
         while any(worker.held for worker in self._workers.ready):
             await _turn(self.reactor, 0.02)
 
     def stop_at_once(self) -> None:
-        """End all processes now, and start no other; what they held is given back unspent."""
+        """Kill all processes and start no others; their jobs are returned without spending an
+        attempt.
+        """
         self._is_draining = self._is_ending = True
         self._kill()
 
     def stopService(self) -> Deferred[Any]:
-        """End the processes; those that do not end by themselves are killed."""
+        """End the processes; kill those that do not exit by themselves."""
         super().stopService()
         for call in self._respawns:
             if call.active():
@@ -92,15 +94,15 @@ class WorkerPool(Service):
         for worker in self._workers.all:
             worker.kill()
 
-    # What the processes tell.
+    # Calls by the worker processes.
 
     def reported(self, worker: WorkerProcess) -> None:
-        """A worker has done, or given up, some of what it holds."""
+        """Note that a worker has finished or returned jobs."""
         self._workers.reported(worker)
         self._tell_of_room()
 
     def worker_lost(self, worker: WorkerProcess) -> None:
-        """A pipe closed: its jobs are given back at once, and another process takes its place."""
+        """Handle a closed pipe: return its jobs at once, and start another process."""
         self._workers.lost(worker, is_blamed=not self._is_ending)
         if self.running:
             worker.kill()
@@ -141,7 +143,7 @@ class WorkerPool(Service):
         if lived > SHORT_LIFE:
             self._pause = FIRST_PAUSE
         self.log.warn(
-            "worker process {pid} ended {how} after {lived:.1f} s; another one starts",
+            "worker process {pid} ended {how} after {lived:.1f} s; a new one starts",
             pid=worker.pid,
             how=worker.end,
             lived=lived,

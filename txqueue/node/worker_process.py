@@ -1,4 +1,4 @@
-"""One worker process as its master sees it: its pipe, and what it holds."""
+"""A worker process, as its master uses it: the pipe, and the jobs that it holds."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ __all__ = ["Owner", "Reports", "WorkerProcess"]
 
 PIPE_FD, SHARED_FD = 3, 4
 PACE_WINDOW = 0.02
-# Seconds to import the application, and to read what a process said before it ended.
+# Timeouts in seconds: to import the application, and to read a process's last messages.
 START_PATIENCE, LAST_WORDS = 300.0, 1.0
 
 
 class Reports(Protocol):
-    """Receives what the workers report."""
+    """Receives the reports of workers."""
 
     def finish(self, finished: Finished) -> None:
-        """Jobs returned nothing."""
+        """Note jobs whose handlers returned None."""
 
     def settle(self, outcomes: str) -> None:
-        """Jobs ended otherwise."""
+        """Note jobs with other outcomes."""
 
     def start(self, jobs: Iterable[StartedJob]) -> None:
-        """Jobs run for longer than a beat."""
+        """Note jobs that run for longer than a beat."""
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
-        """Jobs will not run here."""
+        """Note jobs that the worker will not run."""
 
 
 class Owner(Protocol):
@@ -68,14 +68,14 @@ class Owner(Protocol):
     reports: Reports
 
     def reported(self, worker: WorkerProcess) -> None:
-        """It has done, or given up, some of what it holds."""
+        """Note that a worker has finished or returned jobs."""
 
     def worker_lost(self, worker: WorkerProcess) -> None:
-        """Its pipe closed."""
+        """Note that a worker's pipe closed."""
 
 
 class _Exit(ProcessProtocol):
-    """Tells when a process has ended."""
+    """Notices the end of a process."""
 
     def __init__(self, ended: Callable[[str], None]) -> None:
         self._ended = ended
@@ -98,16 +98,16 @@ class WorkerProcess:
 
     Args:
         owner: The pool that started it.
-        key: Names it.
+        key: Identifies the worker.
 
     Attributes:
-        is_ready: Whether it can be handed jobs.
-        is_late: Whether it has been asked something, and does not answer.
-        is_stopped: Whether it begins no other job until it has said what it has not begun.
-        held: How many jobs it holds, by assignment.
-        outstanding: Their weight.
+        is_ready: Whether it can get jobs.
+        is_late: Whether a request to it is overdue.
+        is_stopped: Whether it must not start jobs until it has reported its unstarted ones.
+        held: The number of jobs that it holds, by assignment.
+        outstanding: The weight of those jobs.
         ended: Fires when both the process and its pipe have ended.
-        end: How the process ended, once it has: by which signal, or with which status.
+        end: The signal or status with which the process ended; None while it runs.
 
     Raises:
         OSError: When the process cannot be started.
@@ -166,18 +166,18 @@ class WorkerProcess:
         return process
 
     async def configure(self, settings: Mapping[str, Any]) -> None:
-        """Have it import the application; from then on it can be given jobs."""
+        """Make the worker import the application, after which it can get jobs."""
         answer = self._pipe.say(Configure, settings=json.dumps(settings))
         await answer.addTimeout(START_PATIENCE, self._owner.reactor)
         self.is_ready = True
 
     @property
     def load(self) -> Load:
-        """What it holds, as the policy sees it."""
+        """The worker's load, in the form of `policy`."""
         return Load(self.key, self._owner.capacity, self.outstanding, self._pace())
 
     def _pace(self) -> float:
-        """Return the weight it finishes a second: one that reports nothing slows down meanwhile."""
+        """Return the weight that it finishes per second, less while it reports nothing."""
         passed = self._owner.reactor.seconds() - self._paced_at
         if passed < PACE_WINDOW:
             return self._rate
@@ -186,7 +186,7 @@ class WorkerProcess:
 
     def perform(self, assignment: Assignment) -> None:
         """Hand jobs over."""
-        # One that has nothing to do is told at once, not at the end of the reactor's turn.
+        # Send at once to an idle worker, not at the end of the reactor's turn.
         say = self._pipe.say if self.held else self._pipe.say_now
         self.held[assignment.number] = assignment.jobs
         self.outstanding += assignment.weight
@@ -202,18 +202,20 @@ class WorkerProcess:
         )
 
     def renew(self, until: float, incarnation: int) -> None:
-        """Let it start this run's jobs until a moment of the monotonic clock, which is shared."""
+        """Let the worker start this run's jobs until a moment of the monotonic clock, which
+        processes share.
+        """
         self._pipe.say(Lease, until=until, incarnation=incarnation)
 
     def cancel(self, job: CancelledJob) -> None:
-        """Have it end a cancelled job."""
+        """Make the worker end a cancelled job."""
         self._pipe.say(CancelRunning, **asdict(job))
 
     async def take_back(self, most: int | None = None) -> Unstarted:
-        """Have it start nothing of what it holds, or not the last of it up to a weight.
+        """Take unstarted jobs back: all, or the last ones up to a weight.
 
         Returns:
-            What it will not start, which is the caller's now.
+            The jobs that the worker will not start; the caller now has them.
         """
         answer = await self._pipe.say(GiveBack, most=most)
         unstarted = [
@@ -233,11 +235,11 @@ class WorkerProcess:
 
     @property
     def silent(self) -> float:
-        """Seconds since a ping that is not answered; 0 if there is none."""
+        """Seconds since the oldest unanswered ping; 0 if there is none."""
         return 0.0 if self._pinged_at is None else self._owner.reactor.seconds() - self._pinged_at
 
     def ping(self) -> None:
-        """Ask it whether it is there, unless it was asked before and has not answered."""
+        """Ping the worker, unless an earlier ping is unanswered."""
         if self._pinged_at is None:
             self._pinged_at = self._owner.reactor.seconds()
             self._pipe.say(Hold, assignments="[]").addCallbacks(self._answered, lambda _: None)
@@ -249,7 +251,7 @@ class WorkerProcess:
         """Have it begin no other job until it has said what it has not begun."""
         self.is_late = self.is_stopped = True
         self._in_flight.stop()
-        # A pipe that is lost gives everything back.
+        # When the pipe is lost, all jobs are returned anyway.
         Deferred.fromCoroutine(self.give_back()).addErrback(lambda _: None)
 
     def _go_on(self) -> None:
@@ -259,7 +261,7 @@ class WorkerProcess:
 
     @property
     def begun(self) -> set[int] | None:
-        """The numbers of jobs that it has begun and whose end was not heard, if that is known."""
+        """The numbers of started jobs whose end was not reported; None if unknown."""
         return self._in_flight.begun
 
     def disown(self, jobs: Iterable[JobKey]) -> None:
@@ -271,31 +273,31 @@ class WorkerProcess:
         self.return_(Unstarted(sorted(lost), 0))
 
     async def holds(self, assignments: Iterable[int]) -> dict[int, set[int]]:
-        """Ask it which jobs of some assignments it holds; those that ended were reported before."""
+        """Ask the worker which jobs of some assignments it holds; ended ones are reported first."""
         answer = await self._pipe.say(Hold, assignments=json.dumps(list(assignments)))
         return {int(key): set(ids) for key, ids in json.loads(answer["held"]).items()}
 
     @property
     def in_flight(self) -> set[int]:
-        """The numbers of the jobs that it runs; of a process that has died, those it died with."""
+        """The numbers of the jobs that it runs, or was running when it died."""
         return self._in_flight.ids
 
     async def give_back(self) -> None:
-        """Have it start nothing of what it holds, and give that back once it answers."""
+        """Return all unstarted jobs to the queue once the worker answers."""
         self.return_(await self.take_back())
 
     def return_(self, unstarted: Unstarted) -> None:
-        """Give back what it did not start."""
+        """Return unstarted jobs to the queue."""
         for assignment, ids in unstarted.ids.items():
             self._owner.reports.give_back(assignment, died=False, ids=ids)
 
     def kill(self) -> None:
-        """End the process at once."""
+        """Kill the process."""
         if self._process.pid is not None:
             self._process.signalProcess("KILL")
 
     def close(self) -> None:
-        """Close the pipe, which ends the process."""
+        """Close the pipe, which makes the process exit."""
         self._pipe.close()
 
     def _finish(
@@ -345,8 +347,8 @@ class WorkerProcess:
 
     def _process_ended(self, how: str) -> None:
         self.end = how
-        # What it reported before it ended is read first; but a process that it started may keep
-        # the pipe open.
+        # Reports sent before the end are read first; but a child of the process may keep the pipe
+        # open.
         if "pipe" in self._lives:
             closing = self._owner.reactor.callLater(LAST_WORDS, self._abort)
             self.ended.addBoth(lambda _: closing.cancel() if closing.active() else None)

@@ -1,4 +1,4 @@
-"""The jobs in a node's workers: which worker is handed what, and what is taken back."""
+"""Distributes jobs among a node's workers, and takes them back."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Workers"]
 
-# Seconds for which a suspect's turn on the only worker is made up for, at most.
+# The longest turn, in seconds, that other jobs get after a suspect on the only worker.
 LONGEST_TURN = 10.0
-# Seconds that a worker has to say what it has not started.
+# Seconds in which a worker must report its unstarted jobs.
 SOON = 2.0
 
 
 class Workers:
-    """The worker processes as the services of the node see them: together they perform jobs.
+    """The worker processes together, as the node's services use them.
 
-    The pool adds those that it starts, and removes those that ended.
+    The worker pool adds started processes and removes ended ones.
 
     Args:
-        clock: Limits how long answers take.
-        count: How many processes there are to be.
-        capacity: Weight that each may run at a time.
-        reports: Takes what is given back.
+        clock: Times out answers.
+        count: The intended number of processes.
+        capacity: The weight that each process runs at a time.
+        reports: Receives returned jobs.
     """
 
     log = Logger()
@@ -46,28 +46,28 @@ class Workers:
         self.reports = reports
         self._workers: dict[int, WorkerProcess] = {}
         self._lease = float("-inf"), 0
-        # A job that may kill its process, until a worker is free of others, and that worker.
+        # A suspect that waits until a worker is free of other jobs, and that worker.
         self._suspect: Assignment | None = None
         self._alone: WorkerProcess | None = None
         self._alone_since = self._suspects_from = float("-inf")
 
-    # What the pool tells.
+    # Calls by the worker pool.
 
     def add(self, worker: WorkerProcess) -> None:
-        """Take a process that was started; it is handed jobs once it is ready."""
+        """Add a started process, which gets jobs once it is ready."""
         self._workers[worker.key] = worker
 
     def remove(self, worker: WorkerProcess) -> None:
-        """Forget a process that has ended."""
+        """Remove a process that has ended."""
         self._workers.pop(worker.key, None)
 
     @property
     def all(self) -> list[WorkerProcess]:
-        """Each process, ready or not."""
+        """All processes, ready or not."""
         return list(self._workers.values())
 
     def configured(self, worker: WorkerProcess) -> None:
-        """Let a process that is ready now start jobs while the lease holds."""
+        """Pass the lease to a process that has become ready."""
         worker.renew(*self._lease)
 
     def reported(self, worker: WorkerProcess) -> None:
@@ -76,14 +76,14 @@ class Workers:
             self._place_suspect()
 
     def lost(self, worker: WorkerProcess, *, is_blamed: bool) -> None:
-        """Give back at once what a worker held whose pipe closed.
+        """Return the jobs of a worker whose pipe closed.
 
         Args:
             worker: The worker.
-            is_blamed: Whether the jobs that it ran may have killed it.
+            is_blamed: Whether its running jobs may have killed it.
         """
         held, worker.held = worker.held, {}
-        # What waited in it had no part in its end.
+        # Jobs that only waited in the worker did not cause its end.
         blamed = sorted(worker.in_flight) if is_blamed else []
         for assignment in held if blamed else ():
             self.reports.give_back(assignment, died=True, ids=blamed)
@@ -93,33 +93,33 @@ class Workers:
             self._drop_suspect()
             self._let_others_in()
 
-    # What the services ask.
+    # Calls by the services.
 
     @property
     def room(self) -> Room:
-        """What a claim may take for the workers."""
+        """The room for a claim in all workers together."""
         return room_of(worker.load for worker in self._open())
 
     @property
     def takes_suspects(self) -> bool:
-        """Whether jobs that may kill their process can be given one of their own."""
+        """Whether suspects can get a process of their own."""
         return self._alone is None and self._clock.seconds() >= self._suspects_from
 
     @property
     def assignments(self) -> list[int]:
-        """The assignments that some worker holds, or is to hold."""
+        """The assignments of which some worker holds jobs, or will."""
         waiting = [self._suspect.number] if self._suspect else []
         held = [assignment for worker in self._workers.values() for assignment in worker.held]
         return waiting + held
 
     @property
     def in_flight(self) -> int:
-        """How many jobs run."""
+        """How many jobs are running."""
         return sum(len(worker.in_flight) for worker in self._workers.values())
 
     @property
     def holdings(self) -> Counter[int]:
-        """How many jobs of each assignment some worker holds, or is to hold."""
+        """The number of jobs of each assignment that workers hold, or will."""
         held: Counter[int] = Counter()
         if self._suspect is not None:
             held[self._suspect.number] += self._suspect.jobs
@@ -131,7 +131,7 @@ class Workers:
         """Return which jobs of some assignments the workers hold.
 
         Raises:
-            TimeoutError: When a worker that holds some of them does not answer soon.
+            TimeoutError: When a worker that holds some of them does not answer in time.
         """
         jobs: dict[int, set[int]] = {assignment: set() for assignment in assignments}
         for worker in self.ready:
@@ -155,7 +155,9 @@ class Workers:
         return sum(worker.outstanding for worker in self._workers.values()) / total
 
     def describe(self) -> list[dict[str, int | bool]]:
-        """Say of each process its number, whether it is ready, and the jobs and weight it holds."""
+        """Return the process id of each worker, whether it is ready, and the jobs and weight it
+        holds.
+        """
         return [
             {
                 "pid": worker.pid,
@@ -189,7 +191,7 @@ class Workers:
             worker.renew(*self._lease)
 
     def give_back(self) -> None:
-        """Have the workers start nothing of what they hold, and give that back."""
+        """Return all unstarted jobs of the workers to the queue."""
         self._drop_suspect()
         self._place_suspect()
         for worker in self.ready:
@@ -210,7 +212,7 @@ class Workers:
     async def take_back(self, most: int | None = None) -> Unstarted:
         """Have the workers start nothing of what they hold, or not the last of it up to a weight.
 
-        A worker that does not answer soon gives what it has not started back once it does.
+        The unstarted jobs of a worker that does not answer in time are returned once it answers.
 
         Returns:
             What they will not start, which is the caller's now.
@@ -219,7 +221,7 @@ class Workers:
         shares = tail_shares([worker.load for worker in workers], most)
         asking = [self._soon(worker, shares[worker.key]) for worker in workers]
         answers = await DeferredList(asking, consumeErrors=True)
-        # What a worker held whose pipe is lost is given back without being asked.
+        # Jobs of a worker whose pipe is lost are returned anyway.
         return sum((given for is_answered, given in answers if is_answered), Unstarted())
 
     def _soon(self, worker: WorkerProcess, most: int | None) -> Deferred[Unstarted]:
@@ -251,15 +253,17 @@ class Workers:
 
     @property
     def ready(self) -> list[WorkerProcess]:
-        """The workers that can be handed jobs, or could if they answered."""
+        """The workers that can get jobs, or could if they answered."""
         return [worker for worker in self._workers.values() if worker.is_ready]
 
     def _open(self) -> list[WorkerProcess]:
-        """Those that may be handed any job."""
+        """The workers that may get any job."""
         return [each for each in self.ready if each is not self._alone and not each.is_late]
 
     def _place_suspect(self) -> None:
-        """Hand it over once its worker is free of others; let others in again once it is done."""
+        """Send the suspect once its worker is free of other jobs; admit others again once it is
+        done.
+        """
         if self._alone is None or self._alone.held:
             return
         if self._suspect is not None:
@@ -269,7 +273,7 @@ class Workers:
             self._let_others_in()
 
     def _let_others_in(self) -> None:
-        """End a suspect's turn; where there is one worker only, others have as long a turn then."""
+        """End a suspect's turn; with only one worker, other jobs then get an equally long turn."""
         self._alone = None
         if self.count == 1:
             now = self._clock.seconds()
@@ -281,12 +285,12 @@ class Workers:
             self._suspect = None
 
     def _not_given_back(self, failure: Failure, worker: WorkerProcess) -> None:
-        # One whose pipe is lost or closed has nothing left to give back.
+        # A worker whose pipe is lost or closed has no jobs left to return.
         if failure.check(ConnectionDone, ConnectionLost):
             return
         if worker.is_ready:
             self.log.error(
-                "worker process {pid} does not say what it holds, and is ended: {error!r}",
+                "worker process {pid} does not report its jobs, and is killed: {error!r}",
                 pid=worker.pid,
                 error=failure.value,
             )

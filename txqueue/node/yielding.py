@@ -10,32 +10,32 @@ from txqueue.system.clock import Clock
 
 __all__ = ["IdlePeers", "Yielding"]
 
-# A node is loaded that has so much of its room taken; a job is heavy that takes so much of a
-# worker's capacity.
+# The fraction of taken room from which a node counts as loaded, and the fraction of a worker's
+# capacity from which a job counts as heavy.
 LOADED, HEAVY = 0.5, 0.25
-# A peer that has not taken them for so many seconds may be unable to; then nothing is left to it
-# for so many.
+# Seconds after which a peer that has not claimed them counts as unable to, and for which nothing is
+# then left to it.
 PATIENCE, REST = 2.0, 10.0
 
 
 class IdlePeers(Protocol):
-    """Knows how loaded the peers are."""
+    """The loads of the peers."""
 
     def has_idle(self, queues: Collection[str], work_types: Collection[str]) -> bool:
-        """Tell whether a peer that serves all of these runs next to nothing."""
+        """Tell whether a peer that serves all of these is nearly idle."""
 
 
 class Yielding:
-    """Says how heavy the jobs may be that a claim takes.
+    """Limits the weight of the jobs that a claim takes.
 
-    A claim ends at the first job that is too heavy for it, so that one that an idle peer is to have
-    holds up lighter ones behind it only until that has claimed, a moment later.
+    A claim ends at the first job that is too heavy for it. So a job left to an idle peer delays
+    lighter ones behind it only until the peer claims, a moment later.
 
     Args:
-        clock: Its time never goes back.
-        peers: Know whether a node that can run the same jobs runs next to nothing.
+        clock: A clock that never goes back.
+        peers: Tell whether a node that can run the same jobs is nearly idle.
         queues: The queues that this node serves.
-        work_types: The names of the types that it knows.
+        work_types: The names of this node's work types.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Yielding:
         return self._peers.has_idle(self._queues, self._work_types)
 
     def claimed(self, *, is_left: bool) -> None:
-        """Note whether a claim has left ready jobs behind."""
+        """Note whether a claim has left ready jobs."""
         if self._is_yielding and is_left:
             self._since = self._clock.seconds() if self._since is None else self._since
         elif self._is_yielding:

@@ -1,1 +1,1 @@
-"""The storage floor: the only place that runs SQL and knows the driver."""
+"""Storage: the only package that runs SQL and uses the driver. Internal."""

@@ -1,4 +1,4 @@
-"""A pause after a failed attempt to connect, shared by all connections of a node."""
+"""The reconnect backoff, shared by all connections of a node."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FIRST, LONGEST = 0.1, 2.0
 
 
 class Backoff:
-    """Lets one attempt fail for all that come soon after it, for a time that grows with each.
+    """After a failed attempt to connect, fails further attempts at once, for a growing time.
 
     Args:
-        now: The monotonic clock.
-        longest: Seconds that a pause has at most, two in any case.
+        now: Returns the time by the monotonic clock.
+        longest: The longest pause in seconds, at most two.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Backoff:
         """Make one attempt to connect.
 
         Raises:
-            DatabaseUnavailable: When one has failed just now: says what that said, and makes none.
+            DatabaseUnavailable: When another attempt has just failed; with the error of that one.
         """
         if self._now() < self._until:
             raise DatabaseUnavailable(self._said, "check the DSN and that the server runs")
@@ -50,7 +50,7 @@ class Backoff:
     def _begin(self, error: DatabaseUnavailable) -> None:
         self._said = error.what
         if self._now() < self._until:
-            # Several attempts were under way, and have failed together.
+            # Concurrent attempts that failed together count as one.
             return
         self._until = self._now() + self._pause * random.uniform(0.5, 1.0)
         self._pause = min(self._pause * 2, self._longest)

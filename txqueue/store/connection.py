@@ -1,4 +1,4 @@
-"""One asynchronous connection: one query at a time, replaced when it breaks."""
+"""An asynchronous connection: one query at a time, replaced when it breaks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from txqueue.store.timestamps import read_any_moment
 
 __all__ = ["Connection"]
 
-# Behind a pooler the number is not a backend's, or not ours.
+# Behind a pooler the process id is not a backend's, or another session's.
 CANCEL = """select pg_cancel_backend(pid) from pg_stat_activity
     where pid = %s and application_name = current_setting('application_name')"""
 CANCEL_PATIENCE = 10.0
@@ -39,10 +39,10 @@ class Connection:
     Args:
         reactor: Watches the socket and times the connection attempt.
         application_name: Shown in ``pg_stat_activity``.
-        patience: Seconds after which a statement without an answer is held for lost, with its
-            connection; None to wait without limit.
-        any_moment: Whether moments beyond Python's range are read as the nearest within it.
-        session: Settings of the server for the session; not made behind a pooler.
+            patience: Seconds after which a statement without an answer, and its connection, count
+            as lost; None for no limit.
+        any_moment: Whether a moment beyond Python's range is read as the nearest one within it.
+        session: Server settings for the session; skipped behind a pooler.
     """
 
     def __init__(
@@ -70,30 +70,30 @@ class Connection:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the next query would fail for want of a working connection."""
+        """Whether the connection is broken, so that the next query would fail."""
         driver = self._driver.session
         return self._is_broken or driver is None or bool(driver.closed)
 
     @property
     def is_idle(self) -> bool:
-        """Whether neither a statement nor a transaction is under way."""
+        """Whether neither a statement nor a transaction is open."""
         status = self._driver.session.get_transaction_status()
         return bool(status == TRANSACTION_STATUS_IDLE)
 
     @property
     def age(self) -> float:
-        """The seconds since it was opened."""
+        """The seconds since the connection was opened."""
         return float(self._reactor.seconds() - self._opened_at)
 
     async def open(self, dsn: str, backoff: Backoff | None = None) -> Connection:
-        """Connect, to the first of the DSN's hosts that is as the DSN wants it.
+        """Connect to the first of the DSN's hosts that meets its conditions.
 
         Args:
             dsn: A libpq URI or keyword string.
-            backoff: Told of the attempt; may forbid it for a moment.
+            backoff: Counts the attempt, and may forbid it for a moment.
 
         Raises:
-            DatabaseUnavailable: When no server is, or none answers in time.
+            DatabaseUnavailable: When no server does, or none answers in time.
         """
         if backoff is None:
             return await self._open_any(dsn)
@@ -141,7 +141,7 @@ class Connection:
         return self
 
     def _connecting(self, attempt: ConnectAttempt) -> Deferred[Any]:
-        """Connect; the driver itself can cancel no attempt that is under way."""
+        """Connect within a time limit, which the driver itself lacks."""
         parameters = {**attempt.parameters, "application_name": self._application_name}
 
         def cancel(connecting: Deferred[Any]) -> None:
@@ -170,8 +170,8 @@ class Connection:
 
         Args:
             sql: The statement.
-            parameters: What stands for each ``%s``.
-            translate: Returns what to raise in place of one of the driver's errors.
+            parameters: The values for the ``%s`` placeholders.
+            translate: Returns the error to raise in place of a driver's error.
 
         Raises:
             DatabaseUnavailable: When the connection is lost.
@@ -181,7 +181,7 @@ class Connection:
         return [] if cursor.description is None else list(cursor.fetchall())
 
     async def query_often(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Run a statement that is sent often, and is the same for whatever its parameters are.
+        """Run a frequent statement, which gets prepared, with varying parameters.
 
         Raises:
             DatabaseUnavailable: When the connection is lost.
@@ -191,26 +191,26 @@ class Connection:
             execution = self._prepared.execution(sql) or await self._prepare(sql)
             cursor = await self._executed(execution, parameters)
         except UNPREPARED:
-            # It was discarded, or returns other columns since a migration, or a pooler hides so
-            # well that we took it for the server.
+            # The prepared statement was discarded, or returns other columns since a migration, or
+            # there is an undetected pooler.
             self._prepared, self._pooled = Prepared(), True
             if not self.is_idle:
                 raise DatabaseUnavailable(
-                    "the server did not know what this connection had prepared",
-                    "try the transaction again: it will not happen twice",
+                    "the server no longer has a statement that this connection had prepared",
+                    "retry the transaction: this will not happen twice",
                 ) from None
             cursor = await self._executed(sql, parameters)
         return list(cursor.fetchall())
 
     async def _prepare(self, sql: str) -> str:
-        """Prepare a statement if it is due; returns what is to be sent in its place."""
+        """Prepare a statement if it is due; return the statement to send in its place."""
         if not self._prepared.is_due(sql) or not await self._is_direct():
             return sql
         await self._executed(self._prepared.preparation(sql), ())
         return self._prepared.was_prepared(sql)
 
     async def _is_direct(self) -> bool:
-        # A pooler gives the next transaction to a session that has prepared nothing.
+        # Behind a pooler the next transaction may use a session without prepared statements.
         if self._pooled is None:
             self._pooled = await self.is_pooled()
         return not self._pooled
@@ -227,9 +227,9 @@ class Connection:
         """Commit the open transaction.
 
         Raises:
-            TransactionMisused: When a statement in it has ended it.
-            Refused: When a statement in it had failed, whatever became of the error: the server
-                rolls such a transaction back.
+            TransactionMisused: When one of its statements has ended the transaction.
+                Refused: When one of its statements failed, even if the error was swallowed: the
+                server rolls back.
         """
         if self.is_idle:
             raise ended_inside()
@@ -260,14 +260,14 @@ class Connection:
             self._asked_at = None
 
     def _be_patient(self) -> None:
-        """Note that an answer is waited for; one timer does for many statements."""
+        """Start waiting for an answer; one timer serves many statements."""
         if self._patience is not None:
             self._asked_at = self._reactor.seconds()
             if self._timer is None:
                 self._timer = self._reactor.callLater(self._patience, self._look)
 
     def _look(self) -> None:
-        """Close the connection if an answer takes too long, and end what the server does of it."""
+        """Close the connection if an answer takes too long, and cancel the statement."""
         self._timer = None
         if self._patience is None or self._asked_at is None:
             return
@@ -278,13 +278,13 @@ class Connection:
             self._give_up()
 
     def _give_up(self) -> None:
-        # After a cancellation the state of the session is unknown: do not use it again.
+        # After a cancellation the state of the session is unknown, so do not use it again.
         self._is_broken = True
         driver = self._driver.session
         backend = 0 if driver.closed else driver.get_backend_pid()
         self.close()
         asking = Deferred.fromCoroutine(self._cancel_backend(backend))
-        # No caller is left to be told; a server that is away ends the statement itself.
+        # No caller is left to report an error to; an unreachable server ends the statement itself.
         asking.addErrback(lambda _: None)
 
     async def _cancel_backend(self, backend: int) -> None:
@@ -297,7 +297,7 @@ class Connection:
             other.close()
 
     async def is_pooled(self) -> bool:
-        """Tell whether something stands in between that says another backend's number for it."""
+        """Tell whether a pooler is in between, by a process id that differs from the backend's."""
         rows = await self.query("select pg_backend_pid()")
         return bool(rows[0][0] != self._driver.session.get_backend_pid())
 
@@ -306,7 +306,7 @@ class Connection:
         self._driver.on_notify(receive)
 
     def close(self) -> None:
-        """Close the connection; harmless when it is closed."""
+        """Close the connection; harmless if it is closed."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -314,7 +314,7 @@ class Connection:
 
 
 def ended_inside() -> TransactionMisused:
-    """Return the error of a transaction that one of its own statements has ended."""
+    """Return the error for a transaction that one of its own statements has ended."""
     return TransactionMisused(
         "a statement ended the transaction: commit, rollback or prepare transaction",
         "leave the end to the async with block; raise an error to roll back, or use a savepoint",

@@ -1,4 +1,4 @@
-"""A few connections that heal: a broken one is dropped and the next caller gets a new one."""
+"""A connection pool that replaces broken connections."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ __all__ = ["ConnectionPool"]
 T = TypeVar("T")
 
 LONGEST_LIFE = 1800.0
-"""Seconds after which a connection is replaced: the caches of its backend only ever grow, and so
-that after a change of servers all come to the new one. HikariCP's ``maxLifetime`` is the same."""
+"""Seconds after which a connection is replaced, because the caches of its backend only grow, and so
+that all connections reach a new server after a switch. The same as HikariCP's ``maxLifetime``.
+"""
 
 
 class ConnectionPool:
@@ -34,9 +35,9 @@ class ConnectionPool:
         patience: Seconds after which a statement without an answer counts as lost; None: never.
         backoff: The backoff after a failed attempt to connect, shared by pools that retry by
             themselves.
-        any_moment: Whether moments beyond Python's range are read as the nearest within it: for
-            tools, which show what is there.
-        session: Settings of the server for each session.
+            any_moment: Whether a moment beyond Python's range is read as the nearest one within it,
+            for tools that display data.
+        session: Server settings for each session.
     """
 
     def __init__(
@@ -60,13 +61,13 @@ class ConnectionPool:
         self._application_name = application_name
         self._turn = DeferredSemaphore(size)
         self._idle: list[Connection] = []
-        # Not all pools of a fleet at once, which may have begun together.
+        # Jitter, as all pools of a fleet may have started together.
         self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
         self._is_closed = False
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Lend a connection; callers beyond the size wait for their turn.
+        """Lend a connection; callers beyond the size wait for one.
 
         Raises:
             DatabaseUnavailable: When no connection can be made, or the pool is closed.
@@ -94,8 +95,8 @@ class ConnectionPool:
             await connection.commit()
 
     async def lend(self, borrower: Callable[[Connection], Awaitable[T]]) -> T:
-        """Lend a connection to a function, once there is one, and return what it returns."""
-        # As `connection` does, but for what every enqueue goes through.
+        """Lend a connection to a function and return its result."""
+        # The same as `connection`, but faster, as every enqueue uses this.
         connection = await self._take()
         try:
             return await borrower(connection)
@@ -107,7 +108,7 @@ class ConnectionPool:
         return await self.lend(lambda connection: connection.query(sql, parameters))
 
     async def query_often(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Run one statement that is sent often in a transaction of its own; returns its rows."""
+        """Run one frequent statement in a transaction of its own and return its rows."""
         return await self.lend(lambda connection: connection.query_often(sql, parameters))
 
     async def query_dicts(
@@ -118,7 +119,7 @@ class ConnectionPool:
             return await connection.query_dicts(sql, parameters)
 
     def close(self) -> None:
-        """Close the idle connections now and the lent ones as they come back."""
+        """Close idle connections now, and lent ones when they are returned."""
         self._is_closed = True
         while self._idle:
             self._idle.pop().close()
@@ -151,7 +152,7 @@ class ConnectionPool:
         )
 
     def _put_back(self, connection: Connection) -> None:
-        # A caller may have left a statement or a transaction open: do not share that.
+        # A caller may have left a statement or transaction open; do not reuse such a connection.
         if self._is_closed or connection.is_dead or not connection.is_idle:
             connection.close()
         else:
@@ -160,7 +161,7 @@ class ConnectionPool:
 
 
 async def _roll_back(connection: Connection) -> None:
-    """Roll back; a connection that cannot is closed, which makes the server do it."""
+    """Roll back; if that fails, close the connection, which makes the server roll back."""
     if connection.is_dead:
         connection.close()
         return

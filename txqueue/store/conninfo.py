@@ -1,4 +1,4 @@
-"""The hosts of a DSN, tried one after the other, and how the loss of one is noticed."""
+"""The hosts of a DSN, tried in turn, and the settings that detect a lost connection."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from psycopg2.extensions import make_dsn, parse_dsn
 
 __all__ = ["ConnectAttempt", "attempts", "redirected", "socket_of"]
 
-# Seconds that a host has to answer; with several, one that is gone must not keep us from the next.
+# Seconds in which a host must answer; shorter with several hosts, so that the next is tried soon.
 PATIENCE, PATIENCE_OF_SEVERAL = 10.0, 3.0
-# The kernel's own patience is hours for a silent connection, and 15 minutes for one that swallows.
+# The kernel's defaults are hours for a silent connection, and 15 minutes for unacknowledged data.
 NOTICING = {
     "keepalives_idle": "10",
     "keepalives_interval": "3",
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
 }
-# In these, libpq must see all hosts to choose one.
+# With these modes, libpq needs all hosts at once to choose one.
 _CHOOSES_AMONG_ALL = frozenset({"prefer-standby"})
 
 
 @frozen
 class ConnectAttempt:
-    """One attempt to connect: what the driver is told, and how long it may take."""
+    """One attempt to connect: the driver's parameters and the time limit."""
 
     parameters: dict[str, Any] = field(repr=False)
     patience: float
@@ -36,12 +36,12 @@ class ConnectAttempt:
 def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectAttempt]:
     """Return the attempts to make, in order, until one succeeds.
 
-    libpq goes on to the next host only if the one before answers, or refuses: its own patience,
-    ``connect_timeout``, does not hold for a connection that is made asynchronously.
+    libpq tries the next host only after an answer or refusal of the one before: it ignores
+    ``connect_timeout`` for asynchronous connections.
 
     Args:
         dsn: A libpq URI or keyword string, perhaps with several hosts.
-        environ: Where libpq looks for what the DSN does not say.
+        environ: The environment, for libpq's variables.
 
     Raises:
         psycopg2.ProgrammingError: When the DSN is not valid.
@@ -63,13 +63,13 @@ def socket_of(dsn: str) -> Path | None:
 
 
 def redirected(dsn: str, socket: Path) -> str:
-    """Return the same DSN for what listens at another unix socket."""
+    """Return the same DSN for a server at another unix socket."""
     port = socket.name.rpartition(".")[2]
     return str(make_dsn(dsn, host=str(socket.parent), port=port))
 
 
 def _hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[str, str]]:
-    """What to say instead of several hosts, for each of them; nothing instead of a single one."""
+    """Return the parameters that replace several hosts, for each host; none for a single host."""
     lists = {
         key: value.split(",")
         for key, variable in (("host", "PGHOST"), ("hostaddr", "PGHOSTADDR"), ("port", "PGPORT"))
@@ -79,7 +79,7 @@ def _hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[st
     if many == 1 or given.get("target_session_attrs") in _CHOOSES_AMONG_ALL:
         return [{}]
     if any(len(values) not in (1, many) for values in lists.values()):
-        # libpq says what is wrong.
+        # libpq reports the error.
         return [{}]
     return [
         {key: values[each % len(values)] for key, values in lists.items()} for each in range(many)

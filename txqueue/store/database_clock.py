@@ -1,4 +1,4 @@
-"""The database's clock, for recorders: asked on a connection of its own, never for long."""
+"""Reads the database's clock for recorders, on a connection of its own, with a time limit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ __all__ = ["DatabaseClock"]
 
 APPLICATION_NAME = "txqueue diary"
 PATIENCE = 1.0
-# After a failure the clock is not asked for this long: a recorder must not wait at each line.
+# Seconds for which the clock is not read after a failure, so that a recorder does not wait at each
+# line.
 REST = 0.5
 
 _NOW = "select extract(epoch from clock_timestamp())::float8"
 
 
 class DatabaseClock:
-    """Tells the database's time through a connection of its own, or None while there is none.
+    """Returns the database's time, or None while there is no connection.
 
     Args:
         dsn: A libpq URI or keyword string.
@@ -33,7 +34,7 @@ class DatabaseClock:
         self._rests_until = 0.0
 
     def now(self) -> float | None:
-        """Return the seconds since 1970 by the database's clock; None if it did not answer."""
+        """Return the seconds since 1970 by the database's clock; None without an answer."""
         if time.monotonic() < self._rests_until:
             return None
         try:
@@ -44,7 +45,7 @@ class DatabaseClock:
             return None
 
     def close(self) -> None:
-        """Close the connection; the next question opens another."""
+        """Close the connection; the next query opens another."""
         if self._connection is not None:
             with suppress(psycopg2.Error):
                 self._connection.close()
@@ -64,7 +65,7 @@ class DatabaseClock:
 
 
 def _await(connection: Any, deadline: float) -> None:
-    """Wait for the server, which a blocking connection would do without a bound."""
+    """Wait for the server, with a time limit that a blocking connection would not have."""
     while (state := connection.poll()) != extensions.POLL_OK:
         left = deadline - time.monotonic()
         reads, writes = ([connection], []) if state == extensions.POLL_READ else ([], [connection])

@@ -21,12 +21,12 @@ Query = Callable[[str, Sequence[object]], Awaitable[list[tuple[Any, ...]]]]
 
 @define(eq=False)
 class Stock:
-    """Credit of one run of a node.
+    """Credit for one run of a node.
 
     Attributes:
         node_id: The node.
-        incarnation: Its run.
-        weight: What jobs assigned to it may weigh together.
+        incarnation: The node's run.
+        weight: The total weight of the jobs that may be assigned to it.
         is_own: Whether it is the node that this process joined.
     """
 
@@ -43,14 +43,14 @@ class Road(Protocol):
         """Return credit that covers a weight, if there is any."""
 
     def deliver(self, jobs: Sequence[Assignment]) -> None:
-        """Tell that these jobs are committed."""
+        """Notify the nodes of committed jobs."""
 
     def wake(self) -> None:
-        """Tell that jobs are committed that are assigned to no node."""
+        """Notify the node of committed jobs that have no node."""
 
 
 class Trip:
-    """What one transaction enqueues while its process has joined a node.
+    """Enqueues the work of one transaction of a process that has joined a node.
 
     Args:
         road: Holds the credit.
@@ -66,10 +66,10 @@ class Trip:
         self._is_sure = True
 
     async def enqueue(self, query: Query, work: WorkItem, options: Mapping[str, Any]) -> int:
-        """Enqueue work, assigned if there is credit for it; returns its number."""
+        """Enqueue work, as assigned if there is credit for it; return the job's number."""
         job = job_object(work, options)
         weight = job.get("weight", work.weight)
-        # What is no weight the database refuses, on either road.
+        # The database refuses an invalid weight in both cases.
         is_fit = type(weight) is int and weight > 0 and is_plain(job)
         stock = self._road.stock(weight) if is_fit else None
         if stock is None:
@@ -96,29 +96,29 @@ class Trip:
         return int(job_id)
 
     def note_statement(self, sql: object) -> None:
-        """Look at a statement of the application: it may undo a part of the transaction.
+        """Check a statement of the application, which may undo a part of the transaction.
 
-        From then on, and of all before, only the numbers are told; the node reads what there is.
+        If so, only the numbers of all its jobs are sent, and the node reads the rows that exist.
         """
         if self._is_sure and not (isinstance(sql, str) and _MAY_UNDO.search(sql) is None):
             self._is_sure = False
             self._jobs = [evolve(job, chunk="") for job in self._jobs]
 
     def note_others(self) -> None:
-        """Note that the transaction enqueued in another way as well."""
+        """Note that the transaction also enqueued without direct dispatch."""
         self._wakes = True
 
     def committed(self) -> None:
-        """Deliver what was enqueued."""
+        """Deliver the enqueued jobs."""
         if self._jobs:
             self._road.deliver(self._jobs)
         if self._wakes:
             self._road.wake()
 
     def rolled_back(self) -> None:
-        """Put the credit back; nothing is delivered.
+        """Return the credit; deliver nothing.
 
-        Whether the commit took place may be unknown: nodes look for such jobs.
+        The commit may have happened nevertheless: nodes find such jobs by polling.
         """
         for stock, weight in self._spent:
             stock.weight += weight

@@ -1,4 +1,4 @@
-"""Finds a host's addresses in a thread: libpq would hold the reactor up until it knows them."""
+"""Looks up a host's addresses in a thread, as libpq would block the reactor."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def name_in(parameters: Mapping[str, str], environ: Mapping[str, str] = os.envir
     """Return the name that libpq would look up; None if there is none, or several.
 
     Args:
-        parameters: What the driver is told.
-        environ: Where libpq looks for what it is not told.
+        parameters: The driver's connection parameters.
+        environ: The environment, for libpq's variables.
     """
     if parameters.get("hostaddr") or environ.get("PGHOSTADDR"):
         return None
@@ -34,11 +34,11 @@ def name_in(parameters: Mapping[str, str], environ: Mapping[str, str] = os.envir
 
 
 async def resolved(reactor: IStoreReactor, attempt: ConnectAttempt) -> ConnectAttempt:
-    """Return an attempt that names its addresses beside the host, whose name TLS needs.
+    """Return an attempt with the host's addresses added to its name, which TLS needs.
 
     Args:
-        reactor: Whose threads ask the resolver.
-        attempt: What the driver is told, and for how long the resolver may take.
+        reactor: Its threads call the resolver.
+        attempt: The driver's parameters and the time limit, which also applies to the resolver.
 
     Raises:
         DatabaseUnavailable: When there is no such host, or the resolver does not answer.
@@ -56,7 +56,7 @@ async def resolved(reactor: IStoreReactor, attempt: ConnectAttempt) -> ConnectAt
             f"no address was found for the host {name}", "check the DSN and the name server"
         ) from None
     addresses = list(dict.fromkeys(address[0] for *_, address in found))
-    # libpq tries one after the other, each under its name.
+    # libpq tries the addresses in turn, each with the host's name.
     names = ",".join([name] * len(addresses))
     told = {**attempt.parameters, "host": names, "hostaddr": ",".join(addresses)}
     return evolve(attempt, parameters=told)

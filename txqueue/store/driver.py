@@ -1,4 +1,4 @@
-"""A connection of txpostgres, and its statements, one at a time."""
+"""A txpostgres connection that sends one statement at a time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["Driver", "IStoreReactor"]
 
 
 class IStoreReactor(IReactorFDSet, IReactorThreads, IReactorTime):
-    """The reactor as this package needs it."""
+    """The parts of a reactor that this package needs."""
 
 
 class Driver:
-    """A connection that txpostgres opens and closes, and whose loss the next caller is told of.
+    """A connection that txpostgres opens and closes; its loss is reported to the next caller.
 
     Args:
         reactor: Watches the socket.
@@ -46,12 +46,13 @@ class Driver:
         return self._connection.pollable()
 
     async def connect(self, **parameters: object) -> None:
-        """Connect, as libpq's parameters say."""
+        """Connect with libpq's parameters."""
         await self._connection.connect(**parameters)
         if self.session.closed:
-            # In the turn of the reactor that txpostgres takes to say that it is open.
+            # The connection may break in the turn of the reactor before txpostgres reports it as
+            # open.
             raise ConnectionDone
-        # From here on it is watched for the statements.
+        # From here on, _Statements watches the socket.
         self._reactor.removeReader(self._connection)
         told = self._connection.checkForNotifies
         self._statements = _Statements(self._reactor, self.session, told)
@@ -60,13 +61,13 @@ class Driver:
     def send(
         self, sql: str, parameters: Sequence[object], given_up: Callable[[], None]
     ) -> Deferred[Any]:
-        """Send a statement; the caller waits for its answer before the next.
+        """Send a statement; the caller must wait for the answer before the next.
 
         Args:
             sql: The statement.
             parameters: What stands for each ``%s``.
-            given_up: Called when the answer is waited for no more: psycopg2's own way to cancel
-                blocks until the server has heard it.
+                given_up: Called when the caller cancels; psycopg2's own cancellation would block
+                until the server responds.
 
         Returns:
             Fires with psycopg2's cursor.
@@ -79,7 +80,7 @@ class Driver:
         self._connection.addNotifyObserver(lambda notify: receive(notify.payload))
 
     def close(self) -> None:
-        """Close the connection; harmless when it is closed, or was never opened."""
+        """Close the connection; harmless if it is closed or was never opened."""
         if self.session is not None:
             if self._statements is not None:
                 self._statements.let_go()
@@ -89,11 +90,11 @@ class Driver:
 
 
 class _Watcher:
-    """The reactor as txpostgres sees it while it connects: libpq closes sockets and opens others.
+    """The reactor that txpostgres gets while it connects, as libpq closes sockets and opens others.
 
-    txpostgres lets go of a socket as a reader or as a writer before it has libpq go on, not as
-    both, and watches it afterwards even if libpq has closed it: a reactor refuses that, or watches
-    the number that another socket gets.
+    Before it polls libpq, txpostgres removes a socket as a reader or as a writer, not both, and
+    adds it again even if libpq has closed it: a reactor refuses that, or watches another socket
+    with the same number.
     """
 
     def __init__(self, reactor: IStoreReactor) -> None:
@@ -101,7 +102,7 @@ class _Watcher:
         self.callLater = reactor.callLater
 
     def addReader(self, reader: IReadDescriptor) -> None:
-        # One whose attempt to connect has failed has no socket left.
+        # After a failed attempt to connect there is no socket.
         with suppress(ValueError, OSError):
             self._reactor.addReader(reader)
 
@@ -120,10 +121,10 @@ class _Watcher:
 class _Statements:
     """Sends statements over an open connection, one at a time, and fires with each answer at once.
 
-    With txpostgres's own cursors many callers may share a connection: for each statement a cursor
-    takes the connection's place in the reactor, and its answer is told a turn of the reactor later.
-    Here there is one caller. Measured side by side, 30,000 times ``select 1`` over a unix socket:
-    52 us each with txpostgres's cursor (30 us of it CPU time), 33 us with this class (17 us).
+    txpostgres's own cursors let many callers share a connection: for each statement a cursor
+    replaces the connection in the reactor and reports the answer a turn later. Here there is one
+    caller. Measured side by side, 30,000 times ``select 1`` over a unix socket: 52 us each with
+    txpostgres's cursor (30 us of it CPU time), 33 us with this class (17 us).
     """
 
     def __init__(self, reactor: IStoreReactor, session: Any, told: Callable[[], None]) -> None:
@@ -156,21 +157,22 @@ class _Statements:
         return waiting
 
     def watch(self) -> None:
-        """Read what arrives while no statement is under way."""
+        """Watch the socket for notifications while no statement is running."""
         if not self._session.closed:
             with suppress(ValueError, OSError):
                 self._reactor.addReader(self)
             self._told()
 
     def let_go(self) -> None:
-        """Leave the socket alone: it is about to be closed."""
+        """Stop watching the socket before it is closed."""
         self._reactor.removeReader(self)
         self._reactor.removeWriter(self)
 
     def _go_on(self) -> None:
-        """Have libpq go on, and fire the Deferred if the statement has ended.
+        """Poll libpq, and fire the Deferred if the statement has ended.
 
-        The socket is let go before: should libpq close it, the reactor could not forget it.
+        The socket is removed from the reactor first, because it could not be removed after libpq
+        closes it.
         """
         self._reactor.removeReader(self)
         try:
@@ -189,33 +191,34 @@ class _Statements:
         waiting, self._waiting = self._waiting, None
         self._cursor = None
         if waiting is not None:
-            # The caller may close the connection, or send the next statement, which watches itself.
+            # The caller may close the connection, or send the next statement, which watches the
+            # socket.
             waiting.callback(answer)
         if self._waiting is None:
             self.watch()
 
-    # What the reactor calls.
+    # Calls by the reactor.
 
     def doRead(self) -> None:
-        """Go on; what came may be a notification."""
+        """Poll libpq, which may have received a notification."""
         if not self._session.closed:
             self._go_on()
 
     def doWrite(self) -> None:
-        """Go on."""
+        """Poll libpq."""
         self._reactor.removeWriter(self)
         self.doRead()
 
     def fileno(self) -> int:
-        """Return the socket's number; -1 if it is closed."""
+        """Return the socket's descriptor; -1 if it is closed."""
         return -1 if self._session.closed else int(self._session.fileno())
 
     def logPrefix(self) -> str:
-        """Name this in the log."""
+        """Return a name for the log."""
         return "statement"
 
     def connectionLost(self, reason: Failure) -> None:
-        """Tell the caller; libpq itself says why, while it has the connection."""
+        """Report the loss to the caller, with libpq's reason if it still has one."""
         if not self._session.closed:
             self._go_on()
         elif self._waiting is not None:

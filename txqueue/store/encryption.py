@@ -1,7 +1,8 @@
-"""Payloads and results encrypted at rest, with keys that only clients and workers have.
+"""Encrypts payloads and results at rest, with keys that only clients and workers have.
 
-What is stored is ``{"encrypted": TOKEN}``, a Fernet token: without a key it cannot be read, or
-make one. Within it stand the work type and what it is, so that none can be put in another's place.
+The stored form is ``{"encrypted": TOKEN}`` with a Fernet token, which cannot be read or made
+without a key. The token contains the work type and whether it is a payload or a result, so that it
+cannot be used elsewhere.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ _REMEDY = (
 
 
 def sealed(work_type: str, what: str, value: Any) -> dict[str, str]:
-    """Encrypt what JSON can carry.
+    """Encrypt a value that fits JSON.
 
     Args:
-        work_type: Of the job.
+        work_type: The job's work type.
         what: ``payload`` or ``result``.
-        value: What is to be encrypted.
+        value: The value to encrypt.
 
     Returns:
-        What is stored in its place.
+        The value to store instead.
 
     Raises:
-        InvalidWork: When JSON cannot carry it.
+        InvalidWork: When the value does not fit JSON.
         KeyUnavailable: When this process has no key.
-        ConfigurationError: When the key is none.
+        ConfigurationError: When the key is not valid.
     """
     ring = _ring()
     try:
@@ -56,11 +57,11 @@ def sealed(work_type: str, what: str, value: Any) -> dict[str, str]:
 
 
 def opened(work_type: str, what: str, stored: Any) -> Any:
-    """Decrypt what `sealed` made.
+    """Decrypt a result of `sealed`.
 
     Raises:
         InvalidWork: When it is not encrypted, or was encrypted for something else.
-        KeyUnavailable: When no key of this process opens it.
+        KeyUnavailable: When no key of this process decrypts it.
     """
     from cryptography.fernet import InvalidToken
 
@@ -71,7 +72,9 @@ def opened(work_type: str, what: str, stored: Any) -> Any:
     try:
         text = _ring().decrypt(stored[_MARK].encode())
     except InvalidToken:
-        raise KeyUnavailable(f"no key here opens the {what} of {work_type}", _REMEDY) from None
+        raise KeyUnavailable(
+            f"no key of this process decrypts the {what} of {work_type}", _REMEDY
+        ) from None
     its_type, its_kind, value = json.loads(text)
     if (its_type, its_kind) != (work_type, what):
         raise InvalidWork(
@@ -82,10 +85,10 @@ def opened(work_type: str, what: str, stored: Any) -> Any:
 
 
 def opened_result(work_type: str, stored: Any) -> Any:
-    """Return a job's result as its handler returned it; that of an unknown type as it is stored.
+    """Return a job's result decrypted; the result of an unknown work type is returned as stored.
 
     Raises:
-        KeyUnavailable: When no key of this process opens it.
+        KeyUnavailable: When no key of this process decrypts it.
     """
     try:
         cls = find_work_type(work_type)
@@ -95,7 +98,7 @@ def opened_result(work_type: str, stored: Any) -> Any:
 
 
 def is_sealed(stored: Any) -> bool:
-    """Tell whether something looks like what `sealed` makes."""
+    """Tell whether a value has the form of a result of `sealed`."""
     return isinstance(stored, Mapping) and stored.keys() == {_MARK} and type(stored[_MARK]) is str
 
 
@@ -105,11 +108,11 @@ def has_key() -> bool:
 
 
 def check_key() -> None:
-    """Make sure that the key, if there is one, can be used, before anything starts.
+    """Check at the start that the key, if there is one, is usable.
 
     Raises:
-        ConfigurationError: When it cannot.
-        KeyUnavailable: When the package that encrypts is missing.
+        ConfigurationError: When it is not.
+        KeyUnavailable: When the package `cryptography` is missing.
     """
     if has_key():
         _ring()
@@ -133,7 +136,7 @@ def _ring_of(text: str) -> MultiFernet:
     try:
         return MultiFernet([Fernet(each.strip()) for each in text.split(",") if each.strip()])
     except ValueError:
-        # What the library says of it might show it.
+        # The library's error might show the key.
         raise ConfigurationError(
             f"{KEY} is not a key: each is 32 bytes in URL-safe base64", _REMEDY
         ) from None

@@ -1,4 +1,4 @@
-"""What the driver raises, turned into what txqueue raises."""
+"""Converts the driver's errors into txqueue's."""
 
 import re
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ _BAD_INPUT = {
     errorcodes.DATETIME_FIELD_OVERFLOW: "pass a moment that PostgreSQL can store",
     errorcodes.INVALID_DATETIME_FORMAT: "pass moments in ISO 8601",
 }
-# It cannot work for want of something, and may soon.
+# SQLSTATEs of a server that lacks a resource, perhaps for a short time.
 _EXHAUSTED = {
     errorcodes.DISK_FULL,
     errorcodes.OUT_OF_MEMORY,
@@ -51,7 +51,7 @@ _NO_SCHEMA = {
 
 
 def translation(error: BaseException) -> BaseException:
-    """Return the error to raise instead of one of the driver's; others come back as they are."""
+    """Return the error to raise instead of a driver's error; return other errors unchanged."""
     if isinstance(error, RollbackFailed):
         return translation(error.originalFailure.value)
     if isinstance(error, psycopg2.Error):
@@ -60,10 +60,10 @@ def translation(error: BaseException) -> BaseException:
 
 
 def lost(error: BaseException) -> BaseException:
-    """Return the error to raise instead of one of the driver's for a statement of the application.
+    """Return the error to raise instead of a driver's error for a statement of the application.
 
-    Only a connection that is lost is txqueue's to tell; what its own statement did wrong, the
-    application knows by psycopg2's errors.
+    Only a lost connection becomes an error of txqueue; for its own statements the application gets
+    psycopg2's errors.
     """
     if isinstance(error, RollbackFailed):
         return lost(error.originalFailure.value)
@@ -85,7 +85,7 @@ def _of_the_server(error: psycopg2.Error) -> BaseException:
         and isinstance(error, psycopg2.ProgrammingError)
         and "invalid dsn" in str(error)
     ):
-        # What libpq says of it shows parts of it, perhaps the password.
+        # libpq's message shows parts of the DSN, perhaps the password.
         return ConfigurationError(
             "the DSN is not valid", "give a libpq URI or keyword string (--dsn, TXQUEUE_DSN)"
         )
@@ -93,7 +93,7 @@ def _of_the_server(error: psycopg2.Error) -> BaseException:
 
 
 def _is_lost(error: psycopg2.Error) -> bool:
-    """Tell whether the connection or the server went away, rather than a statement failed."""
+    """Tell whether the connection or the server was lost, rather than a statement failed."""
     if not isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
         return False
     return (
@@ -105,7 +105,7 @@ def _is_lost(error: psycopg2.Error) -> bool:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Tell whether the same statement may succeed later: not its data were at fault."""
+    """Tell whether the same statement may succeed later, as its data are not the cause."""
     if isinstance(error, DatabaseUnavailable | SchemaMismatch):
         return True
     if not isinstance(error, psycopg2.Error):
@@ -116,12 +116,12 @@ def is_passing(error: BaseException) -> bool:
 
 
 def demoted(error: BaseException, driver: Any) -> BaseException:
-    """Return what to raise if a statement failed because its server is a primary no more.
+    """Return the error to raise if a statement failed because its server is no longer a primary.
 
     Args:
-        error: What the statement failed with; comes back as it is for any other reason, such as a
-            transaction that was to be read-only.
-        driver: The connection, to which the server reports what it is.
+            error: The statement's error; returned unchanged if it has another cause, such as a
+            read-only transaction.
+        driver: The connection, with the parameters that the server reports.
     """
     if not isinstance(error, psycopg2.errors.ReadOnlySqlTransaction):
         return error
@@ -129,13 +129,13 @@ def demoted(error: BaseException, driver: Any) -> BaseException:
     if not any(driver.get_parameter_status(sign) == "on" for sign in signs):
         return error
     return DatabaseUnavailable(
-        f"the server takes no writes: {_primary(error)}",
+        f"the server accepts no writes: {_primary(error)}",
         "is it a standby? name all hosts in the DSN, with target_session_attrs=read-write",
     )
 
 
 def _primary(error: psycopg2.Error) -> str:
-    """Say what the server said without its DETAIL and CONTEXT, which may show a payload."""
+    """Return the server's message without DETAIL and CONTEXT, which may show a payload."""
     return error.diag.message_primary or type(error).__name__
 
 
@@ -156,10 +156,10 @@ def _unavailable(error: BaseException) -> DatabaseUnavailable:
 
 
 def complaint(error: BaseException) -> str | None:
-    """Return one line about a statement that the database refused; None if it is no such error.
+    """Return one line about a refusal by the database; None for other errors.
 
     Args:
-        error: What a call of the store raised.
+        error: The error of a call of the store.
     """
     if isinstance(error, psycopg2.errors.InsufficientPrivilege):
         return (
@@ -176,7 +176,7 @@ def complaint(error: BaseException) -> str | None:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise txqueue's errors in place of the driver's."""
+    """Convert the driver's errors into txqueue's inside the block."""
     try:
         yield
     except Exception as error:
@@ -190,17 +190,17 @@ def translated() -> Iterator[None]:
 def answered(
     patience: float, remedy: str = "ask for less, for instance one --state"
 ) -> Iterator[None]:
-    """Raise txqueue's errors for queries and actions; else the server's own message.
+    """Convert the errors of operators' queries and acts; others keep the server's message.
 
     Args:
         patience: Seconds after which the server gives up a statement.
-        remedy: What helps then.
+        remedy: The remedy for a timeout.
     """
     try:
         with translated():
             yield
     except (psycopg2.errors.QueryCanceled, CancelledError):
-        # txpostgres takes what the server gives up for what its caller has cancelled.
+        # txpostgres confuses a statement timeout of the server with a cancellation by the caller.
         raise Refused(
             f"the database did not answer within {patience:g} s",
             remedy,

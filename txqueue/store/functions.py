@@ -1,4 +1,4 @@
-"""The calls of the stored functions: what Python knows of the queue's SQL."""
+"""Calls of the stored functions that nodes use."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ __all__ = ["Beat", "Claim", "Finished", "StoredFunctions"]
 
 @frozen
 class Beat:
-    """What a node is told at a heartbeat.
+    """The answer to a heartbeat.
 
     Attributes:
         owned: Whether this run still owns its name.
-        state: ``alive`` or ``draining``: what it is to be.
+        state: ``alive`` or ``draining``, as operators have ordered.
         peers: The other live nodes that listen for peers: ``node_id, name, incarnation, address,
             port, state, capacity, queues, work_types`` each.
         cancels: Jobs of the node that were cancelled.
-        neighbours: The other live nodes of its host: incarnation and process number each.
-        next_end: Seconds until the first lease of another node is out; None if no other lives.
+        neighbours: The other live nodes of its host: incarnation and process id each.
+        next_end: Seconds until the first lease of another node expires; None if no other node is
+            alive.
     """
 
     owned: bool
@@ -41,15 +42,15 @@ class Beat:
 
 @frozen
 class Claim:
-    """What a sweep took.
+    """The result of a claim.
 
     Attributes:
         assignments: The jobs taken.
-        due_in: Seconds until the next job that waits for time is due; None when none waits.
-        seen_at: The database's clock; due jobs up to then are promoted.
-        reached: The rank, as text, and the job before which nothing was left; None when nothing was
-            left at all.
-        last_tenant: Where the next claim goes on when more tenants have jobs than get a turn.
+        due_in: Seconds until the next waiting job is due; None if none waits for time.
+        seen_at: The time by the database's clock; jobs due by then are promoted.
+            reached: The rank, as text, and the job up to which all ready jobs are claimed; None if
+            no ready job is left.
+        last_tenant: The tenant after which the next claim continues, if not all tenants had a turn.
     """
 
     assignments: list[Assignment]
@@ -60,18 +61,18 @@ class Claim:
 
     @property
     def jobs(self) -> int:
-        """How many jobs it took."""
+        """How many jobs the claim took."""
         return sum(assignment.jobs for assignment in self.assignments)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it let the master sleep: it took nothing, or one job that was all there was."""
+        """Whether the master may sleep: the claim took nothing, or the only ready job."""
         return self.jobs == 0 or (self.jobs == 1 and self.reached is None)
 
 
 @frozen
 class Finished:
-    """Jobs of one assignment that returned nothing: their numbers joined by commas."""
+    """Jobs of one assignment whose handlers returned None: their numbers, joined by commas."""
 
     lane: int
     assignment: int
@@ -82,7 +83,7 @@ class StoredFunctions:
     """The stored functions of one schema.
 
     Args:
-        pool: Where the calls run.
+        pool: The connections on which the calls run.
         schema: The name of the schema.
     """
 
@@ -98,8 +99,9 @@ class StoredFunctions:
     async def register_node(
         self, node: Mapping[str, Any], work_types: Sequence[Mapping[str, Any]]
     ) -> tuple[int, int]:
-        """Register a run of a node and publish its work types; returns (node_id, incarnation)."""
-        # A registration that was given up may yet arrive, with a smaller number than the next.
+        """Register a run of a node and publish its work types; return (node_id, incarnation)."""
+        # A registration that was given up may still take effect, with a smaller number than the
+        # next.
         reserved = await self._call("reserve_incarnation")
         rows = await self.pool.query(
             f"select node_id, incarnation from {self.schema}.register_node("
@@ -118,7 +120,7 @@ class StoredFunctions:
         return rows[0][0], rows[0][1]
 
     async def heartbeat(self, incarnation: int, load: float, report: Mapping[str, Any]) -> Beat:
-        """Renew the lease, rescue dead nodes' jobs, and return what is new."""
+        """Renew the lease, rescue dead nodes' jobs, and return the news."""
         rows = await self.pool.query(
             "select owned, its_state, peers, cancels, neighbours, next_end"
             f" from {self.schema}.heartbeat(%s, %s, %s)",
@@ -135,11 +137,11 @@ class StoredFunctions:
         )
 
     async def renew_for_peer(self, incarnation: int, heard: Sequence[int]) -> list[int]:
-        """Keep the leases of nodes that were just heard; returns those that are to be told."""
+        """Renew the leases of nodes that have just answered; return the nodes to notify."""
         return list(await self._call("renew_for_peer", incarnation, list(heard)))
 
     async def declare_dead(self, incarnation: int, ended: Sequence[int]) -> int:
-        """Give the jobs of nodes of this host back whose masters have ended; returns how many."""
+        """Rescue the jobs of nodes of this host whose masters have ended; return how many."""
         return int(await self._call("declare_dead", incarnation, list(ended)))
 
     async def incarnation_of(self, name: str) -> int:
@@ -150,7 +152,7 @@ class StoredFunctions:
         return int(rows[0][0]) if rows else 0
 
     async def leave(self, incarnation: int, state: str) -> int:
-        """Mark the node draining or stopped; a stopped one's jobs are given back."""
+        """Mark the node as draining or stopped; a stopped node's jobs return to the queue."""
         return int(await self._call("leave", incarnation, state))
 
     async def next_job(
@@ -170,7 +172,7 @@ class StoredFunctions:
         reached: tuple[str, int] | None = None,
         after_tenant: str | None = None,
     ) -> Claim:
-        """Promote what is due and take ready jobs in rank order; see the stored function."""
+        """Promote due jobs and claim ready ones in rank order; see the stored function."""
         asked_at = time.monotonic()
         rank, job_id = reached or ("-infinity", 0)
         rows = await self.pool.query_often(
@@ -199,7 +201,9 @@ class StoredFunctions:
         return Claim(assignments, due_in, seen_at, rank and (rank, job_id), last_tenant)
 
     async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
-        """Move jobs that returned nothing to history; True if others may run because of it."""
+        """Move jobs whose handlers returned None to history; return whether other jobs became
+        ready.
+        """
         rows = await self.pool.query_often(
             "select freed from "
             f"{self.schema}.complete(%s, %s::smallint[], %s::bigint[], %s::text[])",
@@ -213,7 +217,7 @@ class StoredFunctions:
         return bool(rows[0][0])
 
     async def settle(self, incarnation: int, outcomes: str) -> bool:
-        """Write other endings, a JSON array as text; True if others may run because of it."""
+        """Write other outcomes, a JSON array as text; return whether other jobs became ready."""
         rows = await self.pool.query_often(
             f"select freed from {self.schema}.settle(%s, %s)", (incarnation, outcomes)
         )
@@ -241,7 +245,7 @@ class StoredFunctions:
         died: bool = False,
         ids: Sequence[int] | None = None,
     ) -> int:
-        """Give jobs of assignments back; see the stored function."""
+        """Return jobs of assignments to the queue; see the stored function."""
         numbers = None if ids is None else list(ids)
         rows = await self.pool.query(
             f"select {self.schema}.release(%s, %s::bigint[], %s, ids => %s::bigint[])",
@@ -250,15 +254,15 @@ class StoredFunctions:
         return int(rows[0][0])
 
     async def identity(self) -> str:
-        """Return what tells this queue from every other."""
+        """Return the queue's identity."""
         return str(await self._call("identity"))
 
     async def direct_jobs(
         self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()
     ) -> list[Assignment]:
-        """Return what was handed to a node by messages: one assignment, or all that are not known.
+        """Return the jobs handed to a node by message: of one assignment, or of all unknown ones.
 
-        Those of the last moment are left out unless named: their messages may be on their way.
+        The latest ones are left out unless named, as their messages may be on their way.
         """
         asked_at = time.monotonic()
         rows = await self.pool.query(
@@ -302,13 +306,13 @@ class StoredFunctions:
         return [PassedJobs(*row) for row in rows]
 
     async def rotate(self, held: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Truncate drained lanes, and look which queues are full.
+        """Truncate drained lanes, and update which queues are full.
 
         Args:
-            held: The transactions that kept the call before from it.
+            held: The transactions that blocked the previous call.
 
         Returns:
-            What was done, and the transactions that kept this call from doing more.
+            What was done, and the transactions that blocked this call.
         """
         rows = await self.pool.query(
             f"select did, holders, exists (select from {self.schema}.control"
@@ -317,16 +321,16 @@ class StoredFunctions:
         )
         did, holders, has_backlogs = rows[0]
         if has_backlogs:
-            # Not in the statement that holds lanes locked.
+            # A separate statement, as the other one holds locks on lanes.
             await self._call("refresh_backlog_flags")
         return did, holders
 
     async def ensure_history(self) -> list[str]:
-        """Make history's partitions ahead and drop old ones; returns what was done."""
+        """Create history's next partitions and drop old ones; return what was done."""
         return list(await self._call("ensure_history"))
 
     async def archive_due(self) -> bool:
-        """Tell whether days of history are to be archived, and there is an archive."""
+        """Tell whether there is an archive, and days of history are due for it."""
         rows = await self.pool.query(
             f"select archive is not null and exists (select from {self.schema}.history_due())"
             f" from {self.schema}.setting"

@@ -1,4 +1,4 @@
-"""The days of history: those that are to be archived, their jobs, and what became of them."""
+"""Days of history: reads them for the archive, records their state, and queries ended jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "about_stats",
 ]
 
-# Beyond these, few programs that read Parquet know dates; infinity is written as the nearer one.
+# Few Parquet readers support dates beyond these; infinity is written as the nearer one.
 _MOMENT = (
     "case when {0} is not null then (extract(epoch from"
     " least(greatest({0}, '0001-01-01 00:00Z'), '9999-12-31 00:00Z')) * 1000000)::bigint end"
@@ -39,7 +39,7 @@ _COLUMNS = """
     select attname::text, format_type(atttypid, null) from pg_attribute
      where attrelid = %s::regclass and attnum > 0 and not attisdropped order by attnum
 """
-# Pages of history that are read at once: at first, at most, and how large what they hold may be.
+# How many pages of history one statement reads: at first, at most, and the size of their rows.
 _FIRST_BLOCKS, _MOST_BLOCKS, _LARGEST_PAGE = 64, 2048, 32_000_000
 _LISTED = """
     job_id, state::text as state, work_type, queue, "group", tenant, priority, attempt, node_id,
@@ -62,14 +62,14 @@ class Day:
 
     @property
     def bounds(self) -> tuple[datetime, datetime]:
-        """The moment at which it begins, and the one before which it ends."""
+        """The day's first moment, and the first moment after it."""
         begin = datetime(self.day.year, self.day.month, self.day.day, tzinfo=UTC)
         return begin, begin + timedelta(days=1)
 
 
 @frozen
 class Column:
-    """A column of a job: its name, how it is selected, and the kind of the values then.
+    """A column of a job: its name, its SQL expression, and the kind of its values.
 
     The kind is ``moment`` (microseconds since 1970), ``string``, or the name of a number's type.
     """
@@ -83,7 +83,7 @@ class PastDays:
     """The days of history of one schema.
 
     Args:
-        session: The connection.
+        session: The database session.
     """
 
     def __init__(self, session: Session) -> None:
@@ -92,13 +92,13 @@ class PastDays:
 
     @property
     def location(self) -> str | None:
-        """Where the queue archives its history; None if it does not."""
+        """The location of the queue's archive; None without an archive."""
         location: str | None = self._session.value(f"select archive from {self._schema}.setting")
         return location
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Keep others from archiving at the same time; tells whether none does."""
+        """Lock archiving; the value is whether the lock was free."""
         name = f"{self._schema} archive"
         key = "hashtextextended(%s, 839)"
         is_mine = bool(self._session.value(f"select pg_try_advisory_lock({key})", (name,)))
@@ -109,7 +109,7 @@ class PastDays:
                 self._session.rows(f"select pg_advisory_unlock({key})", (name,))
 
     def due(self, before: date | None = None) -> list[Day]:
-        """Return the days that are to be archived: those before a day, or kept no longer."""
+        """Return the days to archive: those before a day, or past retention."""
         sql = f"select leaf, state, day from {self._schema}.history_due(%s)"
         return [Day(*row) for row in self._session.rows(sql, (before,))]
 
@@ -119,14 +119,14 @@ class PastDays:
         return [_column(name, kind) for name, kind in found]
 
     def begin(self, day: Day) -> int | None:
-        """Begin to archive a day; returns the number of the attempt, None if the day is gone."""
+        """Start archiving a day; return the attempt's number, or None if the day was dropped."""
         attempt: int | None = self._call("begin_archive(%s)", day.leaf)
         return attempt
 
     def pages(self, day: Day, columns: Sequence[Column]) -> Iterator[list[tuple[Any, ...]]]:
-        """Give the jobs of a day, some pages of the table at a time.
+        """Yield the jobs of a day, some pages of the table at a time.
 
-        Each is a statement of its own, so no snapshot is held for long.
+        Each part is a separate statement, so no snapshot is held for long.
         """
         selected = ", ".join(column.selected for column in columns)
         sql = (
@@ -148,12 +148,12 @@ class PastDays:
         return int(self._session.value(sql + where, day.bounds))
 
     def end(self, day: Day, attempt: int, location: str, jobs: int, checksum: str) -> bool:
-        """Note that a day has been archived and read back; False if it changed meanwhile."""
+        """Record that a day was archived and verified; return False if it changed meanwhile."""
         call = "end_archive(%s, %s, %s, %s, %s)"
         return bool(self._call(call, day.leaf, attempt, location, jobs, checksum))
 
     def drop(self, day: Day) -> bool:
-        """Drop a day that is archived; False if it is in use."""
+        """Drop an archived day; return False if it is in use."""
         return bool(self._call("drop_archived(%s)", day.leaf))
 
     def _blocks(self, day: Day) -> int:
@@ -165,27 +165,27 @@ class PastDays:
 
 
 def next_step(step: int, size: int) -> int:
-    """Return how many pages to read next, after so many held so many bytes."""
+    """Return how many pages to read next, from the size of the rows of the last ones."""
     wanted = min(2 * step, step * _LARGEST_PAGE // max(size, 1))
     return max(1, min(wanted, _MOST_BLOCKS))
 
 
 def size_of(rows: Sequence[tuple[Any, ...]]) -> int:
-    """Return about how large rows are."""
+    """Return the approximate size of rows."""
     return sum(len(value) for row in rows for value in row if isinstance(value, str))
 
 
 def about_past(
     schema: str, since: datetime, until: datetime, limit: int, filters: Mapping[str, str | None]
 ) -> Inquiry[Rows]:
-    """Jobs that ended from one moment until another, the last first, of those still in the table.
+    """Query jobs in the table that ended in a time span, the latest first.
 
     Args:
         schema: The name of the schema.
         since: The first moment.
         until: The moment before which they ended.
-        limit: At most so many.
-        filters: ``state, queue, work_type``; what is None does not count.
+        limit: The largest number of rows.
+        filters: ``state, queue, work_type``; a filter that is None is ignored.
     """
     chosen = {key: value for key, value in filters.items() if value is not None}
     conditions = "".join(" and " + _FILTERS[key].format(schema=schema) for key in chosen)
@@ -200,7 +200,7 @@ def about_past(
 
 
 def about_archived(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:
-    """The days from one moment until another that are archived only, the last first."""
+    """Query the days of a time span that exist only in the archive, the latest first."""
     return (
         yield Question(
             f"select leaf, state::text as state, day, location, jobs from {schema}.archived"
@@ -212,12 +212,12 @@ def about_archived(schema: str, since: datetime, until: datetime) -> Inquiry[Row
 
 
 def about_stats(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:
-    """What ended from one moment until another, per hour and work type."""
+    """Query statistics of ended jobs per hour and work type."""
     return (yield Question(f"select * from {schema}.stats(%s, %s)", (since, until)))
 
 
 def about_failures(schema: str) -> Inquiry[Rows]:
-    """The kinds of failure that there are, by work type."""
+    """Query the kinds of failure, by work type."""
     return (yield Question(f"select * from {schema}.failures order by fingerprint, work_type"))
 
 

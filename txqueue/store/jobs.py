@@ -9,20 +9,20 @@ from txqueue.store.connection_pool import ConnectionPool
 
 __all__ = ["read_attempts", "read_jobs"]
 
-# JSON as text, because not all that PostgreSQL takes can be read by Python.
+# JSON as text, because Python cannot parse all JSON that PostgreSQL accepts.
 _COLUMNS = ", ".join(f'"{name}"{"::text" * (name in JSON_COLUMNS)}' for name in COLUMNS)
 
 
 async def read_jobs(
     pool: ConnectionPool, schema: str, ids: Sequence[int], states: Iterable[State] = State
 ) -> list[Job]:
-    """Return the jobs of some numbers, in no particular order; those there are.
+    """Return the existing jobs among some numbers, in no particular order.
 
     Args:
-        pool: Where to ask.
+        pool: The connections to the database.
         schema: The name of the schema.
-        ids: Their numbers.
-        states: Only those in one of these states.
+        ids: The jobs' numbers.
+        states: Only jobs in one of these states.
     """
     rows = await pool.query_dicts(
         f"select {_COLUMNS} from {schema}.job"
@@ -33,7 +33,7 @@ async def read_jobs(
 
 
 async def read_attempts(pool: ConnectionPool, schema: str, job_id: int) -> tuple[Attempt, ...]:
-    """Return the failed attempts of a job, the first one first."""
+    """Return the failed attempts of a job, the oldest first."""
     rows = await pool.query(
         f"select attempt, began, at, node_id, error from {schema}.failed_attempt"
         " where job_id = %s order by at",

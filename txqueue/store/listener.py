@@ -1,4 +1,4 @@
-"""Listens for the database's notifications; listens again after every loss."""
+"""Listens for the database's notifications, and reconnects after each loss."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from txqueue.store.session_bounds import kept_alive
 
 __all__ = ["Listener"]
 
-# Seconds after which a statement without an answer is held for lost.
+# Seconds after which a statement without an answer counts as lost.
 PATIENCE = 10.0
-# A notification that has not come by then does not come.
+# Seconds after which a test notification counts as missing.
 HEARS_WITHIN = 2.0
 
 
@@ -26,7 +26,7 @@ class Listener:
     Args:
         reactor: Watches the socket.
         dsn: A libpq URI or keyword string.
-        channel: What to listen on; a checked identifier.
+        channel: The channel's name; a checked identifier.
         receive: Called with the text of each notification.
         backoff: May forbid attempts to connect for a moment.
     """
@@ -48,11 +48,11 @@ class Listener:
         self._awaited: Deferred[bool] | None = None
 
     async def ensure(self) -> bool:
-        """Listen if it does not; True if it had to, so that the caller looks for what it missed.
+        """Reconnect if necessary; return whether notifications may have been missed.
 
         Raises:
             DatabaseUnavailable: When no connection can be made.
-            ConfigurationError: When no notification would ever arrive.
+            ConfigurationError: When no notification can arrive.
         """
         if self._connection is not None and not self._connection.is_dead:
             return False
@@ -72,7 +72,7 @@ class Listener:
         self._receive(text)
 
     async def _hears(self) -> bool:
-        """Have another connection notify this one: only then is it known what a pooler does."""
+        """Test from another connection whether notifications arrive, as a pooler may drop them."""
         awaited = self._awaited = Deferred[bool]()
         other = await Connection(self._reactor, "txqueue listener", PATIENCE).open(self._dsn)
         try:
@@ -86,7 +86,7 @@ class Listener:
             return False
 
     async def _give_up(self, connection: Connection) -> None:
-        # The backend that listens now serves another client next.
+        # Otherwise the pooler would lend the listening backend to another client.
         await connection.query("unlisten *")
         self.close()
         raise ConfigurationError(

@@ -31,10 +31,10 @@ _LEDGER = """
 """
 _DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
 ROLES: Final = ("enqueue", "worksets", "worker", "read")
-# What a step may wait for a lock, during which others wait behind it, and what all of it may; and
-# what to wait for another session that migrates; seconds.
+# Seconds to wait for a lock, while other sessions wait behind it; for all locks of a migration; and
+# for another session that migrates.
 LOCK_PATIENCE, PAUSE, PATIENCE, OTHERS_PATIENCE = 2.0, 0.5, 60.0, 600.0
-# What a session gets that makes what another one makes just now.
+# The error of a session that creates an object while another session creates it.
 _MADE_BY_OTHERS: Final = (
     psycopg2.errors.UniqueViolation,
     psycopg2.errors.DuplicateSchema,
@@ -54,14 +54,14 @@ _BLOCKERS = """
 
 @frozen
 class MigrationReport:
-    """What a migration did.
+    """The result of a migration.
 
     Attributes:
-        before: The version of the schema before; 0 for none.
-        after: The version after.
-        applied: The steps, by name.
-        shared: The roles that there were before the schema was: another database of the server may
-            use them, and their members have the same rights here.
+        before: The schema's version before; 0 for no schema.
+        after: The schema's version after.
+        applied: The names of the steps.
+            shared: The roles that already existed when the schema was created: another database of
+            the server may use them, and their members have the same rights here.
     """
 
     before: int
@@ -71,19 +71,19 @@ class MigrationReport:
 
 
 def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
-    """Create the schema or bring it up to date; safe when many do it at once.
+    """Create or upgrade the schema; safe to run many times at once.
 
     Args:
-        dsn: A libpq URI or keyword string of a role that may create in the database.
+        dsn: A libpq URI or keyword string of a role that may create schemas.
         schema: The name of the schema.
 
     Returns:
-        What was done.
+        A report of the migration.
 
     Raises:
         DatabaseUnavailable: When the server does not answer.
         SchemaMismatch: When the database is newer than this code.
-        Refused: When the schema is another's, or a right is missing, or an open transaction keeps a
+            Refused: When another role owns the schema, a right is missing, or a transaction locks a
             table for longer than a minute.
     """
     checked_name(schema)
@@ -105,7 +105,7 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
 
 
 def _known_roles(cursor: Any, schema: str) -> list[str]:
-    """Return the roles of the schema's names: they are the server's, not a database's."""
+    """Return the schema's roles that exist; roles belong to the server, not to a database."""
     names = [f"{schema}_{purpose}" for purpose in ROLES]
     cursor.execute(
         "select rolname::text from pg_roles where rolname = any (%s) order by 1", (names,)
@@ -122,7 +122,7 @@ def _newer(version: int, schema: str) -> SchemaMismatch:
 
 
 def check_database(dsn: str, schema: str = "txqueue") -> None:
-    """Make sure that the database answers and that a node can work in it.
+    """Check that the database answers and that a node can work with it.
 
     Raises:
         ConfigurationError: When transactions are not ``read committed`` by default.
@@ -136,13 +136,13 @@ def check_database(dsn: str, schema: str = "txqueue") -> None:
     check_version(version, schema)
     if level != "read committed":
         raise ConfigurationError(
-            f"transactions are {level} by default: a node would not see what others have done",
+            f"transactions are {level} by default: a node would not see the writes of others",
             "alter role ... set default_transaction_isolation = 'read committed'",
         )
 
 
 def schema_sql(schema: str = "txqueue") -> str:
-    """Return everything that a migration of an empty database runs, as one SQL script."""
+    """Return the SQL script of a migration of an empty database."""
     ledger = _LEDGER.format(schema=checked_name(schema))
     parts = [f"create schema if not exists {schema};", ledger]
     parts += [f"set search_path = {schema}, pg_temp;"]
@@ -177,10 +177,10 @@ def _version(cursor: Any, schema: str) -> SchemaVersion | None:
 
 
 def _ensure_ledger(cursor: Any, schema: str) -> None:
-    """Make the schema and its first tables, unless they are there or others are about to.
+    """Create the schema and its first tables, unless they exist or another session creates them.
 
     Raises:
-        Refused: When the schema is another's.
+        Refused: When another role owns the schema.
     """
     _ensure_own(cursor, schema)
     if _has_table(cursor, schema, "migrating"):
@@ -222,7 +222,7 @@ def _has_table(cursor: Any, schema: str, name: str) -> bool:
 
 @contextmanager
 def _alone(dsn: str, schema: str) -> Iterator[None]:
-    """Keep others from migrating meanwhile, by a lock that only the schema's owner can take."""
+    """Lock out other migrations, by a lock that only the schema's owner can take."""
     with _session(dsn) as guard:
         guard.execute(f"set lock_timeout = '{OTHERS_PATIENCE}s'")
         guard.execute("begin")
@@ -231,10 +231,10 @@ def _alone(dsn: str, schema: str) -> Iterator[None]:
 
 
 def _patiently(cursor: Any, schema: str, step: Callable[[], None]) -> None:
-    """Do a step; while another session holds a table, retry, so that no queue builds up.
+    """Run a step; retry while another session locks a table, so that no queue builds up.
 
     Raises:
-        Refused: When that does not end; it names the sessions that hold the tables.
+        Refused: When that takes too long; the message names the sessions that lock the tables.
     """
     until = time.monotonic() + PATIENCE
     while True:
@@ -275,7 +275,7 @@ def _apply(cursor: Any, schema: str, step: Migration) -> None:
         cursor.execute(
             "insert into migration (number, name) values (%s, %s)", (step.number, step.name)
         )
-        # The first steps were made when there was no such column.
+        # The first steps ran before this column existed.
         if step.serves is not None:
             cursor.execute(
                 "update migration set serves = %s where number = %s", (step.serves, step.number)
@@ -284,7 +284,7 @@ def _apply(cursor: Any, schema: str, step: Migration) -> None:
 
 def _apply_functions(cursor: Any, schema: str) -> None:
     with _transaction(cursor, schema):
-        # Functions call one another, whichever comes first in the alphabet.
+        # Functions call one another, whatever their alphabetical order.
         cursor.execute("set local check_function_bodies = off")
         before = _defined(cursor)
         for _, sql in functions(schema):
@@ -295,10 +295,10 @@ def _apply_functions(cursor: Any, schema: str) -> None:
 
 
 def _define(cursor: Any, sql: str) -> None:
-    """Define a function or a view; what is there keeps its grants, unless it returns other columns.
+    """Define a function or view; an existing one keeps its grants, unless its columns change.
 
     Raises:
-        Refused: When a view of another owner needs a column that is gone.
+        Refused: When a view of another owner needs a removed column.
     """
     cursor.execute("savepoint defined")
     try:
@@ -311,7 +311,7 @@ def _define(cursor: Any, sql: str) -> None:
 
 
 def _drop_defined(cursor: Any, sql: str) -> None:
-    """Drop what a text defines, so that it can return something else."""
+    """Drop the function or view that a text defines, so that its result type can change."""
     for kind, name in _DEFINED.findall(sql):
         which = f"{kind} {name}"
         if kind == "function":
@@ -327,7 +327,7 @@ def _drop_defined(cursor: Any, sql: str) -> None:
 
 
 def _defined(cursor: Any) -> dict[str, str]:
-    """Return the functions there are, each with what changes as it is written."""
+    """Return the existing functions, each with a value that changes when it is redefined."""
     cursor.execute(
         "select oid::regprocedure::text, xmin::text from pg_proc"
         " where pronamespace = current_schema()::regnamespace"
@@ -336,7 +336,7 @@ def _defined(cursor: Any) -> dict[str, str]:
 
 
 def _drop_former(cursor: Any, before: dict[str, str]) -> None:
-    """Drop what was not written since: functions of older versions, other signatures."""
+    """Drop the functions that were not redefined: those of older versions, and other signatures."""
     for signature, written in _defined(cursor).items():
         if before.get(signature) == written:
             cursor.execute(f"drop function {signature}")

@@ -1,6 +1,6 @@
-"""What operators ask and do through a node: bounded in time, one question and one act at a time.
+"""Operators' queries and acts through a node: with time limits, one query and one act at a time.
 
-A node has few connections: questions take one of them, acts another.
+A node has few connections: queries use one of them, acts another.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ __all__ = ["ACTS", "Operations"]
 
 T = TypeVar("T")
 
-# Shorter than the patience of a node's pool, which would drop the connection.
+# Shorter than the time limit of the node's pool, which would drop the connection.
 PATIENCE = 8
 _BOUNDED = f"set local statement_timeout = {PATIENCE * 1000}; "
-# A page is read in the order of an index, as far as it goes; a planner without statistics of a
-# table just filled would rather sort all there is.
+# A page must be read in the order of an index; without statistics the planner would sort the whole
+# table.
 _READ_ONLY = "set local enable_sort = off; set transaction read only; "
 
-# The stored function of each act, and its arguments in order. The operator is `who`: the function
-# leaves a row in `action` that names the operator.
+# The stored function of each act, and its arguments in order. `who` is the operator, whom the
+# function records in `action`.
 ACTS = {
     "pause": "kind key who",
     "resume": "kind key who",
@@ -47,7 +47,7 @@ ACTS = {
 
 
 class Operations:
-    """Asks and acts on behalf of operators.
+    """Runs queries and acts on behalf of operators.
 
     Args:
         pool: Runs the statements.
@@ -60,11 +60,11 @@ class Operations:
         self._questions, self._acts = DeferredLock(), DeferredLock()
 
     async def find(self, inquiry: Inquiry[T]) -> T:
-        """Return what an inquiry finds out.
+        """Run an inquiry and return its result.
 
         Raises:
             DatabaseUnavailable: When the database does not answer.
-            Refused: When it takes too long.
+            Refused: When the query takes too long.
         """
         async with self._questions:
             with answered(PATIENCE):

@@ -1,6 +1,6 @@
-"""What can be asked of the queue without changing it, whether the asker blocks or not.
+"""Read-only queries about the queue, for blocking and asynchronous callers.
 
-Each inquiry is a generator: it yields questions, is sent their rows, and returns what it found.
+Each inquiry is a generator that yields statements, receives their rows, and returns the result.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _SCHEDULES = """
            select is_active and isfinite(next_due)
               and next_due < clock_timestamp() - interval '1 minute' as is_overdue) as each
 """
-# What was done to one job is told with it, the latest of it.
+# How many of the latest acts on a job are returned with it.
 _ACTIONS_TOLD = 20
 _ATTEMPTS_TOLD = 20
 _TENANTS_TOLD = 100
@@ -89,7 +89,7 @@ Inquiry = Generator[Question, Rows, T]
 
 
 def about_all(schema: str) -> Inquiry[dict[str, Any]]:
-    """How all is: the queues, the nodes, what is wrong; see `summary`."""
+    """Query the state of all queues and nodes, with warnings; see `summary`."""
     document = summary(
         live=(yield _view(schema, "live_jobs", "queue, work_type, state, waiting_for")),
         recent=(yield _view(schema, "recent_done", "queue")),
@@ -108,11 +108,11 @@ def about_all(schema: str) -> Inquiry[dict[str, Any]]:
 
 
 def about_tenants(schema: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
-    """The tenants that have jobs, those with the most ready ones first.
+    """Query the tenants that have jobs, those with the most ready ones first.
 
     Args:
         schema: The name of the schema.
-        limit: At most so many.
+        limit: The largest number of rows.
     """
     rows = yield Question(
         f"select tenant, waiting, ready, assigned, failed, share, concurrency, is_paused,"
@@ -124,7 +124,7 @@ def about_tenants(schema: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
 
 
 def about_worksets(schema: str, work_type: str | None = None) -> Inquiry[list[dict[str, Any]]]:
-    """How far the worksets are, or the one that jobs of a type work through."""
+    """Query the progress of all worksets, or of the one of a work type."""
     return (
         yield Question(
             "select name, work_type, source, size, batch, bound, is_started, jobs, running,"
@@ -137,7 +137,7 @@ def about_worksets(schema: str, work_type: str | None = None) -> Inquiry[list[di
 
 
 def _workset_of(schema: str, work_type: str) -> Inquiry[dict[str, Any] | None]:
-    """How far the workset is that jobs of a type work through; None if they do not."""
+    """Query the progress of a work type's workset; None if it has none."""
     worksets = (
         (yield from about_worksets(schema, work_type)) if work_type.endswith(":workset") else []
     )
@@ -145,12 +145,12 @@ def _workset_of(schema: str, work_type: str) -> Inquiry[dict[str, Any] | None]:
 
 
 def about_workset_failures(schema: str, name: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
-    """The failed items of a workset, the latest first; of a workset's own table, the items too.
+    """Query the failed items of a workset, the latest first, with the items unless it has a source.
 
     Args:
         schema: The name of the schema.
-        name: The workset.
-        limit: At most so many.
+        name: The workset's name.
+        limit: The largest number of rows.
 
     Raises:
         JobNotFound: When there is no such workset.
@@ -168,7 +168,7 @@ def about_workset_failures(schema: str, name: str, limit: int) -> Inquiry[list[d
 
 
 def about_queues(schema: str) -> Inquiry[list[dict[str, Any]]]:
-    """Each queue that has jobs, had some of late, or is served."""
+    """Query each queue that has jobs, recently had some, or is served."""
     live = yield _view(schema, "live_jobs", "queue, work_type, state, waiting_for")
     recent = yield _view(schema, "recent_done", "queue")
     nodes = yield _view(schema, "node_status", "name")
@@ -176,7 +176,7 @@ def about_queues(schema: str) -> Inquiry[list[dict[str, Any]]]:
 
 
 def about_nodes(schema: str) -> Inquiry[list[dict[str, Any]]]:
-    """The nodes as they are now."""
+    """Query the nodes."""
     nodes = yield _view(schema, "node_status", "name")
     now = yield from _clock()
     return [node_document(node, now) for node in nodes]
@@ -185,14 +185,14 @@ def about_nodes(schema: str) -> Inquiry[list[dict[str, Any]]]:
 def about_jobs(
     schema: str, filters: Mapping[str, object], limit: int
 ) -> Inquiry[tuple[list[dict[str, Any]], datetime]]:
-    """Jobs, the newest first, without their payloads; and the database's clock.
+    """Query jobs without payloads, the newest first, and the database's time.
 
     Args:
         schema: The name of the schema.
-        filters: ``state, queue, work_type, group, tenant``, and ``after``, the number after which
-            to go on; ``running_for``, seconds, has those that run for so long or longer, the
-            longest first. What is None does not count.
-        limit: At most so many.
+            filters: ``state, queue, work_type, group, tenant``, ``after``, the last number of the
+            previous page, and ``running_for``, the least run time in seconds, which orders the
+            longest first. A filter that is None is ignored.
+        limit: The largest number of rows.
     """
     chosen = {key: value for key, value in filters.items() if value is not None}
     conditions = [_FILTERS[key].format(schema=schema) for key in chosen]
@@ -208,10 +208,10 @@ def about_jobs(
 
 
 def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
-    """All there is of a job, with its node's name, its type's policy, and what was done to it.
+    """Query all columns of a job, with its node's name, its type's policy, and acts on it.
 
     Raises:
-        JobNotFound: When there is none of that number.
+        JobNotFound: When no job has that number.
     """
     rows = yield Question(
         f"select {_LISTED}, job.options::text as options, job.payload::text as payload,"
@@ -227,11 +227,11 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
 
 
 def about_archived_job(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
-    """The same of a job that is archived only.
+    """Query the same for an archived job.
 
     Args:
         schema: The name of the schema.
-        job: Its columns as the archive has them.
+        job: The job's columns in the archive.
     """
     [more] = yield Question(
         f"select (select name from {schema}.node_info where node_id = %s) as node,"
@@ -243,7 +243,7 @@ def about_archived_job(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[str,
 
 
 def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
-    """Add to the row of a job what is kept of it elsewhere."""
+    """Add a job's data from other tables to its row."""
     job_id = row["job_id"]
     read = {name: read_json(row[name]) for name in ("options", "payload", "result", "progress")}
     read |= _hidden(row["policy"], read["options"])
@@ -260,10 +260,10 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
 
 
 def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
-    """Why a job does not run, and what would make it.
+    """Query why a job does not run, and what would make it run.
 
     Raises:
-        JobNotFound: When there is none of that number.
+        JobNotFound: When no job has that number.
     """
     rows = yield Question(f"select {schema}.explain_facts(%s)::text as facts", (job_id,))
     if rows[0]["facts"] is None:
@@ -275,7 +275,7 @@ def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
 
 
 def about_controls(schema: str) -> Inquiry[list[dict[str, Any]]]:
-    """What is paused or limited."""
+    """Query pauses and limits."""
     columns = "kind, key, is_paused, concurrency, rate, burst, share, reserve, backlog, is_full"
     return (yield Question(f"select {columns} from {schema}.control order by kind, key"))
 
@@ -283,13 +283,13 @@ def about_controls(schema: str) -> Inquiry[list[dict[str, Any]]]:
 def about_actions(
     schema: str, before: int | None, limit: int, subject: str | None = None
 ) -> Inquiry[list[dict[str, Any]]]:
-    """The acts of operators, the latest first.
+    """Query the acts of operators, the latest first.
 
     Args:
         schema: The name of the schema.
-        before: Only what has a smaller number.
-        limit: At most so many.
-        subject: Only what was done to this one.
+        before: Only acts with a smaller number.
+        limit: The largest number of rows.
+        subject: Only acts on this subject.
     """
     chosen = {"action_id < %s": before, "subject = %s": subject}
     given = {condition: value for condition, value in chosen.items() if value is not None}
@@ -297,7 +297,7 @@ def about_actions(
 
 
 def _hidden(policy: Mapping[str, Any] | None, options: Any) -> dict[str, str]:
-    """Return what stands for payload and result where they are not to be seen."""
+    """Return the replacement of payload and result where they must be hidden."""
     said = {**(policy or {}), **(options if isinstance(options, Mapping) else {})}
     for reason in ("encrypted", "redacted"):
         if said.get(reason):
@@ -318,7 +318,7 @@ def _actions(schema: str, condition: str, *parameters: object) -> Question:
 
 
 def _clock() -> Inquiry[datetime]:
-    """The database's clock, by which all ages are counted."""
+    """Query the database's time, from which all ages are computed."""
     rows = yield Question("select clock_timestamp() as now")
     now: datetime = rows[0]["now"]
     return now

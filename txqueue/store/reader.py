@@ -1,4 +1,4 @@
-"""One blocking connection, and what the command line asks the database with it."""
+"""A blocking connection, with which the command line queries the database."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Reader", "Session"]
 T = TypeVar("T")
 
 CONNECT_TIMEOUT = 10
-# A query about a job may have to read all of history; no caller waits for longer than this.
+# The time limit of a query, as a query about a job may read all of history.
 PATIENCE_MS = 30_000
 
 
 class Session:
-    """A blocking connection in autocommit, for processes that have nothing else to do meanwhile.
+    """A blocking connection in autocommit mode, for processes without a reactor.
 
     Args:
         dsn: A libpq URI or keyword string.
@@ -47,7 +47,7 @@ class Session:
         read_any_moment(self._connection)
 
     def __enter__(self) -> Self:
-        """The session itself."""
+        """Return the session."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -59,10 +59,10 @@ class Session:
         self._connection.close()
 
     def ensure_version(self) -> None:
-        """Make sure that this code can work with the schema.
+        """Check that this code can work with the schema.
 
         Raises:
-            SchemaMismatch: When it is missing, older, or too new.
+            SchemaMismatch: When the schema is missing, older, or too new.
         """
         table = f"{self.schema}.migration"
         version = None
@@ -71,7 +71,7 @@ class Session:
         check_version(version, self.schema)
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows, none if it has none.
+        """Run a statement and return its rows; an empty list if it has none.
 
         Raises:
             DatabaseUnavailable: When the connection is lost.
@@ -93,7 +93,7 @@ class Session:
         """Open a transaction: committed at the end, rolled back on an error.
 
         Args:
-            manner: What stands after ``begin``, such as an isolation level.
+            manner: SQL to add after ``begin``, such as an isolation level.
         """
         self.rows(f"begin {manner}")
         try:
@@ -105,15 +105,15 @@ class Session:
         self.rows("commit")
 
     def enqueue_text(self, text: str) -> list[int]:
-        """Enqueue a JSON array of jobs; returns their numbers.
+        """Enqueue a JSON array of jobs; return their numbers.
 
         Raises:
-            Refused: When the database refuses one of them; none is written.
+            Refused: When the database refuses one of the jobs; none is written.
         """
         return list(self.value(f"select {self.schema}.enqueue_many(%s)", (text,)))
 
     def live_jobs(self) -> int:
-        """Return how many jobs wait, are ready or run."""
+        """Return the number of jobs that have not ended."""
         states = ("waiting", "ready", "assigned")
         table = f"{self.schema}.job"
         return int(self.value(f"select count(*) from {table} where state in {states}"))
@@ -129,10 +129,10 @@ class Session:
 
 
 class Reader:
-    """What can be asked of the queue without changing it.
+    """Runs inquiries on a blocking connection.
 
     Args:
-        session: The connection; its statements are bounded in time from now on.
+        session: The session; its statements get a time limit.
 
     Raises:
         SchemaMismatch: When the schema is not the one this code needs.

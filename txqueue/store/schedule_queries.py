@@ -1,4 +1,4 @@
-"""What can be asked of schedules and their runs; see `txqueue.store.queries`."""
+"""Read-only queries about schedules and their runs; see `txqueue.store.queries`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LISTED = """
     "group", tenant, condition_table, condition_column, condition_value, is_declared, is_active,
     case when isfinite(next_due) then next_due end as next_due, last_due, last_job, error
 """
-# Of the last twenty runs of each, the last one and the worst.
+# The last run of each schedule, and the worst of its last twenty.
 _SUMS = """
     (array_agg(outcome order by due desc))[1] as outcome,
     (array_agg(late order by due desc))[1] as late, (array_agg(took order by due desc))[1] as took,
@@ -31,13 +31,13 @@ _SUMS = """
 
 
 def about_schedules(schema: str, filters: Mapping[str, object], limit: int) -> Inquiry[Rows]:
-    """Schedules by their names: when each is due, and how its last runs were.
+    """Query schedules, in the order of their names: when each is due, and its last runs.
 
     Args:
         schema: The name of the schema.
-        filters: ``work_type, group, tenant``, and ``after``, the name after which to go on; what is
-            None does not count.
-        limit: At most so many.
+            filters: ``work_type, group, tenant``, and ``after``, the last name of the previous
+            page; a filter that is None is ignored.
+        limit: The largest number of rows.
     """
     chosen = {key: value for key, value in filters.items() if value is not None}
     where = " and ".join(_FILTERS[key] for key in chosen) or "true"
@@ -61,15 +61,15 @@ def about_scheduled_runs(
     took: float | None = None,
     limit: int = 20,
 ) -> Inquiry[Rows]:
-    """Runs of schedules, the latest first.
+    """Query runs of schedules, the latest first.
 
     Args:
         schema: The name of the schema.
-        names: Of these schedules; of all if there are none.
-        group: Only of schedules of this group, whatever their types.
-        late: Only those that began so many seconds after they were due, or later.
-        took: Only those that took so many seconds, or longer.
-        limit: At most so many.
+        names: Only runs of these schedules; all if empty.
+        group: Only runs of schedules of this group, of any work type.
+        late: Only runs that started at least this many seconds after they were due.
+        took: Only runs that took at least this many seconds.
+        limit: The largest number of rows.
     """
     return (
         yield Question(

@@ -1,4 +1,4 @@
-"""The SQL files of the package, as they are sent to the database.
+"""Reads the SQL files of the package and adapts them to a schema's name.
 
 A file is valid SQL as it stands, for a schema named ``txqueue`` and for lane 0. Two rules, here
 and nowhere else, turn it into what is sent:
@@ -27,7 +27,7 @@ _FUNCTION_OF_LANE = re.compile(r"^create or replace function txqueue\.\w+_0\(", 
 _BRANCH_OF_LANE = re.compile(r"^ *when 0 then [^;]*;\n", re.MULTILINE)
 _LANE = re.compile(r"(?<=_)0\b|(?<=\bwhen )0\b")
 _LANES = range(8)
-# The first line of a migration with which older code can work.
+# The first line of a migration that also serves older code.
 _SERVES = re.compile(r"-- serves: (\d+)\n")
 
 
@@ -36,10 +36,10 @@ class Migration:
     """One numbered step of the schema.
 
     Attributes:
-        number: Its number.
-        name: What it is about.
-        sql: What it runs.
-        serves: The oldest version that code may be made for to work with it; None for this.
+        number: The step's number.
+        name: The step's name.
+        sql: The SQL to run.
+        serves: The oldest version whose code works with this one; None for only this version.
     """
 
     number: int
@@ -49,7 +49,7 @@ class Migration:
 
 
 def checked_name(schema: str) -> str:
-    """Return the name of a schema if it is safe to stand in SQL.
+    """Return a schema's name if it is safe to use in SQL.
 
     Raises:
         ConfigurationError: When it is not a plain lower-case identifier.
@@ -73,12 +73,12 @@ def migrations(schema: str) -> list[Migration]:
 
 
 def functions(schema: str) -> list[tuple[str, str]]:
-    """Return the name of every file of functions, and what is sent of it."""
+    """Return the name of each file of functions, with its adapted SQL."""
     return list(_sql_files("functions", schema))
 
 
 def _sql_files(folder: str, schema: str) -> Iterator[tuple[str, str]]:
-    # Functions lie in folders by topic; migrations in one.
+    # Functions are in folders by topic, migrations in one folder.
     entries = list(files("txqueue.schema").joinpath(folder).iterdir())
     topics = [entry for entry in entries if entry.is_dir()]
     entries += [entry for topic in topics for entry in topic.iterdir()]

@@ -1,4 +1,4 @@
-"""Whether this code can work with the schema in the database."""
+"""Checks whether this code can work with the schema in the database."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ FIND: Final = """
     select coalesce(max(number), 0),
            coalesce(max(coalesce((to_jsonb(step) ->> 'serves')::integer, number)), 0)
       from {schema}.migration as step"""
-"""Finds a schema's version; older schemas do not say which code they serve."""
+"""Queries a schema's version; older schemas have no column for the code they serve."""
 
 
 @frozen
 class SchemaVersion:
-    """Which version a schema has, and which code it serves.
+    """A schema's version, and the code that it serves.
 
     Attributes:
         number: The number of the last migration.
-        serves: The oldest version that code may be made for to work with it.
+        serves: The oldest version whose code works with the schema.
     """
 
     number: int
@@ -38,12 +38,12 @@ def latest_version() -> int:
 
 
 def check_version(version: SchemaVersion | None, schema: str) -> None:
-    """Hold a schema's version, None if it is missing, against the one this code is made for.
+    """Compare a schema's version (None if it is missing) with the one this code is made for.
 
-    A newer one will do if it says that it serves this code still.
+    A newer version is accepted if it still serves this code.
 
     Raises:
-        SchemaMismatch: When this code cannot work with it.
+        SchemaMismatch: When this code cannot work with the schema.
     """
     if version is None:
         raise SchemaMismatch(
@@ -65,7 +65,7 @@ def check_version(version: SchemaVersion | None, schema: str) -> None:
 
 
 async def ensure_version(pool: ConnectionPool, schema: str) -> None:
-    """Make sure that the database answers and that this code can work with its schema.
+    """Check that the database answers and that this code can work with its schema.
 
     Raises:
         DatabaseUnavailable: When the database does not answer.

@@ -1,4 +1,4 @@
-"""The bounds that the server keeps for a session, whatever becomes of its client."""
+"""Limits that the server enforces for a session, even if its client dies."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from typing import Final
 
 __all__ = ["SET", "kept_alive", "of_a_master", "of_a_worker"]
 
-# Behind a pooler the session is not this client's alone: nothing is set there.
+# Behind a pooler nothing is set, because clients share the session.
 SET: Final = """select set_config(name, value, false)
     from unnest(%s::text[], %s::text[]) as each (name, value)
     where pg_backend_pid() = %s"""
 
-# The server ends the sessions of a host that died within 25 s, and their locks with them.
+# The server ends the sessions of a dead host within 25 s, and releases their locks.
 _KEPT_ALIVE: Final = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "25000",
 }
-# A claim or a completion that waits longer for a lock tries again: others may use its connection.
+# A claim or completion that waits longer for a lock is retried, so that its connection is free for
+# others.
 _LOCK_PATIENCE: Final = 5.0
-# Seconds that a handler's transaction may do nothing; its process may have been stopped.
+# Seconds for which a handler's transaction may be idle, as its process may be suspended.
 _IDLE_WORKER: Final = 3600.0
 
 
 def kept_alive() -> dict[str, str]:
-    """Return the settings of any session that is held for long: its client's host may die."""
+    """Return the settings of every long session, as the client's host may die."""
     return dict(_KEPT_ALIVE)
 
 
@@ -34,8 +35,8 @@ def of_a_master(patience: float) -> Mapping[str, str]:
     """Return the settings of a master's sessions.
 
     Args:
-        patience: Seconds after which the master gives up a statement; so does the server, so that
-            it commits nothing that the master no longer waits for.
+            patience: Seconds after which the master gives up a statement; the server does the same,
+            so that nothing commits after that.
     """
     milliseconds = str(round(patience * 1000))
     return {

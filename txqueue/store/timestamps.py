@@ -1,4 +1,4 @@
-"""Reads moments that Python cannot represent: tools show what is there, whatever was written."""
+"""Reads moments that Python cannot represent, for tools that display stored data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIMESTAMPTZ_OID: Final = 1184
 
 
 def read_any_moment(driver: Any) -> None:
-    """Have a connection of psycopg2 read moments beyond Python's range as the nearest within it."""
+    """Make a connection read a moment beyond Python's range as the nearest one within it."""
     register_type(_TIMESTAMPTZ, driver)
 
 
@@ -27,7 +27,7 @@ def _cast(text: Any, cursor: Any) -> datetime | None:
     except (ValueError, OverflowError, psycopg2.Error):
         return EARLIEST if text.endswith("BC") or text == "-infinity" else LATEST
     if moment is not None and moment.tzinfo is None:
-        # Infinity has no time zone, and could not be compared.
+        # Infinity has no time zone, so it could not be compared.
         return moment.replace(tzinfo=UTC)
     return moment
 

@@ -1,1 +1,1 @@
-"""The wire floor: the only place that knows AMP."""
+"""AMP connections between processes: the only package that uses AMP. Internal."""

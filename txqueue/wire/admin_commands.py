@@ -1,9 +1,8 @@
-"""What an operator may ask of a node, and have it do; any node answers for the whole cluster.
+"""The AMP commands for operators; any node answers for the whole cluster.
 
-Documents are JSON texts. A list comes in pages of up to 60,000 bytes: ``next`` is what to pass as
-``after`` for the next one, and empty after the last. A text that is longer than 65,000 bytes all
-the same, such as a job with a large payload, goes on in values named ``job.1``, ``job.2`` and so
-on. Numbers of jobs are joined by commas.
+Documents are JSON texts. A list comes in pages of up to 60,000 bytes: ``next`` is the ``after`` of
+the next page, and empty after the last. A text longer than 65,000 bytes, such as a job with a large
+payload, continues in values named ``job.1``, ``job.2`` and so on. Job numbers are joined by commas.
 """
 
 from __future__ import annotations
@@ -48,33 +47,33 @@ _CHANGED: list[tuple[bytes, amp.Argument]] = [(b"changed", amp.Boolean())]
 
 
 class _Command(amp.Command):
-    """A command that answers every error with one line."""
+    """Base of all commands: every error is answered with one line."""
 
     errors = {AdminRefused: b"REFUSED"}
 
 
 class ListNodes(_Command):
-    """List the nodes: host, load, start; the node that answers lists its workers too."""
+    """List the nodes: host, load, start; the answering node includes its workers."""
 
     arguments = [_AFTER]
     response = [(b"nodes", LongText()), _NEXT]
 
 
 class ListQueues(_Command):
-    """Each queue's depth by state, the age of its oldest ready job, and what it completes."""
+    """List the queues: depth by state, age of the oldest ready job, rate of completions."""
 
     arguments = [_AFTER]
     response = [(b"queues", LongText()), _NEXT]
 
 
 class GetStatus(_Command):
-    """The queues, the nodes and what is wrong, in one object."""
+    """Return the queues, the nodes and the warnings in one object."""
 
     response = [(b"status", LongText())]
 
 
 class ListJobs(_Command):
-    """Jobs, the newest first, without their payloads; ``at`` is the database's clock."""
+    """List jobs without payloads, the newest first; ``at`` is the time by the database's clock."""
 
     arguments = [
         (b"state", _may(amp.Unicode)),
@@ -90,21 +89,21 @@ class ListJobs(_Command):
 
 
 class GetJob(_Command):
-    """All there is of one job: its attempts, its last error, and what was done to it by hand."""
+    """Return all that is stored about a job: its attempts, its last error, and operators' acts."""
 
     arguments = [(b"job_id", amp.Integer())]
     response = [(b"job", LongText())]
 
 
 class Explain(_Command):
-    """Why a job does not run, and what would make it."""
+    """Explain why a job does not run, and what would make it run."""
 
     arguments = [(b"job_id", amp.Integer())]
     response = [(b"explanation", LongText())]
 
 
 class ListControls(_Command):
-    """What is paused or limited."""
+    """List pauses and limits."""
 
     arguments = [_AFTER]
     response = [(b"controls", LongText()), _NEXT]
@@ -118,23 +117,23 @@ class ListActions(_Command):
 
 
 class Pause(_Command):
-    """Start no job of a ``queue``, a ``group`` or a ``tenant`` until it is resumed."""
+    """Pause a ``queue``, a ``group`` or a ``tenant`` until it is resumed."""
 
     arguments = _KEY
     response = _CHANGED
 
 
 class Resume(_Command):
-    """Start jobs of a paused ``queue``, ``group`` or ``tenant`` again."""
+    """Resume a paused ``queue``, ``group`` or ``tenant``."""
 
     arguments = _KEY
     response = _CHANGED
 
 
 class SetLimit(_Command):
-    """Limit a queue, a group or a tenant; what is not given stays, names in ``cleared`` go.
+    """Limit a queue, a group or a tenant; limits not given stay, those in ``cleared`` are lifted.
 
-    Answered with the control as it is then, ``null`` if nothing is limited any more.
+    The answer has the limits that now apply, ``null`` if there are none.
     """
 
     arguments = [
@@ -151,9 +150,9 @@ class SetLimit(_Command):
 
 
 class CancelJobs(_Command):
-    """End jobs: at once what no node has taken, soon what one has; failed ones are discarded.
+    """Cancel jobs: unclaimed ones end at once, others as soon as their node ends them.
 
-    The others have ended.
+    Jobs in ``refused`` had already ended; failed jobs become cancelled.
     """
 
     arguments = [(b"ids", amp.Unicode())]
@@ -165,23 +164,23 @@ class CancelJobs(_Command):
 
 
 class RetryJobs(_Command):
-    """Run failed and cancelled jobs anew, and those that wait for an attempt now."""
+    """Retry failed and cancelled jobs, and run jobs that wait for a retry now."""
 
     arguments = [(b"ids", amp.Unicode())]
     response = [(b"retried", amp.Unicode()), (b"refused", amp.Unicode())]
 
 
 class ListFailures(_Command):
-    """The kinds of failure that there are, by work type: how many jobs, since when, an example."""
+    """List the kinds of failure by work type: how many jobs, since when, an example."""
 
     arguments = [_AFTER]
     response = [(b"failures", LongText()), _NEXT]
 
 
 class RetryFailures(_Command):
-    """Run jobs again that failed in one way before a moment, some at a time.
+    """Retry jobs of one kind of failure that failed before a moment, some at a time.
 
-    Answered with how many, 0 after the last, and with the moment: pass it to go on.
+    The answer has how many, 0 after the last, and the moment to pass in the next call.
     """
 
     arguments = [(b"fingerprint", amp.Unicode()), (b"before", _may(amp.Unicode))]
@@ -189,9 +188,9 @@ class RetryFailures(_Command):
 
 
 class DiscardFailures(_Command):
-    """Have jobs that failed for good in one way before a moment count as cancelled.
+    """Turn failed jobs of one kind of failure into cancelled ones, some at a time.
 
-    Some at a time; answered with how many, 0 after the last, and the moment: pass it to go on.
+    The answer has how many, 0 after the last, and the moment to pass in the next call.
     """
 
     arguments = [(b"fingerprint", amp.Unicode()), (b"before", _may(amp.Unicode))]
@@ -199,9 +198,9 @@ class DiscardFailures(_Command):
 
 
 class PostponeFailures(_Command):
-    """Run jobs that failed in one way again, but not before so many seconds, some at a time.
+    """Retry jobs of one kind of failure after a delay in seconds, some at a time.
 
-    Answered with how many, 0 after the last, and with the moment: pass it to go on.
+    The answer has how many, 0 after the last, and the moment to pass in the next call.
     """
 
     arguments = [
@@ -213,28 +212,28 @@ class PostponeFailures(_Command):
 
 
 class ActOnSchedule(_Command):
-    """Pause, resume, remove or run a schedule now; answered with the job that is enqueued, or 0."""
+    """Pause, resume, remove or run a schedule; the answer has the enqueued job, or 0."""
 
     arguments = [(b"name", amp.Unicode()), (b"act", amp.Unicode())]
     response = [(b"changed", amp.Boolean()), (b"job_id", amp.Integer())]
 
 
 class SetPriority(_Command):
-    """Give jobs that no node has taken yet another priority."""
+    """Change the priority of unclaimed jobs."""
 
     arguments = [(b"ids", amp.Unicode()), (b"priority", amp.Integer())]
     response = [(b"changed", amp.Unicode()), (b"refused", amp.Unicode())]
 
 
 class DrainNode(_Command):
-    """Have a node take nothing more, and pass on what it has not started."""
+    """Drain a node: it accepts no more jobs and passes on unstarted ones."""
 
     arguments = [(b"name", amp.Unicode())]
     response = _CHANGED
 
 
 class UndrainNode(_Command):
-    """Have a draining node take jobs again."""
+    """Let a draining node accept jobs again."""
 
     arguments = [(b"name", amp.Unicode())]
     response = _CHANGED

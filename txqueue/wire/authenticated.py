@@ -1,4 +1,4 @@
-"""Pipes to the admin port of a node: with a certificate of our authority, or only to look."""
+"""Pipes to a node's admin port: with a certificate, or without one for inspection only."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from txqueue.wire.tls import peer_name
 
 __all__ = ["CertifiedPipe", "UncertifiedPipe"]
 
-# Seconds that an uncertified connection stays open after it has said something.
+# Seconds for which a connection without a certificate stays open after a command.
 IDLE = 60
 
 
 @implementer(IHandshakeListener)
 class CertifiedPipe(GuardedPipe):
-    """One end of a TLS connection; nothing is carried out before the handshake is over."""
+    """One end of a TLS connection; no command is executed before the handshake has finished."""
 
     def handshakeCompleted(self) -> None:
-        """The other end has proved its certificate; see that it is of ours."""
+        """Check the name in the peer's verified certificate."""
         if peer_name(self.transport) is None:
             self.drop("its certificate has no name")
             return
@@ -28,18 +28,18 @@ class CertifiedPipe(GuardedPipe):
         self.introduce()
 
     def locateResponder(self, name: bytes) -> Responder | None:
-        """Find what carries out a command; nothing does for a stranger."""
+        """Return the handler of a command; none for an unidentified peer."""
         if not self.is_known:
-            self.drop("spoke before it showed a certificate")
+            self.drop("sent a command before it showed a certificate")
             return None
         return super().locateResponder(name)
 
 
 class UncertifiedPipe(GuardedPipe):
-    """One end of a connection of this host without TLS: it always remains a stranger."""
+    """One end of a connection of this host without TLS, which always remains unidentified."""
 
     def connectionMade(self) -> None:
-        """Give the other end some seconds to say something."""
+        """Start the timeout for the first command."""
         super().connectionMade()
         if not self.is_closed:
             self.watch_reading()

@@ -1,4 +1,4 @@
-"""Bytes to AMP's boxes and back, without the call that Twisted makes for every key and value."""
+"""Encodes and decodes AMP's boxes, without Twisted's method call for every key and value."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _LONGEST_KEY = 255
 
 
 class NoBox(Exception):
-    """What came is no box, or a larger one than the sender may send."""
+    """The received bytes are not a box, or the box is larger than allowed."""
 
 
 @define(eq=False)
 class BoxReader:
-    """Takes boxes out of a stream, as AMP's specification has them.
+    """Parses a stream of bytes into boxes.
 
-    A box is keys and values in turn, each behind its length in two bytes, and ends with a key of no
-    length: https://docs.twisted.org/en/stable/api/twisted.protocols.amp.html.
+    A box has alternating keys and values, each after its length in two bytes, and ends with an
+    empty key: https://docs.twisted.org/en/stable/api/twisted.protocols.amp.html.
 
     Attributes:
-        most_bytes: How large a box may be; what is larger is not even kept.
-        most_keys: How many keys it may have.
+        most_bytes: The largest size of a box; larger ones are not buffered.
+        most_keys: The most keys of a box.
     """
 
     most_bytes: float = math.inf
@@ -38,19 +38,19 @@ class BoxReader:
     _size: int = field(default=0, init=False)
 
     def feed(self, data: bytes) -> Iterator[Box]:
-        """Take what came next; returns the boxes that are complete.
+        """Add received bytes; yield the complete boxes.
 
         Raises:
-            NoBox: Once the boxes before are taken.
+            NoBox: After the valid boxes before the bad one.
         """
         data = self._rest + data
         here, end = 0, len(data)
         while end - here >= 2:
             length = data[here] << 8 | data[here + 1]
             if self._key is None and length > _LONGEST_KEY:
-                raise NoBox("sent what is no box")
+                raise NoBox("sent bytes that are not a box")
             if self._size + length > self.most_bytes or len(self._box) > self.most_keys:
-                raise NoBox("sent too large a box")
+                raise NoBox("sent a box that is too large")
             after = here + 2 + length
             if after > end:
                 break
@@ -68,7 +68,7 @@ class BoxReader:
 
 
 def box_bytes(box: Mapping[bytes, bytes]) -> bytes:
-    """Return a box as it is sent.
+    """Return a box as bytes.
 
     Raises:
         OverflowError: When a value has more than 65,535 bytes.

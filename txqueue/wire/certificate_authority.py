@@ -1,4 +1,4 @@
-"""Makes the certificates by which nodes and operators know each other: an authority and its own."""
+"""Makes a certificate authority, and issues the certificates of nodes and operators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from txqueue.wire.tls import identity_uri, stem
 __all__ = ["AUTHORITY_DAYS", "DAYS", "Made", "issue", "make_authority"]
 
 AUTHORITY_DAYS, DAYS = 3650, 825
-# Hosts' clocks differ: what is issued now is valid everywhere now.
+# Certificates are valid from the past, as hosts' clocks differ.
 MARGIN = timedelta(minutes=5)
 LONGEST_NAME = 64
 _CERTIFICATE, _KEY = 0o644, 0o600
@@ -27,12 +27,12 @@ _CERTIFICATE, _KEY = 0o644, 0o600
 
 @frozen
 class Made:
-    """What was written.
+    """The files that were written.
 
     Attributes:
         certificate: The file with the certificate.
         key: The file with its private key.
-        until: When the certificate ends.
+        until: When the certificate expires.
     """
 
     certificate: Path
@@ -41,10 +41,10 @@ class Made:
 
 
 def make_authority(folder: Path, days: int = AUTHORITY_DAYS) -> Made:
-    """Make an authority: ``ca.pem``, which every host gets, and ``ca.key``, which none gets.
+    """Make an authority: ``ca.pem`` for every host, and ``ca.key``, which must stay private.
 
     Raises:
-        ConfigurationError: When there is one, or the folder cannot be written.
+        ConfigurationError: When one exists, or the folder cannot be written.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("txqueue authority")
@@ -61,13 +61,13 @@ def issue(folder: Path, role: str, name: str, days: int = DAYS) -> Made:
     """Issue a certificate to a node or an operator: ``NAME.pem`` and ``NAME.key``.
 
     Args:
-        folder: Where the authority is, and where they are written.
+        folder: The folder of the authority, in which the files are written.
         role: ``node`` or ``operator``.
-        name: Whose it is to be.
+        name: The node's or operator's name.
         days: How long it is valid.
 
     Raises:
-        ConfigurationError: When there is no authority, the name does not do, or there is one.
+        ConfigurationError: When there is no authority, the name is not valid, or the file exists.
     """
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or stem(name) == "ca":
         raise ConfigurationError(
@@ -156,7 +156,7 @@ def _written(
         _write(made.certificate, certificate.public_bytes(serialization.Encoding.PEM), _CERTIFICATE)
     except OSError as error:
         raise ConfigurationError(
-            f"{folder} cannot be written: {error.strerror}", "give a --dir that can"
+            f"{folder} cannot be written: {error.strerror}", "give a --dir that can be written"
         ) from None
     return made
 
@@ -171,6 +171,6 @@ def _ensure_new(paths: Sequence[Path]) -> None:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """Write a new file that is readable by its owner only, from its first moment."""
+    """Write a new file that only its owner can read, from the moment of its creation."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(data)

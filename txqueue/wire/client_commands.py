@@ -1,4 +1,4 @@
-"""What an application's process and the node that it joined say to each other."""
+"""The AMP commands between an application's process and the node that it joined."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = [
 
 
 class CannotJoin(Exception):
-    """The node does not take this client: it says why."""
+    """The node refuses this client, with a reason."""
 
 
 class Join(amp.Command):
-    """Client to node, first: here I am, and this is the queue that I enqueue to.
+    """Client to node, first: join, naming the queue to which the client enqueues.
 
-    Answered with the node's name. What it gives credit for may come before the answer.
+    The answer has the node's name. Credit may arrive before the answer.
     """
 
     arguments = [(b"identity", amp.Unicode())]
@@ -38,9 +38,9 @@ class Join(amp.Command):
 
 
 class Credit(amp.Command):
-    """Node to client: enqueue jobs of so much more weight assigned to that run of a node.
+    """Node to client: grant credit to enqueue more weight assigned to a run of a node.
 
-    Of jobs for the node itself it is told all that is to be known, of others only the numbers.
+    For the node's own jobs the client delivers all their data, for other nodes' only the numbers.
     """
 
     arguments = [
@@ -53,7 +53,7 @@ class Credit(amp.Command):
 
 
 class Withdraw(amp.Command):
-    """Node to client: what is left of the credit for that run of a node holds no more."""
+    """Node to client: withdraw the unused credit for a run of a node."""
 
     arguments = [(b"incarnation", amp.Integer())]
     requiresAnswer = False
@@ -71,7 +71,7 @@ class Deliver(amp.Command):
 
 
 class WakeNode(amp.Command):
-    """Client to node: a transaction has committed jobs that are not assigned: look for them."""
+    """Client to node: claim, as a transaction has committed jobs that are not assigned."""
 
     requiresAnswer = False
 

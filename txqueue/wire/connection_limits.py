@@ -13,18 +13,18 @@ from txqueue.wire.pipe import Greet, Pipe, PipeServer, Responders
 
 __all__ = ["Admission", "GuardedServer", "crowded_out"]
 
-# How many may be connected that have not proved their identity.
+# The most connections that are not identified yet.
 MOST_STRANGERS = 32
 
 
 def crowded_out(addresses: Sequence[str]) -> int:
-    """Decide which stranger makes room for another.
+    """Decide which unidentified connection to close for a new one.
 
     Args:
-        addresses: Where each comes from, in the order in which they came.
+        addresses: The address of each connection, oldest first.
 
     Returns:
-        The place of the oldest of those whose address has the most.
+        The index of the oldest connection of the address that has the most.
     """
     crowds = Counter(addresses)
     return max(range(len(addresses)), key=lambda place: (crowds[addresses[place]], -place))
@@ -34,7 +34,7 @@ class Admission:
     """The connections of one port.
 
     Args:
-        most: How many that have proved their identity; further ones are closed unanswered.
+        most: The most identified connections; further ones are closed unanswered.
     """
 
     def __init__(self, most: int) -> None:
@@ -43,20 +43,22 @@ class Admission:
 
     @property
     def is_full(self) -> bool:
-        """Whether no connection can be let in: even evicted ones count for a moment."""
+        """Whether no connection can be accepted; evicted ones still count for a moment."""
         known = sum(pipe.is_known for pipe in self._from)
         return known >= self._most or len(self._from) - known >= 2 * MOST_STRANGERS
 
     def admit(self, pipe: GuardedPipe, address: Any) -> None:
-        """Let a stranger in; if there are too many, one of those that are most makes room."""
+        """Accept a connection; if too many are unidentified, evict one of the address that has the
+        most.
+        """
         strangers = [each for each in self._from if not each.is_known and not each.is_closed]
         if len(strangers) >= MOST_STRANGERS:
             place = crowded_out([self._from[each] for each in strangers])
-            strangers[place].drop("made room: too many have not proved their identity")
+            strangers[place].drop("evicted: too many connections are not identified")
         self._from[pipe] = str(getattr(address, "host", ""))
 
     def forget(self, pipe: GuardedPipe) -> None:
-        """A connection is gone."""
+        """Forget a closed connection."""
         self._from.pop(pipe, None)
 
     def hang_up(self) -> None:
@@ -69,8 +71,8 @@ class GuardedServer(PipeServer):
     """Makes a guarded pipe for each connection to an admin port, up to a limit.
 
     Args:
-        responders: For each command the function that carries it out.
-        most: How many may be connected at a time that have proved their identity.
+        responders: The handler of each command.
+        most: The most identified connections at a time.
         greet: As for `PipeServer`.
         make: Makes a pipe.
     """
@@ -86,14 +88,14 @@ class GuardedServer(PipeServer):
         self._admission = Admission(most)
 
     def buildProtocol(self, addr: IAddress | None) -> Pipe | None:
-        """Return a new pipe, or None when there are enough."""
+        """Return a new pipe, or None if the limit is reached."""
         made = None if self._admission.is_full else super().buildProtocol(addr)
         if isinstance(made, GuardedPipe):
             self._admission.admit(made, addr)
         return made
 
     def forget(self, pipe: Pipe) -> None:
-        """A connection is gone."""
+        """Forget a closed connection."""
         if isinstance(pipe, GuardedPipe):
             self._admission.forget(pipe)
         super().forget(pipe)

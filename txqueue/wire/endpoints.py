@@ -1,4 +1,4 @@
-"""Where a node listens, and how to reach it: this host, or with mutual TLS any."""
+"""Endpoints at which a node listens: on this host, or with mutual TLS on any interface."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from txqueue.wire.tls import Credentials
 
 __all__ = ["Endpoint", "INetworkReactor", "is_loopback", "parsed_endpoint"]
 
-# What the kernel can store of a socket's path.
+# The longest path of a socket that the kernel accepts.
 LONGEST_PATH = 107
 LOCALHOST = "127.0.0.1"
 HIGHEST_PORT = 65_535
@@ -43,14 +43,14 @@ class INetworkReactor(IReactorTCP, IReactorTime, IReactorUNIX):
 
 @frozen
 class Endpoint:
-    """A unix socket, or a TCP port: with TLS of any interface, without it of loopback only.
+    """A unix socket or a TCP port; without TLS a port is on loopback only.
 
     Attributes:
         path: The socket's path; None for a port.
         port: The port's number.
         interface: The port's address.
-        host: The name or address by which others reach the port, if it is another.
-        credentials: What is shown at the port; None for no TLS. A unix socket needs none.
+        host: The name or address that others use, if it differs from the interface.
+        credentials: The certificate for TLS at the port; None for no TLS. A unix socket needs none.
     """
 
     path: Path | None = None
@@ -67,17 +67,17 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The name or address by which others reach the port."""
+        """The name or address that others use to connect to the port."""
         if self.host is not None:
             return self.host
         is_any = ipaddress.ip_address(self.interface).is_unspecified
         return socket.gethostname() if is_any else self.interface
 
     def beside(self, place: int) -> Endpoint:
-        """Return where another node of the same process listens: 0 is here, others come after.
+        """Return the endpoint of another node of the same process; number 0 is this one.
 
         Args:
-            place: The number of the node: ports go on by it, and sockets are named by it.
+            place: The node's number, which is added to the port or to the socket's name.
         """
         if place == 0:
             return self
@@ -86,13 +86,13 @@ class Endpoint:
         return evolve(self, path=self.path.with_stem(f"{self.path.stem}-{place + 1}"))
 
     def ensure_free(self, remedy: str = "choose another --admin or --state-dir") -> None:
-        """Make sure that no process listens here, and that this one could.
+        """Check that the endpoint is free and that this process could listen there.
 
         Args:
-            remedy: What to do otherwise.
+            remedy: The remedy for the error.
 
         Raises:
-            ConfigurationError: When one does, or the place cannot be used.
+            ConfigurationError: When it is in use or not usable.
         """
         try:
             if self.path is None:
@@ -105,7 +105,7 @@ class Endpoint:
             ) from None
 
     def listen(self, reactor: INetworkReactor, factory: Factory) -> Deferred[Any]:
-        """Listen; a unix socket is for our own account only."""
+        """Listen; a unix socket is open to this account only."""
         server: Any
         if self.path is None:
             is_old = ipaddress.ip_address(self.interface).version == 4
@@ -114,13 +114,13 @@ class Endpoint:
             if self.credentials is not None:
                 factory = self.credentials.server(factory)
         else:
-            # With a lock beside it, the socket of a process that was killed is replaced.
+            # Thanks to its lock file, the socket of a killed process is replaced.
             server = UNIXServerEndpoint(reactor, str(self.path), mode=0o600, wantPID=True)
         listening: Deferred[Any] = server.listen(factory)
         return listening
 
     def connect(self, reactor: INetworkReactor, factory: Factory, timeout: int) -> Deferred[Any]:
-        """Connect, within so many seconds; fails with a `ConnectError`."""
+        """Connect within a timeout in seconds; fails with a `ConnectError`."""
         client: Any
         if self.path is None:
             client = HostnameEndpoint(reactor, self.host or self.interface, self.port, timeout)
@@ -133,7 +133,7 @@ class Endpoint:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address, not a name, is of this host only."""
+    """Tell whether an address, not a name, is on loopback."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
@@ -144,11 +144,11 @@ def parsed_endpoint(text: str, credentials: Credentials | None = None) -> Endpoi
     """Read an endpoint: ``unix:PATH`` or ``tcp:PORT[:interface=ADDRESS][:host=NAME]``.
 
     Args:
-        text: The endpoint; without an interface it is of loopback.
-        credentials: For TLS at a port; without them only loopback may be named.
+        text: The endpoint; without an interface it is on loopback.
+        credentials: For TLS at a port; without them only loopback is allowed.
 
     Raises:
-        ConfigurationError: When it is neither, or would reach beyond this host without TLS.
+        ConfigurationError: When it is not valid, or would be open to other hosts without TLS.
     """
     kind, _, rest = text.partition(":")
     if kind == "unix" and rest:
@@ -194,7 +194,7 @@ def _tcp(port: int, interface: str, host: str | None, credentials: Credentials |
         if credentials is None and not is_loopback(place):
             raise ConfigurationError(
                 f"{place} is not an address of this host's loopback,"
-                " and nothing listens or reaches further without mutual TLS",
+                " and other interfaces need mutual TLS",
                 "give --tls-dir (txqueue certs init and txqueue certs issue make what it holds),"
                 f" or use interface={LOCALHOST} or unix:PATH",
             )
@@ -214,7 +214,7 @@ def _try_path(path: Path) -> None:
         raise OSError("another process listens there")
     lock = path.with_name(f"{path.name}.lock")
     if lock.is_symlink() and _is_stale(lock):
-        # Without its lock, the socket of a process that was killed would be taken for one in use.
+        # Without a lock file, the socket of a killed process would look like one in use.
         path.unlink(missing_ok=True)
         lock.unlink()
 
@@ -224,13 +224,13 @@ def _answers(path: Path) -> bool:
         try:
             trial.connect(str(path))
         except ConnectionRefusedError:
-            # Left by a process that was killed.
+            # A killed process has left this lock file.
             return False
     return True
 
 
 def _is_stale(lock: Path) -> bool:
-    """Tell whether the process that a lock names is no node: in a container, numbers come again."""
+    """Tell whether the process in a lock file is not a node: containers reuse process ids."""
     try:
         pid = int(lock.readlink().name)
         return pid == os.getpid() or "txqueue" not in command_of(pid)

@@ -1,4 +1,4 @@
-"""The identity of a connection's other end: by the kernel or a certificate, never by a message."""
+"""Identifies the peer of a connection: by the kernel or a certificate, never by a message."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def caller_of(transport: object) -> str:
-    """Return the name of the operator at the other end of an admin connection.
+    """Return the name of the operator of an admin connection.
 
     Args:
-        transport: Of a connection over which something has been said.
+        transport: The transport of a connection that has received data.
 
     Returns:
-        The account's name over a unix socket, the operator's over TLS.
+        The account's name over a unix socket, the certificate's over TLS.
 
     Raises:
         AdminRefused: When the certificate is not an operator's, or there is none.
@@ -35,8 +35,8 @@ def caller_of(transport: object) -> str:
     if handle.family == socket.AF_UNIX:
         return _account(handle)
     raise AdminRefused(
-        "any account of this host can reach a plain TCP port: it only tells how the node is",
-        "use the node's unix socket, or give the node --tls-dir and yourself a certificate",
+        "any account of this host can reach a plain TCP port, so it only shows the node's state",
+        "use the node's unix socket, or start it with --tls-dir and use an operator's certificate",
     )
 
 
@@ -45,7 +45,7 @@ def _certified(transport: object) -> str:
     if named is None or named[0] != OPERATOR:
         raise AdminRefused(
             "the certificate is not an operator's",
-            "issue one: txqueue certs issue NAME --operator, and use that",
+            "issue one: txqueue certs issue NAME --operator",
         )
     return named[1]
 

@@ -1,4 +1,4 @@
-"""A pipe to a peer that may hang, lie or flood: it harms only this connection."""
+"""A pipe with limits: a peer that hangs, lies or floods harms only its own connection."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ from txqueue.wire.pipe import Pipe, Responder, Responders
 
 __all__ = ["GuardedPipe"]
 
-# Seconds that a stranger has to prove its identity.
+# Seconds in which a peer must identify itself.
 INTRODUCTION = 5
-# Bytes and keys of a box, for strangers and for known peers; AMP itself has no limit.
+# The most bytes and keys of a box, for unidentified and identified peers; AMP has no limit.
 STRANGER_BOX, LARGEST_BOX = 2_048, 1_048_576
 STRANGER_KEYS, MOST_KEYS = 16, 64
-# Boxes a second on average, and how many may come at once.
+# Boxes per second on average, and the size of a burst.
 BOX_RATE, BOX_BURST = 2_000.0, 4_000.0
-# Commands being carried out at a time: more are not read before one of them is answered.
+# The most commands executed at a time; nothing more is read until one of them is answered.
 MOST_CALLS = 32
-# Seconds that what is sent may wait until the other end reads it.
+# Seconds for which sent data may wait for the peer to read it.
 UNREAD = 10
 
 
 @implementer(IPushProducer)
 class GuardedPipe(Pipe):
-    """One end that closes the connection when the other end breaks a rule.
+    """A pipe that closes the connection when the peer breaks a rule.
 
     Args:
-        clock: Limits how long the other end may take.
-        responders: For each command the function that carries it out.
-        lost: Called once when the connection is gone.
+        clock: Times the timeouts.
+        responders: The handler of each command.
+        lost: Called once when the connection is closed.
 
     Attributes:
-        is_known: Whether the other end has proved its identity.
-        is_closed: Whether we have hung up.
+        is_known: Whether the peer is identified.
+        is_closed: Whether this end has closed the connection.
         why_dropped: The rule that was broken; None if none was.
     """
 
@@ -75,7 +75,7 @@ class GuardedPipe(Pipe):
         self._boxes = BoxReader(STRANGER_BOX, STRANGER_KEYS)
 
     def connectionMade(self) -> None:
-        """Give the other end some seconds to prove its identity."""
+        """Start the timeout for the peer's identification."""
         if self.is_closed:
             self.close()
         else:
@@ -83,7 +83,7 @@ class GuardedPipe(Pipe):
             self._wait(INTRODUCTION)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Wait no more, and be gone at once: in circles, many would wait for the collector."""
+        """Cancel the timers and break reference cycles, so that memory is freed at once."""
         self.is_closed = True
         self._stop_waiting()
         super().connectionLost(reason)
@@ -92,30 +92,30 @@ class GuardedPipe(Pipe):
         self._dispatcher.locator = _NOWHERE
 
     def introduce(self) -> None:
-        """From now on the other end is known and may say anything."""
+        """Note that the peer is identified and may send any command."""
         self.is_known = True
         self._boxes.most_bytes, self._boxes.most_keys = LARGEST_BOX, MOST_KEYS
         self._read_at_a_time(FileDescriptor.bufferSize)
         _cancel(self._deadline)
 
     def drop(self, why: str) -> None:
-        """Hang up at once, and read nothing more, because of a rule that was broken."""
+        """Close the connection at once because the peer broke a rule."""
         if self.why_dropped is None and not self.is_closed:
             self.why_dropped = why
         self.close()
 
     def close(self) -> None:
-        """Hang up at once, and read nothing more."""
+        """Close the connection at once, and read nothing more."""
         self.is_closed = True
         self._stop_waiting()
         self.abort()
 
     def refuse(self, why: str) -> None:
-        """Close the connection that sent what is no box, or too large a one."""
+        """Close the connection because of an invalid or too large box."""
         self.drop(why)
 
     def take(self, box: Box) -> None:
-        """Take a box, if not too many come; a command waits while enough are carried out."""
+        """Accept a box unless there are too many; hold a command while enough others run."""
         if self.is_closed:
             return
         if not self._may_come():
@@ -127,7 +127,7 @@ class GuardedPipe(Pipe):
             self._take(box)
 
     def hear(self, command: type[Command], function: Callable[..., Any], box: Box) -> None:  # noqa: ARG002 - found again
-        """Carry out a command that wants no answer: it counts as long as it is carried out."""
+        """Execute a command without an answer; it counts towards the limit while it runs."""
         self.dispatch(box)
 
     def locateResponder(self, name: bytes) -> Responder | None:
@@ -136,7 +136,7 @@ class GuardedPipe(Pipe):
         return None if responder is None else partial(self._counted, responder)
 
     def _counted(self, responder: Responder, box: Box) -> Deferred[AmpBox]:
-        """Carry a command out; one that cannot be is the other end's fault, and needs no log."""
+        """Execute a command; an invalid one is the peer's fault and is not logged."""
         self._calls += 1
         carrying_out = maybeDeferred(responder, box)
         carrying_out.addErrback(self._not_carried_out)
@@ -148,30 +148,30 @@ class GuardedPipe(Pipe):
             super().sendBox(box)
 
     def unhandledError(self, failure: Failure) -> None:
-        """Close the connection that sent an unexpected argument, without a traceback."""
-        self.drop(f"{type(failure.value).__name__} in what it sent")
+        """Close the connection because of an invalid argument, without a traceback."""
+        self.drop(f"{type(failure.value).__name__} in its message")
 
-    # What the transport says: whether the other end reads what it is sent.
+    # Calls by the transport: whether the peer reads what is sent.
 
     def watch_reading(self) -> None:
-        """Have the transport say so. Over TLS only once the handshake is over: it reads as well."""
+        """Register for these calls; over TLS only after the handshake, which reads as well."""
         if self.connection is not None:
             self.connection.registerProducer(self, True)
 
     def pauseProducing(self) -> None:
-        """The other end does not read: read no more from it, and give it some seconds."""
+        """Stop reading from a peer that does not read, and start a timeout."""
         if self._unread is None and not self.is_closed:
-            self._unread = self._clock.callLater(UNREAD, self.drop, "does not read what it is sent")
+            self._unread = self._clock.callLater(UNREAD, self.drop, "does not read its answers")
             self._read_on(False)
 
     def resumeProducing(self) -> None:
-        """It has read all."""
+        """Resume reading, as the peer has read all data."""
         _cancel(self._unread)
         self._unread = None
         self._go_on()
 
     def stopProducing(self) -> None:
-        """The connection is gone; that is said otherwise as well."""
+        """Do nothing: `connectionLost` reports the end too."""
 
     @property
     def _is_busy(self) -> bool:
@@ -181,8 +181,8 @@ class GuardedPipe(Pipe):
         try:
             super().take(box)
         except Exception:
-            # Neither a command nor an answer to anything that was asked.
-            self.drop("sent a box that means nothing")
+            # The box is neither a command nor an answer to one.
+            self.drop("sent a box that is neither a command nor an answer")
 
     def _carried_out(self, result: Any) -> Any:
         self._calls -= 1
@@ -192,14 +192,14 @@ class GuardedPipe(Pipe):
         return result
 
     def _go_on(self) -> None:
-        """Carry out what was held, and read on when that is done."""
+        """Execute held commands, and resume reading after them."""
         while self._held and not self._is_busy and not self.is_closed:
             self._take(self._held.popleft())
         if not self._is_busy and not self.is_closed:
             self._read_on(True)
 
     def _read_at_a_time(self, most: int) -> None:
-        """Have the socket be read so many bytes at a time; under TLS it is another's transport."""
+        """Limit the bytes per read of the socket, which under TLS is the wrapped transport's."""
         socket: Any = getattr(self.transport, "transport", self.transport)
         socket.bufferSize = most
 
@@ -225,10 +225,10 @@ class GuardedPipe(Pipe):
         return self._allowance >= 0
 
     def _wait(self, seconds: float) -> None:
-        """Give the other end so many seconds from now."""
+        """Start a timeout for the peer."""
         _cancel(self._deadline)
         self._deadline = self._clock.callLater(
-            seconds, self.drop, "did not prove its identity in time"
+            seconds, self.drop, "did not identify itself in time"
         )
 
     def _stop_waiting(self) -> None:

@@ -1,4 +1,4 @@
-"""Text of any length as an AMP argument: AMP's own end at 65,535 bytes."""
+"""An AMP argument for text of any length; AMP's own are limited to 65,535 bytes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PART = 65_000
 
 
 class LongText(amp.Argument):
-    """Unicode text, carried as as many values of a box as it takes."""
+    """Unicode text, divided into several values of a box."""
 
     def toBox(self, name: bytes, strings: Any, objects: Any, proto: Any) -> None:  # noqa: ARG002 - amp's
-        """Put the text into the box in parts."""
+        """Add the text to the box in parts."""
         data = objects[name.decode()].encode()
         strings[name] = data[:_PART]
         for number, start in enumerate(range(_PART, len(data), _PART), 1):

@@ -1,4 +1,4 @@
-"""What two masters say to each other: only numbers and loads, never a job's payload."""
+"""The AMP commands between two masters: numbers and loads, never a job's payload."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["Hello", "Kept", "Lives", "NotAPeer", "ReportLoad", "Steal", "Take", 
 
 
 class NotAPeer(Exception):
-    """The sender of the hello is not a node that the database names as alive."""
+    """The sender of the hello is not a live node in the database."""
 
 
 class Hello(amp.Command):
-    """The younger master to the older, first: which run of which node calls. Answered likewise.
+    """Later to earlier started master, first: its name and incarnation; answered likewise.
 
-    Neither is believed: the name must be the certificate's, and both the database's.
+    Both are verified: the name against the certificate, both against the database.
     """
 
     arguments = [
@@ -33,38 +33,38 @@ class Hello(amp.Command):
 
 
 class ReportLoad(amp.Command):
-    """How loaded the sender is: a JSON object of numbers."""
+    """Report the sender's load: a JSON object of numbers."""
 
     arguments = [(b"load", LongText())]
     requiresAnswer = False
 
 
 class Take(amp.Command):
-    """Jobs are assigned to you: their assignments, joined by commas. Read and perform them."""
+    """Hand over assignments, joined by commas; the receiver reads and runs their jobs."""
 
     arguments = [(b"assignments", LongText())]
 
 
 class Steal(amp.Command):
-    """Have you unstarted work of up to this weight? Answered with what was passed on."""
+    """Ask for unstarted work up to a weight; the answer names what was passed on."""
 
     arguments = [(b"weight", amp.Integer())]
     response = [(b"assignments", LongText()), (b"weight", amp.Integer())]
 
 
 class Lives(amp.Command):
-    """The database has not heard of you for a while: do you live?"""
+    """Ask a node without recent heartbeats whether it is alive."""
 
     response = [(b"lives", amp.Boolean())]
 
 
 class Kept(amp.Command):
-    """Your lease was renewed for you, because you answered: it counts from your last answer."""
+    """Report that the receiver's lease was renewed; it counts from its last answer."""
 
     requiresAnswer = False
 
 
 class WakePeer(amp.Command):
-    """There may be work in the database."""
+    """Report that there may be work in the database."""
 
     requiresAnswer = False

@@ -1,4 +1,4 @@
-"""Connections between masters: identity is proved before any command is carried out."""
+"""Connections between masters: no command is executed before the peer is identified."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ MOST_PEERS = 1_024
 
 
 class Host(Protocol):
-    """The owner of the connections. Each method is told on which one a command came."""
+    """The owner of the connections; each method gets the pipe of its command."""
 
     def greeted(
         self, pipe: PeerPipe, name: str, incarnation: int, version: str
     ) -> dict[str, object]:
-        """Check the identity that the other end claims; raises `NotAPeer` if it is not proved."""
+        """Check the claimed identity of the peer; raise `NotAPeer` if it is not valid."""
 
     def reported(self, pipe: PeerPipe, load: str) -> dict[str, object]:
-        """A peer says how loaded it is."""
+        """Store a peer's report."""
 
     def handed(self, pipe: PeerPipe, assignments: str) -> dict[str, object]:
-        """A peer hands work over."""
+        """Accept work that a peer hands over."""
 
     def asked(self, pipe: PeerPipe, weight: int) -> Deferred[dict[str, object]]:
-        """A peer asks for work."""
+        """Pass work to a peer that asks for it."""
 
     def woken(self, pipe: PeerPipe) -> dict[str, object]:
-        """A peer says that there may be work."""
+        """Look for work because a peer asks."""
 
     def sounded(self, pipe: PeerPipe) -> dict[str, object]:
-        """A peer asks whether this node lives."""
+        """Answer a peer's liveness check."""
 
     def kept_for(self, pipe: PeerPipe) -> dict[str, object]:
-        """A peer has renewed this node's lease, because it answered."""
+        """Note that a peer has renewed this node's lease."""
 
     def left(self, pipe: PeerPipe) -> None:
-        """The connection is gone."""
+        """Handle a lost connection."""
 
 
 @implementer(IHandshakeListener)
@@ -60,13 +60,13 @@ class PeerPipe(GuardedPipe):
     """One end of a connection between two masters.
 
     Args:
-        clock: Limits how long an introduction takes.
-        host: Its owner.
-        is_secure: Whether it is TLS.
-        stands: Fires when commands can be sent over it; None if no caller waits for that.
+        clock: Times out the identification.
+        host: The owner of the connection.
+        is_secure: Whether the connection is TLS.
+        stands: Fires when commands can be sent; None if no caller waits for that.
 
     Attributes:
-        certified: The node that the other end's certificate names; None without TLS.
+        certified: The node named in the peer's certificate; None without TLS.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class PeerPipe(GuardedPipe):
         )
 
     def connectionMade(self) -> None:
-        """Give the other end some seconds to prove its identity."""
+        """Start the timeout for the peer's identification."""
         super().connectionMade()
         if not self._is_secure:
             self._ready()
 
     def handshakeCompleted(self) -> None:
-        """The other end has proved its certificate; look whose it is."""
+        """Read the node's name from the peer's verified certificate."""
         named = peer_name(self.transport)
         if named is None or named[0] != NODE:
             self.drop("its certificate is not a node's")
@@ -111,9 +111,9 @@ class PeerPipe(GuardedPipe):
         self._ready()
 
     def locateResponder(self, name: bytes) -> Responder | None:
-        """Find what carries out a command: of a stranger only the first."""
+        """Return the handler of a command; only `Hello` for an unidentified peer."""
         if not self.is_known and name != Hello.commandName:
-            self.drop("sent a command before it proved its identity")
+            self.drop("sent a command before it was identified")
             return None
         return super().locateResponder(name)
 
@@ -140,9 +140,9 @@ class PeerServer(Factory):
     """Makes a pipe for every master that connects, up to a limit.
 
     Args:
-        clock: Limits how long introductions take.
+        clock: Times out identifications.
         host: The owner of the connections.
-        is_secure: Whether they are TLS.
+        is_secure: Whether the connections are TLS.
     """
 
     noisy = False
@@ -152,7 +152,7 @@ class PeerServer(Factory):
         self._admission = Admission(MOST_PEERS)
 
     def buildProtocol(self, addr: IAddress | None) -> PeerPipe | None:
-        """Return a new pipe, or None when there are enough."""
+        """Return a new pipe, or None if the limit is reached."""
         if self._admission.is_full:
             return None
         pipe = self._make()
@@ -160,7 +160,7 @@ class PeerServer(Factory):
         return pipe
 
     def forget(self, pipe: PeerPipe) -> None:
-        """A connection is gone."""
+        """Forget a closed connection."""
         self._admission.forget(pipe)
 
     def hang_up(self) -> None:
@@ -173,14 +173,14 @@ async def dialled(reactor: INetworkReactor, endpoint: Endpoint, host: Host) -> P
 
     Args:
         reactor: Connects.
-        endpoint: Where it listens, with our credentials.
+        endpoint: The peer's endpoint, with this node's credentials.
         host: The owner of the connection.
 
     Returns:
-        A connection whose handshake is over; the identity of its other end is still to be proved.
+        A connection after its TLS handshake; the peer is not identified yet.
 
     Raises:
-        Exception: Whatever Twisted or OpenSSL says of a connection that does not come to be.
+        Exception: The error of Twisted or OpenSSL if the connection fails.
     """
     stands: Deferred[None] = Deferred()
     is_secure = endpoint.credentials is not None

@@ -60,8 +60,8 @@ class Pipe(TwistedProtocol):
     CPU time this way, 47 us with amp.AMP.
 
     Args:
-        responders: For each command the function that carries it out.
-        lost: Called once when the connection is gone.
+        responders: The handler of each command.
+        lost: Called once when the connection is closed.
     """
 
     _log = Logger()
@@ -80,12 +80,12 @@ class Pipe(TwistedProtocol):
         return cast("Transport | None", self.transport)
 
     def learn(self, responders: Responders) -> None:
-        """Carry out more commands."""
+        """Add handlers of further commands."""
         for command, function in responders.items():
             self._commands[command.commandName] = command, function
 
     def say(self, command: type[amp.Command], **arguments: Any) -> Any:
-        """Send a command; returns a Deferred of its answer, or None if it has none."""
+        """Send a command; return a Deferred of its answer, or None if it has none."""
         if command.requiresAnswer:
             return self._dispatcher.callRemote(command, **arguments)
         self.write(self.packed(command, arguments))
@@ -114,7 +114,7 @@ class Pipe(TwistedProtocol):
             self.connection.abortConnection()
 
     def dataReceived(self, data: bytes) -> None:
-        """Take the boxes that are complete now."""
+        """Process the complete boxes."""
         try:
             for box in self._boxes.feed(data):
                 self.take(box)
@@ -122,11 +122,11 @@ class Pipe(TwistedProtocol):
             self.refuse(str(reason))
 
     def refuse(self, why: str) -> None:  # noqa: ARG002 - a guarded pipe logs it
-        """Close the connection that sent what is no box."""
+        """Close the connection because of an invalid box."""
         self.close()
 
     def take(self, box: Box) -> None:
-        """Carry out a command, or take an answer."""
+        """Execute a command, or process an answer."""
         known = self._commands.get(box.get(amp.COMMAND, b""))
         if known is None or amp.ASK in box:
             self.dispatch(box)
@@ -138,7 +138,7 @@ class Pipe(TwistedProtocol):
         self._dispatcher.ampBoxReceived(amp.AmpBox(box))
 
     def hear(self, command: type[amp.Command], function: Callable[..., Any], box: Box) -> None:
-        """Carry out a command that wants no answer."""
+        """Execute a command without an answer."""
         try:
             said = function(**command.parseArguments(box, self))
         except Exception:
@@ -150,7 +150,7 @@ class Pipe(TwistedProtocol):
     # What the dispatcher calls.
 
     def locateResponder(self, name: bytes) -> Responder | None:
-        """Find what carries out a command."""
+        """Return the handler of a command."""
         known = self._commands.get(name)
         return None if known is None else partial(self._carry_out, *known)
 
@@ -186,7 +186,7 @@ def _listed(failure: Failure, command: type[amp.Command]) -> Failure:
 
 
 class PipeFactory(ServerFactory):
-    """Hands out the one pipe that its owner made."""
+    """A factory for the one pipe that its owner made."""
 
     noisy = False
 
@@ -202,11 +202,11 @@ class PipeServer(Factory):
     """Makes a pipe for each connection, up to a limit.
 
     Args:
-        responders: For each command the function that carries it out.
-        most: How many may be connected at a time; further ones are closed unanswered.
-        greet: Called with each new pipe; returns what else is carried out for it alone, and what to
-            call when it is gone.
-        make: Makes a pipe; a guarded one for connections that are not trusted.
+        responders: The handler of each command.
+        most: The most connections at a time; further ones are closed unanswered.
+            greet: Called with each new pipe; returns further handlers for it, and a function to
+            call at its end.
+        make: Makes a pipe; a guarded one for untrusted connections.
     """
 
     noisy = False
@@ -225,7 +225,7 @@ class PipeServer(Factory):
         self._pipes: dict[Pipe, Callable[[], None]] = {}
 
     def buildProtocol(self, addr: IAddress | None) -> Pipe | None:  # noqa: ARG002 - Twisted's
-        """Return a new pipe, or None when there are enough."""
+        """Return a new pipe, or None if the limit is reached."""
         if len(self._pipes) >= self._most:
             return None
         pipe = self._make(self._responders, lambda: self.forget(pipe))
@@ -245,7 +245,7 @@ class PipeServer(Factory):
 
 
 def closed(reason: Failure) -> Failure:
-    """Return why a connection is gone, as a closed connection if it was TLS that ended it."""
+    """Return why a connection ended; an end by TLS counts as a closed connection."""
     if reason.check(ConnectionClosed):
         return reason
     error: Any = reason.value

@@ -1,4 +1,4 @@
-"""Mutual TLS: both ends show a certificate of one authority, which proves role and name."""
+"""Mutual TLS: both ends show a certificate of one authority, with role and name."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _OTHERS = 0o077
 
 
 def identity_uri(role: str, name: str) -> str:
-    """Return how a certificate names whose it is."""
+    """Return the URI by which a certificate names its holder."""
     return f"{_SCHEME}{role}/{quote(name, safe='')}"
 
 
 def stem(name: str) -> str:
-    """Return the path of a party's files, without their endings."""
+    """Return the path of a holder's files, without their extensions."""
     return quote(name, safe=" ")
 
 
 def named_in(certificate: Certificate) -> tuple[str, str] | None:
-    """Return the role and the name that a certificate says, None if it says none of ours."""
+    """Return the role and name in a certificate; None if it has none of txqueue's."""
     from cryptography.x509 import (
         ExtensionNotFound,
         SubjectAlternativeName,
@@ -57,10 +57,10 @@ def named_in(certificate: Certificate) -> tuple[str, str] | None:
 
 
 def peer_name(transport: object) -> tuple[str, str] | None:
-    """Return the role and the name of the other end, by the certificate it proved.
+    """Return the role and name in the peer's verified certificate.
 
     Args:
-        transport: Of a connection whose handshake is over.
+        transport: The transport of a connection after its handshake.
 
     Returns:
         None if the connection is not TLS, or its certificate has no name.
@@ -75,9 +75,9 @@ class Credentials:
     """A process's own certificate, and the authority that it trusts.
 
     Attributes:
-        folder: Where ``ca.pem``, ``NAME.pem`` and ``NAME.key`` are.
-        name: The node's or the operator's.
-        role: Which of the two it is.
+        folder: The folder with ``ca.pem``, ``NAME.pem`` and ``NAME.key``.
+        name: The node's or operator's name.
+        role: ``node`` or ``operator``.
     """
 
     folder: Path
@@ -86,24 +86,24 @@ class Credentials:
 
     @property
     def authority_path(self) -> Path:
-        """The certificate of the authority."""
+        """The path of the authority's certificate."""
         return self.folder / "ca.pem"
 
     @property
     def certificate_path(self) -> Path:
-        """Our own certificate."""
+        """The path of this process's certificate."""
         return self.folder / f"{stem(self.name)}.pem"
 
     @property
     def key_path(self) -> Path:
-        """Our own private key."""
+        """The path of this process's private key."""
         return self.folder / f"{stem(self.name)}.key"
 
     def check(self) -> None:
-        """Make sure that all is there and fits, before anything starts.
+        """Check at the start that all files exist and match.
 
         Raises:
-            ConfigurationError: When it does not; it says what to do.
+            ConfigurationError: When they do not; with the remedy.
         """
         authority, certificate = (
             _certificate(self.authority_path),
@@ -125,18 +125,18 @@ class Credentials:
             )
 
     def server(self, factory: Factory) -> Factory:
-        """Wrap a factory so that its connections are TLS, with a certificate asked of the other."""
+        """Wrap a factory so that its connections are TLS and require a client certificate."""
         return self._wrapped(factory, is_client=False)
 
     def client(self, factory: Factory) -> Factory:
-        """Wrap a factory so that its connections are TLS, begun by us."""
+        """Wrap a factory so that its outgoing connections are TLS."""
         return self._wrapped(factory, is_client=True)
 
     def _wrapped(self, factory: Factory, *, is_client: bool) -> Factory:
         from twisted.protocols.tls import TLSMemoryBIOFactory
 
         class Wrapping(TLSMemoryBIOFactory):
-            """Refuses what the wrapped factory refuses, unlike Twisted's own."""
+            """A TLS wrapper that passes on refusals of the wrapped factory, unlike Twisted's."""
 
             def buildProtocol(self, addr: Any) -> Any:
                 within: Any = factory.buildProtocol(addr)
@@ -147,7 +147,7 @@ class Credentials:
         return cast("Factory", Wrapping(connections, is_client, wrapped))
 
     def _context(self) -> Any:
-        """Trust certificates of our authority, and no other; the caller compares names."""
+        """Return a context that trusts only this authority; the caller compares names."""
         from OpenSSL import SSL
 
         context = SSL.Context(SSL.TLS_METHOD)
@@ -162,17 +162,17 @@ class Credentials:
 
 
 class _Connections:
-    """Makes the TLS part of each connection; Twisted asks for it by these names."""
+    """Makes the TLS part of each connection, by methods that Twisted calls."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
 
     def clientConnectionForTLS(self, protocol: Any) -> Any:  # noqa: ARG002 - Twisted's
-        """Return that of one which we begin."""
+        """Return the TLS part of an outgoing connection."""
         return self._made()
 
     def serverConnectionForTLS(self, protocol: Any) -> Any:  # noqa: ARG002 - Twisted's
-        """Return that of one which comes to us."""
+        """Return the TLS part of an incoming connection."""
         return self._made()
 
     def _made(self) -> Any:
@@ -206,7 +206,7 @@ def _certificate(path: Path) -> Certificate:
         return load_pem_x509_certificate(_read(path))
     except ValueError:
         raise ConfigurationError(
-            f"{path} is not a certificate in PEM", "copy it anew from where it was issued"
+            f"{path} is not a certificate in PEM", "copy it again from where it was issued"
         ) from None
 
 
@@ -219,7 +219,7 @@ def _public_key(path: Path) -> Any:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise ConfigurationError(
             f"{path} is not a private key in PEM without a password",
-            "copy it anew from where it was issued",
+            "copy it again from where it was issued",
         ) from None
 
 

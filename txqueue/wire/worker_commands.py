@@ -1,4 +1,4 @@
-"""What a master and its worker processes say to each other, and what anyone may ask a node."""
+"""The AMP commands between a master and its workers, and the command that inspects a node."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class CannotImport(Exception):
 
 
 class Configure(amp.Command):
-    """Master to worker, first: what to import and how much to run. Answered when all is imported.
+    """Master to worker, first: the settings; answered when the application is imported.
 
-    The settings are a JSON object, so that no secret of them stands in the process list.
+    The settings are a JSON object; as a message, their secrets are not in the process list.
     """
 
     arguments = [(b"settings", LongText())]
@@ -39,7 +39,7 @@ class Configure(amp.Command):
 class Perform(amp.Command):
     """Master to worker: an assignment; its chunk is passed on as the database wrote it.
 
-    It was asked for at a moment of the monotonic clock, which processes share.
+    `asked_at` is a moment of the monotonic clock, which processes share.
     """
 
     arguments = [
@@ -57,8 +57,8 @@ class Perform(amp.Command):
 class Lease(amp.Command):
     """Master to worker: start jobs only until a moment of the monotonic clock.
 
-    A master that is stopped or stuck cannot say that its lease has expired: its workers must
-    know. Jobs assigned to a former run of the node are not this lease's, and must not start.
+    A stopped or stuck master cannot report that its lease has expired, so workers get its end in
+    advance. The lease does not cover jobs of an earlier run of the node, which must not start.
     """
 
     arguments = [(b"until", amp.Float()), (b"incarnation", amp.Integer())]
@@ -66,7 +66,7 @@ class Lease(amp.Command):
 
 
 class Finish(amp.Command):
-    """Worker to master: jobs of one assignment that returned nothing, numbers joined by commas."""
+    """Worker to master: jobs of one assignment whose handlers returned None, joined by commas."""
 
     arguments = [
         (b"lane", amp.Integer()),
@@ -79,7 +79,7 @@ class Finish(amp.Command):
 
 
 class Settle(amp.Command):
-    """Worker to master: jobs that ended otherwise.
+    """Worker to master: jobs with other outcomes.
 
     The outcomes are a JSON array of what ``settle()`` takes, which the master does not read; the
     counts are a JSON object, the number of jobs by assignment.
@@ -118,7 +118,7 @@ class CancelRunning(amp.Command):
 
 
 class GiveBack(amp.Command):
-    """Master to worker: start nothing of what you hold, or not the last of it up to a weight.
+    """Master to worker: give back unstarted jobs: all, or the last ones up to a weight.
 
     Running jobs go on. Answered with what it had not started, a JSON object of numbers of jobs by
     assignment, and its weight.
@@ -129,7 +129,7 @@ class GiveBack(amp.Command):
 
 
 class Hold(amp.Command):
-    """Master to worker: which jobs of some assignments do you hold, started or not?
+    """Master to worker: list the held jobs of some assignments, started or not.
 
     Answered with a JSON object, their numbers by assignment. What has ended was reported before.
     """
@@ -139,6 +139,6 @@ class Hold(amp.Command):
 
 
 class Inspect(amp.Command):
-    """Any client of a node's admin endpoint: ask how the node is. Answered with a JSON object."""
+    """Client of an admin endpoint to node: inspect the node; answered with a JSON object."""
 
     response = [(b"node", LongText())]

@@ -1,1 +1,1 @@
-"""A worker process: performs the jobs that its master hands it."""
+"""A worker process: runs the jobs that its master sends. Internal."""

@@ -1,4 +1,4 @@
-"""Entry of a worker process: ``python -m txqueue.worker``, started by a master."""
+"""The entry point of a worker process: ``python -m txqueue.worker``, started by a master."""
 
 import ctypes
 import os
@@ -17,8 +17,9 @@ PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Run a worker until its master closes the pipe."""
-    # The master decides when it ends; a terminal or a supervisor signals the whole process group.
-    # A handler that does nothing, as programs that a job starts would inherit SIG_IGN.
+    # The master decides when the worker ends, but a terminal or supervisor signals the whole
+    # process group. The signal handler does nothing; SIG_IGN would be inherited by programs that a
+    # job starts.
     signal.signal(signal.SIGINT, _heard)
     signal.signal(signal.SIGTERM, _heard)
     _die_with_master()
@@ -28,7 +29,7 @@ def main() -> None:
 
     from txqueue.system.clock import steady
 
-    # Every runtime works on the asyncio reactor, asyncio's coroutines on no other.
+    # Every runtime works on the asyncio reactor; asyncio coroutines work on no other.
     reactor = steady(AsyncioSelectorReactor)()
     installReactor(reactor)
     from txqueue.worker.service import IWorkerReactor, WorkerService
@@ -39,23 +40,23 @@ def main() -> None:
     # zope has no type for what provides several interfaces.
     WorkerService(cast("IWorkerReactor", reactor), SHARED_FD).attach(PIPE_FD)
     reactor.run(installSignalHandlers=False)
-    # A handler stuck in a thread must not keep the process.
+    # A handler stuck in a thread must not keep the process alive.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
 def _die_with_master() -> None:
-    """Have Linux kill this process as its master dies, even one that is stopped or stuck in C code.
+    """Make Linux kill this process when its master dies, even if it is stopped or stuck in C code.
 
-    A peer that sees that the master is gone gives its jobs to others at once.
+    A node that detects the master's end returns its jobs to the queue at once.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end_with_master(pipe: int) -> None:
-    """End soon after the master, even if a handler blocks the reactor: its jobs run elsewhere."""
+    """Exit soon after the master, even if a handler blocks the reactor: the jobs run elsewhere."""
     poll = select.poll()
     poll.register(pipe, 0)
     poll.poll()

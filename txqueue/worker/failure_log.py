@@ -1,4 +1,4 @@
-"""Writes failed attempts to the node's log: a line each, and the traceback of the last."""
+"""Writes failed attempts to the node's log: a line for each, with the traceback of the last."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from txqueue.policy.outcome import summary_of
 
 __all__ = ["MOST_LINES", "WINDOW", "FailureLog", "line_of"]
 
-# So many failures of one kind are written in so many seconds; the others are counted.
+# The most failures of one kind that are written in a number of seconds; others are only counted.
 MOST_LINES, WINDOW = 5, 10.0
-# Kinds that are remembered at a time: an application that makes exception classes makes many.
+# The most kinds remembered at a time, as an application may create exception classes at run time.
 MOST_KINDS = 200
 LONGEST_LINE, LONGEST_TRACEBACK = 500, 8000
 
@@ -25,7 +25,7 @@ Kind: TypeAlias = tuple[str, str]
 
 @define
 class _Window:
-    """What was written of one kind since a moment, and how many were not."""
+    """How many failures of one kind were written since a moment, and how many were not."""
 
     since: float
     written: int = 0
@@ -33,11 +33,11 @@ class _Window:
 
 
 class FailureLog:
-    """The failures of one worker process.
+    """Logs the failures of one worker process.
 
     Args:
         seconds: Returns the time.
-        write: Called with whether the job has failed for good, and the text.
+        write: Called with the text and whether the job has failed for good.
         hooks: Returns the application's hooks.
     """
 
@@ -53,7 +53,7 @@ class FailureLog:
         self._windows: dict[Kind, _Window] = {}
 
     def note(self, failed: FailedAttempt) -> None:
-        """Write a failure, unless many of its kind were just written, and tell the hooks."""
+        """Log a failure, unless many of its kind were just logged, and call the hooks."""
         self._put(failed)
         for hook in self._hooks():
             try:
@@ -63,7 +63,7 @@ class FailureLog:
                 self._write(True, f"the failure hook {name} failed:\n{traceback.format_exc()}")
 
     def look(self) -> None:
-        """Say how many failures of each kind were left out, once a kind's time is over."""
+        """Log how many failures of each kind were left out, at the end of its time."""
         now = self._seconds()
         for kind, window in list(self._windows.items()):
             if now - window.since >= WINDOW:
@@ -96,9 +96,9 @@ class FailureLog:
 
 
 def line_of(failed: FailedAttempt) -> str:
-    """Return what the log says of a failure: one line, and the traceback if it was the last run.
+    """Return the log's text for a failure: one line, and the traceback after the last attempt.
 
-    What an error says of a type whose data must not be shown is left out.
+    For a redacted work type, the error's own text is left out.
     """
     name = type(failed.error).__name__
     said = name if failed.redacted else _first_line(failed.error)
@@ -115,7 +115,7 @@ def _first_line(error: BaseException) -> str:
     try:
         whole = summary_of(error)
     except Exception:
-        # An exception's own text can fail too.
+        # An exception's __str__ may fail too.
         return type(error).__name__
     return whole.split("\n", 1)[0][:LONGEST_LINE]
 

@@ -1,4 +1,4 @@
-"""What is told of a job besides its payload: how long it may take, and until when it may start."""
+"""A job's options besides its payload: its time limit, and until when it may start."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["check_terms", "is_expired", "is_grouped"]
 
 
 def check_terms(terms: Any) -> None:
-    """Hold options against what `WorkQueue.enqueue` takes: SQL takes any JSON.
+    """Check options as `WorkQueue.enqueue` does, as SQL accepts any JSON.
 
     Raises:
-        InvalidWork: When they are something else.
+        InvalidWork: When an option is not valid.
     """
     if isinstance(terms, dict):
         timeout, attempts = terms.get("timeout"), terms.get("attempts", 1)
@@ -31,12 +31,13 @@ def check_terms(terms: Any) -> None:
 
 
 def is_expired(terms: dict[str, Any], expires: bool, asked_at: float) -> bool:
-    """Tell whether a job must not start any more.
+    """Tell whether a job has expired and must not start.
 
     Args:
-        terms: What is told of it; ``left`` are the seconds until its not_after.
-        expires: Whether its type says that not_after ends it; the terms may say otherwise.
-        asked_at: When it was asked for, by the monotonic clock: not later than ``left`` was true.
+        terms: The job's options; ``left`` has the seconds until its not_after.
+        expires: Whether its work type declares ``expires``; the options may override it.
+        asked_at: When the claim was sent, by the monotonic clock; ``left`` counts from then or
+            later.
     """
     if "left" not in terms or not terms.get("expires", expires):
         return False
@@ -44,5 +45,5 @@ def is_expired(terms: dict[str, Any], expires: bool, asked_at: float) -> bool:
 
 
 def is_grouped(terms: dict[str, Any]) -> bool:
-    """Tell whether a job counts for a limit: of a group, a queue or a tenant."""
+    """Tell whether a job counts towards a limit of a group, a queue or a tenant."""
     return "grouped" in terms

@@ -1,4 +1,4 @@
-"""Watches the lease of a worker's node: when it is out, jobs of groups must not run on."""
+"""Watches the lease of a worker's node: when it expires, jobs of groups must end."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from txqueue.system.clock import Clock, Timer
 
 __all__ = ["LeaseWatch"]
 
-# Seconds that jobs have to end once they are told. No node takes them for a second after the lease.
+# Seconds in which interrupted jobs must end. No node takes them for a second after the lease.
 GRACE = 0.5
 
 
 class LeaseWatch:
     """Interrupts jobs of groups when the lease expires; ends the whole process if they do not end.
 
-    Another node may run the next of a group as soon as it holds this one for dead, which it must be
-    by then. What belongs to no group may go on: it may run twice, and only one run is kept.
+    Another node may run the next job of a group as soon as this node is presumed dead, so this one
+    must have ended. Jobs without a group continue: they may run twice, and only one run counts.
 
     Args:
         clock: Times the lease.
-        end: Called to have jobs of groups end, all or only those of runs of the node before an
-            incarnation; says whether some are left.
-        leave: Ends the process.
+            end: Interrupts jobs of groups: all, or only those of runs of the node before an
+            incarnation; returns whether some are left.
+        leave: Exits the process.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class LeaseWatch:
         self._incarnation = 0
 
     def renew(self, until: float, incarnation: int = 0) -> None:
-        """Take a lease until a moment of the monotonic clock.
+        """Note a lease until a moment of the monotonic clock.
 
-        That of a new run of the node says nothing for jobs of the run before: others have them.
+        The lease of a new run does not cover jobs of the run before, which other nodes have.
         """
         if incarnation > self._incarnation:
             self._incarnation = incarnation
@@ -50,7 +50,7 @@ class LeaseWatch:
         self._wait(max(0.0, until - time.monotonic()), self._look)
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         for timer in (self._timer, self._former):
             if timer is not None and timer.active():
                 timer.cancel()

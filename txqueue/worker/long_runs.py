@@ -1,4 +1,4 @@
-"""Watches what runs: reports long runs and their progress, and finds those that hang."""
+"""Watches running jobs: reports long runs and their progress, and finds hung ones."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from txqueue.worker.running_job import Execution
 __all__ = ["BEAT", "Watch", "is_hung"]
 
 BEAT = 1.0
-"""Seconds between two looks; a job that runs for longer is reported."""
+"""Seconds between two checks; a job that runs for longer is reported."""
 
 
 def is_hung(silent: float, heartbeat: float | None) -> bool:
-    """Tell whether a handler hangs: it promised a heartbeat, and has been silent for longer."""
+    """Tell whether a handler is hung: silent for longer than its class's heartbeat."""
     return heartbeat is not None and silent > heartbeat
 
 
 class Watch:
-    """A look at all that runs, once a beat.
+    """Checks all running jobs once a beat.
 
     Args:
         clock: Returns the time.
-        running: Returns what runs.
-        report: Told of runs that are long, or have made progress.
+        running: Returns the running jobs.
+        report: Receives the reports of long runs and of progress.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Watch:
         self._report = report
 
     def look(self) -> None:
-        """Look once."""
+        """Check once."""
         now = self._clock()
         runs = list(self._running())
         told = [self._told(run, now) for run in runs if _is_news(run, now)]

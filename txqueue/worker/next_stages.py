@@ -1,4 +1,4 @@
-"""What follows a job that its handler has asked for: next stages, and others taken along."""
+"""What a handler adds to its job's completion: next stages, follow-up work, coalesced jobs."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ if TYPE_CHECKING:
 
 __all__ = ["carry_on", "coalesced", "enqueue_stages", "moved_on"]
 
-# Seconds between two tries to complete a job while the database is away.
+# Seconds between two attempts to complete a job while the database is away.
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 
 
 async def carry_on(job: RunningJob, kind: Kind, value: Any, clock: IReactorTime) -> None:
-    """Complete a job and enqueue what its handler said comes then, in one transaction.
+    """Complete a job and enqueue its follow-up work, in one transaction.
 
-    The handler has succeeded: while the database is away, this is tried again, as all endings are.
+    The handler has succeeded, so this is retried while the database is away, as all completions
+    are.
 
     Args:
         job: The job.
-        kind: Its type.
-        value: What its handler returned.
-        clock: Times the pauses.
+        kind: The job's work type.
+        value: The handler's return value.
+        clock: Times the retries.
 
     Raises:
         InvalidWork: When JSON cannot carry the value.
-        Refused: When the database refuses what comes then; the job is not completed.
+        Refused: When the database refuses the follow-up work; the job is not completed.
         TokenLost: When the job has been assigned elsewhere since.
     """
     if value is not None:
@@ -53,10 +54,10 @@ async def carry_on(job: RunningJob, kind: Kind, value: Any, clock: IReactorTime)
 
 
 async def _completed(job: RunningJob) -> bool:
-    """Complete a job; returns whether that was possible now."""
+    """Complete a job; return whether that succeeded."""
     try:
         async with job.transaction():
-            """Its end enqueues what comes then: see `enqueue_stages`."""
+            """The commit also enqueues the follow-up work: see `enqueue_stages`."""
     except Exception as error:
         if not is_passing(error):
             raise
@@ -65,20 +66,20 @@ async def _completed(job: RunningJob) -> bool:
 
 
 async def enqueue_stages(job: RunningJob, txn: Transaction) -> None:
-    """Enqueue what comes after a job in the transaction that completes it."""
+    """Enqueue a job's follow-up work in the transaction that completes it."""
     for work, options in job.stages:
         await txn.enqueue(work, **options)
 
 
 async def coalesced(job: RunningJob, limit: int, *, later: bool = False) -> list[WorkItem]:
-    """Take pending jobs along in a job's own transaction; returns their work items.
+    """End similar pending jobs in a job's own transaction; return their work items.
 
     Raises:
         InvalidWork: When that transaction is not open, or a payload does not fit.
     """
     if job.within is None:
         raise InvalidWork(
-            "a job takes others along in its own transaction only",
+            "a job coalesces others in its own transaction only",
             "call it inside: async with job.transaction()",
         )
     taken = await job.within.take_along(job.token, job.id, limit, later=later)
@@ -92,15 +93,15 @@ def _work(cls: type[WorkItem], payload: Any) -> WorkItem:
 
 
 def moved_on(said: Next, job: RunningJob) -> Verdict:
-    """Return how an attempt ended whose handler said that the job goes on."""
+    """Return the outcome of an attempt whose handler returned or raised `Next`."""
     if job.cancelled_by is not None:
         return judge_cancelled(None, job.cancelled_by)
     if job.stages:
-        # Otherwise their loss would go unnoticed.
-        return Verdict("failed", error="it goes on, so nothing can come then: say one of them")
+        # Otherwise follow-up work would be lost silently.
+        return Verdict("failed", error="a job cannot use both Next and job.then(): use one of them")
     try:
         stage = job_object(said.work, said.options)
-        # Nothing else looks before the master is told.
+        # This is the only check before the report to the master.
         json.dumps(stage, allow_nan=False)
     except (InvalidWork, KeyUnavailable, TypeError, ValueError) as error:
         return Verdict("failed", error=f"its next stage is not valid: {error}")

@@ -1,4 +1,4 @@
-"""Performs jobs: starts them within the worker's capacity and reports how they end."""
+"""Runs jobs: starts them within the worker's capacity and reports their outcomes."""
 
 from __future__ import annotations
 
@@ -35,42 +35,42 @@ from txqueue.worker.unstarted import Backlog
 
 __all__ = ["Performer", "Report"]
 
-# How long jobs are started before the reactor gets its turn, seconds. The clock is looked at
-# after a burst of jobs: the quicker they are, the longer it is.
+# Seconds for which jobs are started before the reactor gets its turn. The clock is read after a
+# burst of jobs, which is longer the quicker the jobs are.
 SLICE, QUICK = 0.005, 0.001
 LONGEST_BURST = 64
-# Seconds after which a burst ends, so that the master is heard: it may have given the worker up.
+# Seconds after which a burst ends, so that messages of the master are read.
 LONGEST_SILENCE = 1.0
 NO_RETRY = Retry(attempts=1)
 
 
 class Report(Protocol):
-    """Where results go."""
+    """Receives the worker's reports."""
 
     def finish(self, batch: Batch) -> None:
-        """Jobs of a batch returned nothing."""
+        """Report jobs of a batch whose handlers returned None."""
 
     def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
-        """Jobs ended otherwise."""
+        """Report jobs with other outcomes."""
 
     def start(self, jobs: list[StartedJob]) -> None:
-        """Jobs run for longer than a beat, or say how far they are."""
+        """Report jobs that run for longer than a beat, or have new progress."""
 
     def log_text(self, is_grave: bool, text: str) -> None:
-        """Something is to stand in the node's log."""
+        """Write a text to the node's log."""
 
 
 class Performer:
-    """The jobs of one worker process.
+    """Runs the jobs of one worker process.
 
     Args:
-        reactor: Its clock and threads.
+        reactor: The worker's reactor.
         threads: The pool of threaded handlers.
-        capacity: Weight that may run at a time.
-        report: Where results go.
+        capacity: The weight that may run at a time.
+        report: Receives the worker's reports.
         open_transaction: Opens a job's own transaction.
-        work_through: Performs the jobs of worksets.
-        in_flight: Where the jobs that run are noted, should this process die.
+        work_through: Runs the jobs of worksets.
+        in_flight: Records the running jobs, in case this process dies.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Performer:
         self._beat.clock = reactor
 
     def start(self) -> None:
-        """Begin to report long runs, and to find those that hang."""
+        """Start reporting long runs and detecting hung ones."""
         self._beat.start(BEAT, now=False)
 
     def _look(self) -> None:
@@ -117,7 +117,7 @@ class Performer:
         self._failures.look()
 
     def stop(self) -> None:
-        """Start nothing more and cancel what runs."""
+        """Start no more jobs, and cancel running ones."""
         self._waiting.clear()
         if self._beat.running:
             self._beat.stop()
@@ -136,7 +136,7 @@ class Performer:
         self._schedule()
 
     def renew(self, until: float, incarnation: int = 0) -> None:
-        """Start jobs of a run only until a moment of the monotonic clock, unless called again."""
+        """Allow the start of a run's jobs until a moment of the monotonic clock."""
         self._lease_until = until
         if incarnation > self._incarnation:
             self._incarnation = incarnation
@@ -144,21 +144,21 @@ class Performer:
         self._schedule()
 
     def _forget_former(self) -> None:
-        """Drop what was assigned to a former run of the node: others may run it by now."""
+        """Drop jobs assigned to an earlier run of the node, which other nodes may have now."""
         for batch, job in self._waiting.take_former(self._incarnation):
             batch.let_go(job.weight)
             self._touched[batch.token.assignment] = batch
 
     def give_up_waiting(self, most: int | None = None) -> tuple[dict[int, list[int]], int]:
-        """Start nothing of what was taken, or not the last of it: up to a weight, or one job more.
+        """Give up unstarted jobs: all, or the last ones up to a weight, or one job more.
 
         Returns:
-            The numbers of what is given up by assignment, and its weight.
+            The numbers of the given-up jobs by assignment, and their weight.
         """
         return self._waiting.give_up(most)
 
     def held(self, assignments: Set[int]) -> dict[int, list[int]]:
-        """Return the jobs of some assignments that have not ended; report those that have."""
+        """Return the unended jobs of some assignments; report the ended ones first."""
         self._flush()
         held: dict[int, list[int]] = {}
         waiting = ((batch.token.assignment, job.job_id) for batch, job in self._waiting)
@@ -169,7 +169,7 @@ class Performer:
         return held
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
-        """End a cancelled job: it never starts, or is interrupted if it can be."""
+        """End a cancelled job: drop it if unstarted, else interrupt it if possible."""
         waiting = self._waiting.take(assignment, job_id)
         if waiting is not None:
             self._drop(*waiting, who)
@@ -180,10 +180,10 @@ class Performer:
                 running.interrupt()
 
     def end_groups(self, before: int | None = None) -> bool:
-        """Interrupt running jobs of groups at the end of the lease; returns whether some go on.
+        """Interrupt running jobs of groups at the end of the lease; return whether some continue.
 
         Args:
-            before: Only those of runs of the node before this incarnation; None for all.
+            before: Only jobs of runs of the node before this incarnation; None for all.
         """
         for running in self._grouped(before):
             running.job.is_ended = True
@@ -213,9 +213,9 @@ class Performer:
             self._reactor.callLater(0, self._turn)
 
     def _turn(self) -> None:
-        """Start what there is room for, for a slice of time, and report what ended."""
+        """Start jobs while there is room, for a slice of time, and report ended ones."""
         self._is_scheduled = False
-        # What was reported by the turn before has been sent meanwhile.
+        # The reports of the previous turn have been sent meanwhile.
         self._in_flight.forget_reported()
         began = self._reactor.seconds()
         until = began + SLICE
@@ -231,8 +231,8 @@ class Performer:
 
     def _begin_some(self) -> None:
         waiting = self._waiting
-        # A worker that was stopped or blocked between two jobs may have lost the lease, or have
-        # been told to begin no other.
+        # A worker that was suspended or blocked between two jobs may have lost the lease, or been
+        # stopped by the master.
         until = time.monotonic() + LONGEST_SILENCE
         for _ in range(min(self._burst, len(waiting))):
             batch, job = waiting.popleft()
@@ -253,7 +253,7 @@ class Performer:
         return self._running_weight == 0 or self._running_weight + weight <= self._capacity
 
     def _begin(self, batch: Batch, assigned: AssignedJob) -> None:
-        """Start one job. This runs for every job, so what most do not need is elsewhere."""
+        """Start one job. This code runs for every job, so rare cases are elsewhere."""
         options = assigned.terms
         job = RunningJob(assigned, batch, self._open_transaction)
         kind = self._kinds.get(assigned.work_type)
@@ -270,7 +270,7 @@ class Performer:
             self._judged(job, NO_RETRY, error, kind)
             return
         except BaseException as error:
-            # A handler that calls sys.exit() has failed; the process and its other jobs go on.
+            # A handler that calls sys.exit() has failed; the process and its other jobs continue.
             self._failed(job, kind, options, error)
             return
         if value is None and not job.stages:
@@ -292,7 +292,7 @@ class Performer:
         self._in_flight.keep(running.job.id)
         self._running_weight += running.job.weight
         timeout = running.options.get("timeout", running.kind.cls.timeout)
-        # A handler that has returned took no longer, however long its end takes to write.
+        # Once a handler has returned, the time to write its completion does not count.
         if timeout is not None and not running.is_completing:
             running.ending.addTimeout(timeout, self._reactor, _took_too_long)
         running.ending.addCallbacks(
@@ -305,8 +305,8 @@ class Performer:
 
     def _broke(self, failure: Failure, running: Execution) -> None:
         self._ended(running)
-        error = failure.value or RuntimeError("the handler failed without saying why")
-        # What it raised by itself says more than that it was silent.
+        error = failure.value or RuntimeError("the handler failed without an error message")
+        # An error that the handler raised by itself says more than its silence.
         if running.is_hung and isinstance(error, CancelledError):
             error = Hung(f"hung: silent for longer than {running.kind.cls.heartbeat:g} s")
         self._failed(running.job, running.kind, running.options, error)
@@ -376,7 +376,7 @@ class Performer:
             else:
                 verdict = judge(error, retry, job.attempt - 1, random.random())
         except Exception as broken:
-            # What the application computes can fail here too: a property, an exception's own text.
+            # Application code can fail here too: a property, or an exception's __str__.
             verdict = Verdict("failed", error=described(broken))
         if verdict.outcome in ("retry", "failed"):
             self._failures.note(_failed_attempt(job, kind, retry, verdict, error))
@@ -410,7 +410,7 @@ def _failed_attempt(
     redacted = isinstance(job.options, dict) and bool(job.options.get("redacted"))
     return FailedAttempt(
         job.id,
-        kind.cls.work_type if kind is not None else "of a type not known here",
+        kind.cls.work_type if kind is not None else "of an unknown work type",
         job.attempt,
         retry.attempts if verdict.outcome == "retry" or job.attempt >= retry.attempts else None,
         verdict.delay,

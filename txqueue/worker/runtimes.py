@@ -1,4 +1,4 @@
-"""How handlers run: coroutines by hand until they wait, Deferreds, asyncio, threads."""
+"""Runs handlers: coroutines are driven by hand until they wait; Deferreds, asyncio, threads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WorkThrough = Callable[[type[WorksetItem], Any], Coroutine[Any, Any, Any]]
 
 @frozen
 class Kind:
-    """What a worker must know of a work type, found once.
+    """What a worker needs of a work type, prepared once.
 
     Attributes:
         cls: The class.
@@ -44,11 +44,11 @@ class Kind:
     begin: Callable[[WorkItem, Any], Any]
 
     def work(self, payload: Any) -> WorkItem:
-        """Make the work item of a payload.
+        """Make a work item from a payload.
 
         Raises:
-            InvalidWork: When it does not fit, saying which field.
-            KeyUnavailable: When it is encrypted, and no key here opens it.
+            InvalidWork: When it does not fit; the message names the field.
+            KeyUnavailable: When it is encrypted, and this process cannot decrypt it.
         """
         try:
             return self.structure(payload, self.cls)
@@ -60,11 +60,11 @@ class Kind:
                     f"the payload does not fit {self.cls.work_type}: {payload.reason}",
                     "enqueue the fields that the class declares",
                 ) from None
-            # Again, to say which field is wrong.
+            # Decode again, to find which field is wrong.
             return decode(self.cls, payload)
 
     def stored_result(self, value: Any) -> Any:
-        """Return what is kept of a result.
+        """Return the form in which a result is stored.
 
         Raises:
             InvalidWork: When JSON cannot carry it.
@@ -83,9 +83,9 @@ def kind_of(
 
     Args:
         cls: The class.
-        reactor: Where results of threads arrive.
-        threads: The pool that threaded handlers run in.
-        work_through: Performs the jobs of worksets.
+        reactor: Receives the results of threads.
+        threads: The pool that runs threaded handlers.
+        work_through: Runs the jobs of worksets.
     """
 
     def in_thread(work: WorkItem, job: Any) -> Deferred[Any]:
@@ -114,7 +114,7 @@ def _opening(payload: Any, cls: type[WorkItem]) -> WorkItem:
 
 
 def _by_hand(work: WorkItem, job: Any) -> Any:
-    """Drive a coroutine to its first wait: most need no Deferred at all."""
+    """Drive a coroutine to its first wait; most need no Deferred at all."""
     coroutine = work.perform(job)
     try:
         awaited = coroutine.send(None)
@@ -135,7 +135,7 @@ def _in_asyncio(work: WorkItem, job: Any) -> Deferred[Any]:
 
 
 def in_asyncio(coroutine: Coroutine[Any, Any, Any]) -> Deferred[Any]:
-    """Run a coroutine of asyncio's: it is cancelled with the Deferred, as others are."""
+    """Run an asyncio coroutine as a Deferred; cancelling the Deferred cancels the coroutine."""
     running: Deferred[Any] = Deferred.fromFuture(asyncio.ensure_future(_kept_in(coroutine)))
     return running.addErrback(_cancelled)
 
@@ -145,7 +145,7 @@ def _cancelled(failure: Failure) -> Failure:
 
 
 async def _kept_in(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Fail where a task would end the whole event loop."""
+    """Convert SystemExit and KeyboardInterrupt, which would end the event loop, into a failure."""
     try:
         return await coroutine
     except (SystemExit, KeyboardInterrupt) as error:
@@ -159,12 +159,12 @@ async def _kept_in(coroutine: Coroutine[Any, Any, Any]) -> Any:
         ) from error
 
 
-# What asyncio says of a coroutine that awaits something of Twisted's.
+# The error of asyncio for a coroutine that awaits a Deferred.
 _BAD_YIELD = "Task got bad yield: <Deferred"
 
 
 def _refuse(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Have a coroutine fail that waits for what is no Deferred: it would go on at once."""
+    """Fail a coroutine that awaits anything but a Deferred, as it would not wait."""
     coroutine.throw(
         TypeError(
             "the handler awaits something of asyncio's; declare runtime = Runtime.ASYNCIO,"
@@ -178,7 +178,7 @@ async def _resumed(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Any:
 
 
 class _Started:
-    """Goes on with a coroutine that has already been driven to its first wait."""
+    """A coroutine that continues after having been driven to its first wait."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], awaited: Any) -> None:
         self._coroutine = coroutine

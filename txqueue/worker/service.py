@@ -1,4 +1,4 @@
-"""A worker process: the far end of its master's pipe, and the services behind it."""
+"""The worker's end of its master's pipe, and the services behind it."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class IWorkerReactor(IStoreReactor, IReactorSocket, IReactorCore):
 
 
 class WorkerService:
-    """What a worker process is made of.
+    """The services of a worker process.
 
     Args:
-        reactor: Its reactor; stopped when the master closes the pipe.
+        reactor: The worker's reactor; stopped when the master closes the pipe.
         shared: The descriptor of the file for `InFlight`; None for none.
     """
 
@@ -88,7 +88,7 @@ class WorkerService:
         self._threads = ThreadPool(0, MOST_THREADS, "handlers")
 
     def attach(self, descriptor: int) -> None:
-        """Speak with the master over an open socket."""
+        """Connect to the master over an open socket."""
         with socket.socket(fileno=descriptor) as pipe:
             pipe.setblocking(False)
             self._reactor.adoptStreamConnection(
@@ -96,7 +96,7 @@ class WorkerService:
             )
 
     def finish(self, batch: Batch) -> None:
-        """Report jobs of a batch that returned nothing."""
+        """Report jobs of a batch whose handlers returned None."""
         self._pipe.say(
             Finish,
             lane=batch.lane,
@@ -107,7 +107,7 @@ class WorkerService:
         )
 
     def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
-        """Report jobs that ended otherwise."""
+        """Report jobs with other outcomes."""
         self._pipe.say(
             Settle,
             weight=weight,
@@ -116,17 +116,17 @@ class WorkerService:
         )
 
     def start(self, jobs: list[StartedJob]) -> None:
-        """Report jobs that have run for longer than a beat, or say how far they are."""
+        """Report jobs that have run for longer than a beat, or have new progress."""
         self._pipe.say(Start, jobs=json.dumps([asdict(job) for job in jobs]))
 
     def log_text(self, is_grave: bool, text: str) -> None:
-        """Have the master write a text to the node's log: this process may have none of its own."""
+        """Make the master write a text to the node's log, as the worker has no log of its own."""
         self._pipe.say(Log, is_grave=is_grave, text=text)
 
     def _configure(self, settings: str) -> dict[str, Any]:
         chosen = json.loads(settings)
         if chosen["dsn"]:
-            # A handler that connects by itself means the database that its job is from.
+            # A handler that connects by itself uses the database of its job.
             os.environ["TXQUEUE_DSN"] = chosen["dsn"]
         self._schema = chosen["schema"]
         self._pool = ConnectionPool(
@@ -189,7 +189,7 @@ class WorkerService:
     @property
     def _configured(self) -> Performer:
         if self._performer is None:
-            raise RuntimeError("the master spoke before it configured this worker")
+            raise RuntimeError("the master sent a command before it configured this worker")
         return self._performer
 
     @asynccontextmanager
@@ -210,7 +210,7 @@ class WorkerService:
             if not rows[0][0]:
                 raise TokenLost(
                     f"job {job.id} has been assigned elsewhere since",
-                    "nothing: it runs there, this run's writes are gone",
+                    "nothing: it runs there, and this run's writes are rolled back",
                 )
         job.is_completed = True
 

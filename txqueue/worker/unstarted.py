@@ -1,4 +1,4 @@
-"""What a worker was handed and has not started."""
+"""The jobs that a worker holds and has not started."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Waiting = tuple[Batch, AssignedJob]
 
 
 class Backlog(deque[Waiting]):
-    """Jobs in the order in which they came."""
+    """The waiting jobs, in the order of arrival."""
 
     def give_up(self, most: int | None) -> tuple[dict[int, list[int]], int]:
-        """Take out all, or the last of it: up to a weight, or one job more.
+        """Remove all jobs, or the last ones up to a weight, or one job more.
 
         Returns:
-            The numbers of what was taken out by assignment, and its weight.
+            The numbers of the removed jobs by assignment, and their weight.
         """
         unstarted: dict[int, list[int]] = {}
         weight = 0
@@ -31,7 +31,7 @@ class Backlog(deque[Waiting]):
         return {assignment: ids[::-1] for assignment, ids in unstarted.items()}, weight
 
     def take(self, assignment: int, job_id: int) -> Waiting | None:
-        """Take one job out; None if it is not here."""
+        """Remove one job; return None if it is not here."""
         for waiting in self:
             batch, job = waiting
             if job.job_id == job_id and batch.token.assignment == assignment:
@@ -40,7 +40,7 @@ class Backlog(deque[Waiting]):
         return None
 
     def take_former(self, incarnation: int) -> list[Waiting]:
-        """Take out what was assigned to runs of the node before this one."""
+        """Remove the jobs assigned to runs of the node before this one."""
         former = [each for each in self if each[0].token.incarnation < incarnation]
         if former:
             kept = [each for each in self if each[0].token.incarnation >= incarnation]

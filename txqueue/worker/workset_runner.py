@@ -74,7 +74,9 @@ class WorksetBatch:
         return self._part.attempt + 1
 
     def beat(self) -> None:
-        """Say that the handler is alive: one that declares a ``heartbeat`` must, so often."""
+        """Report that the handler is alive; required within each ``heartbeat`` if the class has
+        one.
+        """
         self.job.beat()
 
     def fail(self, item: WorksetItem, error: BaseException) -> None:

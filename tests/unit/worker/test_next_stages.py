@@ -252,7 +252,7 @@ def test_a_job_that_goes_on_has_nothing_that_comes_then(desk: Desk) -> None:
         desk.turn()
     (settled,) = desk.settled
     assert settled["outcome"] == "failed"
-    assert "nothing can come then" in settled["error"]
+    assert "cannot use both Next and job.then()" in settled["error"]
 
 
 def test_a_job_knows_how_its_parents_ended(desk: Desk) -> None:
