@@ -43,6 +43,8 @@ async def test_a_node_that_cannot_archive_says_so_and_drops_nothing(
     (tmp_path / "file").write_text("")
     db.execute("update txqueue.setting set archive = %s", str(tmp_path / "file"))
     node = nodes.start("--workers", "1")
-    await eventually(lambda: "history was not archived, and so not dropped" in node.log, PATIENCE)
+    await eventually(
+        lambda: "history was not archived, and so was not dropped" in node.log, PATIENCE
+    )
     assert db.value(LEFT) is False
     await node.up()

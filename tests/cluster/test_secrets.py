@@ -98,7 +98,9 @@ async def test_encrypted_work_runs_where_the_key_is(
     assert db.job(job_id)["state"] == "waiting"
     other = Fernet.generate_key().decode()
     await nodes.start("--workers", "1", app=APP, **{KEY: other}).up()
-    await eventually(lambda: "no key here opens" in str(db.job(job_id)["error"]), PATIENCE)
+    await eventually(
+        lambda: "no key of this process decrypts" in str(db.job(job_id)["error"]), PATIENCE
+    )
     assert (db.job(job_id)["attempt"], db.job(job_id)["waiting_for"]) == (0, "time")
     db.value(
         "select txqueue.drain_node(name, 'test') from txqueue.node_info"

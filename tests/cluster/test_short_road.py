@@ -181,7 +181,9 @@ async def test_a_node_of_another_queue(
         assert delivered(other) == 0
     finally:
         await other.close()
-    await eventually(lambda: "enqueues to another queue wanted to join" in node.log, PATIENCE)
+    await eventually(
+        lambda: "refused a process that enqueues to another queue" in node.log, PATIENCE
+    )
     await queue.wait(await queue.enqueue(Noted()), PATIENCE)
 
 

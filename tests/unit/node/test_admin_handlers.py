@@ -252,6 +252,6 @@ def test_a_plain_port_gives_nothing_away(
 ) -> None:
     """Anybody of the host can reach it, so it neither acts nor shows jobs."""
     line = Line([], family=socket.AF_INET)
-    with pytest.raises(AdminRefused, match="it only tells how the node is; use the node's unix"):
+    with pytest.raises(AdminRefused, match="it only shows the node's state; use the node's unix"):
         line.ask(command, **arguments)
     assert (line.pool.statements, line.lost) == ([], [])

@@ -115,7 +115,7 @@ def test_keys_rotate(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [opened("a.type", "payload", each) for each in (before, after)] == [1, 2]
     monkeypatch.setenv(KEY, new)
     assert opened("a.type", "payload", after) == 2
-    with pytest.raises(KeyUnavailable, match="no key here opens the payload"):
+    with pytest.raises(KeyUnavailable, match="no key of this process decrypts the payload"):
         opened("a.type", "payload", before)
 
 
@@ -160,7 +160,7 @@ def test_a_key_that_is_none_is_refused_without_showing_it(
 
 def test_a_job_that_no_key_opens_waits() -> None:
     """It spends no attempt: perhaps another node has the key."""
-    verdict = judge(KeyUnavailable("no key here", "set one"), Card.retry, 4, 0.5)
+    verdict = judge(KeyUnavailable("no key of this process", "set one"), Card.retry, 4, 0.5)
     assert (verdict.outcome, verdict.delay) == ("snooze", KEYLESS_PAUSE)
 
 

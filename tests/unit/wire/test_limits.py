@@ -102,7 +102,7 @@ def test_a_stranger_has_some_seconds() -> None:
     silent, known = End(), End().known()
     for end in (silent, known):
         end.clock.advance(limits.INTRODUCTION)
-    assert (silent.fate, known.fate) == ("did not prove its identity in time", None)
+    assert (silent.fate, known.fate) == ("did not identify itself in time", None)
     silent.lost()
     known.lost()
 
@@ -110,7 +110,7 @@ def test_a_stranger_has_some_seconds() -> None:
 def test_a_stranger_s_box_is_small() -> None:
     """Where somebody known may say more; its end need not be read to know."""
     text = b"x" * limits.STRANGER_BOX
-    assert End().gets(ask(1, text)[:-2]).fate == "sent too large a box"
+    assert End().gets(ask(1, text)[:-2]).fate == "sent a box that is too large"
     known = End().known().gets(ask(1, text))
     assert (known.fate, known.said) == (None, [text.decode()])
 
@@ -124,7 +124,7 @@ def test_a_box_has_few_keys(is_known: bool) -> None:
     fits = box(_ask=b"1", _command=Say.commandName, text=b"", **keys)
     assert end.gets(fits).fate is None
     more = {f"k{number}": b"" for number in range(most + 1)}
-    assert end.gets(box(**more)).fate == "sent too large a box"
+    assert end.gets(box(**more)).fate == "sent a box that is too large"
     assert end.said == [""]
 
 
@@ -178,7 +178,7 @@ def test_who_never_reads_is_hung_up_on() -> None:
     end = End().known()
     end.pipe.pauseProducing()
     end.clock.advance(limits.UNREAD)
-    assert end.fate == "does not read what it is sent"
+    assert end.fate == "does not read its answers"
     end.lost()
 
 
@@ -190,14 +190,14 @@ def test_a_port_without_tls_closes_idle_connections() -> None:
         end.clock.advance(limits.INTRODUCTION)
     assert (silent.fate is None, other.fate) == (False, None)
     other.clock.advance(IDLE)
-    assert other.fate == "did not prove its identity in time"
+    assert other.fate == "did not identify itself in time"
 
 
 def test_nothing_is_carried_out_before_a_certificate_is_shown() -> None:
     """Neither a command nor one of AMP's own."""
     for data in (ask(1), box(_ask=b"1", _command=b"StartTLS")):
         end = End(CertifiedPipe).gets(data)
-        assert (end.fate, end.said) == ("spoke before it showed a certificate", [])
+        assert (end.fate, end.said) == ("sent a command before it showed a certificate", [])
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1))
