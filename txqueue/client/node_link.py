@@ -37,6 +37,9 @@ class Membership:
         delivered: How many committed jobs a node has been notified of; none of them needs a claim.
     """
 
+    # Twisted's ClientService does not fit: it logs every retry in the application's own log, where
+    # one line a series is enough, and closes the transport past its producer, the prompt pipe.
+
     log = Logger()
 
     def __init__(self, reactor: INetworkReactor, endpoint: Endpoint, identity: str) -> None:

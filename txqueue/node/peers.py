@@ -72,6 +72,9 @@ class Peers(Periodic):
             connects.
     """
 
+    # Twisted's ClientService does not fit: a peer is dialled only while heartbeats name it, by one
+    # of the two nodes, and its connection may as well come from its side.
+
     name = "peers"
     log = Logger()
 
