@@ -1,4 +1,4 @@
 """History as Parquet files: written before a day is dropped, and read again.
 
-Only this package knows pyarrow, the extra ``archive``.
+Only this package uses pyarrow, the extra ``archive``. Internal.
 """

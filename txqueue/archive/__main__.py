@@ -1,4 +1,4 @@
-"""``python -m txqueue.archive``: how a node has its history archived; see ``txqueue archive``."""
+"""``python -m txqueue.archive``: the process in which a node archives; see ``txqueue archive``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from txqueue.store.reader import Session
 
 
 def main() -> int:
-    """Archive what is due; returns the exit status."""
+    """Archive the days that are due; return the exit status."""
     try:
         from txqueue.archive.writing import Archived, archive
 

@@ -1,4 +1,4 @@
-"""One checksum over all columns of many rows, whatever batches they come in."""
+"""A checksum over all columns of many rows, independent of how they are batched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Checksum"]
 
 
 class Checksum:
-    """Taken of rows in their order: of each column which values are null, and the others.
+    """The checksum of rows in order: for each column the null flags and the other values.
 
     Args:
         schema: The columns.
@@ -21,12 +21,12 @@ class Checksum:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        # Apart from each other, so that it makes no difference where a batch ends.
+        # Separate hashes, so that the ends of batches make no difference.
         self._parts = [[blake2b(digest_size=16) for _ in range(3)] for _ in schema]
         self.rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take more rows."""
+        """Add rows."""
         self.rows += batch.num_rows
         for column, parts in zip(batch.columns, self._parts, strict=True):
             for part, octets in zip(parts, _octets(column), strict=False):
@@ -34,7 +34,7 @@ class Checksum:
 
     @property
     def text(self) -> str:
-        """The checksum so far."""
+        """Return the checksum so far."""
         whole = blake2b(str(self.rows).encode(), digest_size=16)
         for field, parts in zip(self._schema, self._parts, strict=True):
             whole.update(f"{field.name} {field.type};".encode())
@@ -58,14 +58,14 @@ def _octets(column: Any) -> Iterator[memoryview]:
 
 
 def _fixed(column: Any) -> memoryview:
-    """The values of a column of numbers without nulls."""
+    """Return the values of a column of numbers without nulls."""
     width = column.type.bit_width // 8
     octets = memoryview(column.buffers()[1] or b"")
     return octets[column.offset * width : (column.offset + len(column)) * width]
 
 
 def _text(column: Any) -> memoryview:
-    """The values of a column of texts without nulls, one after the other."""
+    """Return the concatenated values of a column of texts without nulls."""
     _, offsets, octets = column.buffers()
     if not len(column) or octets is None:
         return memoryview(b"")

@@ -1,4 +1,4 @@
-"""Where archived days lie: a folder, or a bucket of S3-compatible storage."""
+"""The storage of archived days: a folder, or a bucket of S3-compatible storage."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["Depot", "opened", "reachable"]
 
 @frozen
 class Depot:
-    """A place for archived days: ``STATE/DAY.parquet`` each.
+    """The storage of archived days, one file ``STATE/DAY.parquet`` each.
 
     Attributes:
-        location: As it was given: a folder, or ``s3://bucket/prefix``.
-        filesystem: How it is reached.
-        root: Where the files begin in it.
+        location: The location as configured: a folder, or ``s3://bucket/prefix``.
+        filesystem: The pyarrow file system.
+        root: The path of the files in it.
     """
 
     location: str
@@ -34,14 +34,14 @@ class Depot:
     root: str
 
     def path(self, state: str, day: date) -> str:
-        """Return where a day lies."""
+        """Return the path of a day's file."""
         return f"{self.root}/{state}/{day.isoformat()}.parquet"
 
     @contextmanager
     def writing(self, path: str, schema: pa.Schema) -> Iterator[Any]:
-        """Write a file; it has its name at the end, if all went well.
+        """Write a file, which gets its name at the end if all went well.
 
-        Storage of objects shows none before it is whole; a file of ours is hidden until then.
+        Object storage never shows a partial object; a local file is hidden until it is complete.
         """
         hidden = path if self._is_remote else _hidden(path)
         if not self._is_remote:
@@ -54,7 +54,7 @@ class Depot:
             ):
                 yield writer
         except BaseException:
-            # Half a file is worse than none to whoever reads all there are.
+            # A partial file would break programs that read all files.
             with suppress(OSError):
                 self.filesystem.delete_file(hidden)
             raise
@@ -72,14 +72,14 @@ class Depot:
 
 
 def opened(location: str) -> Depot:
-    """Open a place for archived days.
+    """Open the storage of a location.
 
     Args:
-        location: A folder, or ``s3://bucket/prefix``, perhaps with ``?endpoint_override=URL`` and
-            ``&region=NAME``. Keys are taken from where AWS's own programs look for them.
+            location: A folder, or ``s3://bucket/prefix``, perhaps with ``?endpoint_override=URL``
+            and ``&region=NAME``. Keys come from where AWS's own programs look for them.
 
     Raises:
-        ConfigurationError: When that is no such place, or has keys in it.
+        ConfigurationError: When the location is not valid, or contains keys.
     """
     if "://" not in location:
         path = Path(location).expanduser().absolute()
@@ -100,7 +100,7 @@ def opened(location: str) -> Depot:
 
 @contextmanager
 def reachable(location: str) -> Iterator[None]:
-    """Say of which place it is that it cannot be written or read."""
+    """Add the location to errors of reading and writing."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -126,13 +126,13 @@ def _hidden(path: str) -> str:
 
 
 def _make_private(path: Path) -> None:
-    """Make a file that only this account may read: payloads are in it, redacted ones too."""
+    """Make a file that only this account can read, as it contains payloads, even redacted ones."""
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _keep(hidden: Path, path: Path) -> None:
-    """Give a file its name once it would survive the end of the machine."""
+    """Sync a file to disk, and then give it its name."""
     _sync(hidden)
     hidden.replace(path)
     _sync(path.parent)

@@ -1,4 +1,4 @@
-"""Reads archived days again."""
+"""Reads archived days."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def archived_jobs(
     filters: Mapping[str, str | None],
     columns: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Return archived jobs that ended from one moment until another, the last first.
+    """Return archived jobs that ended in a time span, the latest first.
 
     Args:
-        days: ``state, day, location`` each, the last day first.
+        days: ``state, day, location`` of each day, the latest first.
         since: The first moment.
         until: The moment before which they ended.
-        limit: At most so many.
-        filters: ``state, queue, work_type``; what is None does not count.
-        columns: What to return of each.
+        limit: The largest number of jobs.
+        filters: ``state, queue, work_type``; a filter that is None is ignored.
+        columns: The columns to return.
 
     Raises:
-        ArchiveUnavailable: When it cannot be read.
+        ArchiveUnavailable: When the archive cannot be read.
     """
     condition = (ds.field("finished_at") >= since) & (ds.field("finished_at") < until)
     for name, value in filters.items():
@@ -53,14 +53,14 @@ def archived_jobs(
 
 
 def archived_job(days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
-    """Return all columns of an archived job; None if none of that number is.
+    """Return all columns of an archived job; None if no archived job has that number.
 
     Args:
-        days: ``state, day, location`` each; those that are looked through.
-        job_id: Its number.
+        days: ``state, day, location`` of each day to search.
+        job_id: The job's number.
 
     Raises:
-        ArchiveUnavailable: When it cannot be read.
+        ArchiveUnavailable: When the archive cannot be read.
     """
     for day in days:
         for batch in batches_of(day, ds.field("job_id") == job_id):
@@ -72,21 +72,21 @@ def archived_job(days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, An
 def batches_of(
     day: Mapping[str, Any], condition: Any, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Give the jobs of a day for which a condition holds, some at a time.
+    """Yield the jobs of a day that meet a condition, some at a time.
 
     Args:
         day: ``state, day, location``.
-        condition: An expression of pyarrow's.
-        columns: Which of their columns; None for all.
+        condition: A pyarrow expression.
+        columns: The columns to read; None for all.
 
     Raises:
-        ArchiveUnavailable: When it cannot be read.
+        ArchiveUnavailable: When the archive cannot be read.
     """
     depot = opened(day["location"])
     path = depot.path(day["state"], day["day"])
     with reachable(depot.location):
         dataset = ds.dataset(path, filesystem=depot.filesystem, format="parquet")
-        # An older version may have had fewer columns.
+        # A file of an older version may have fewer columns.
         names = dataset.schema.names
         known = [name for name in columns or names if name in names]
         yield from dataset.to_batches(columns=known, filter=condition)
@@ -95,7 +95,7 @@ def batches_of(
 def _of_one_day(
     days: Sequence[Mapping[str, Any]], condition: Any, limit: int, columns: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Keep no more than is wanted, however many the day has."""
+    """Return at most `limit` jobs of a day, without keeping more in memory."""
     kept: list[pa.Table] = []
     for day in days:
         for batch in batches_of(day, condition, columns):

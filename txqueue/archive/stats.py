@@ -1,4 +1,4 @@
-"""Counts what archived days hold, per hour and work type, as ``stats()`` does in the database."""
+"""Counts archived jobs per hour and work type, as ``stats()`` does in the database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SUMS = [("took", "sum"), ("took", "count"), ("took", "max"), ("waited", "sum"),
 
 @define
 class _Hour:
-    """What ended in an hour, of one work type; those that began are what times are of."""
+    """The ended jobs of an hour and a work type; times count only jobs that have started."""
 
     done: int = 0
     failed: int = 0
@@ -37,7 +37,7 @@ class _Hour:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> _Hour:
-        """Read what ``stats()`` returned; it does not tell how many of them began."""
+        """Read a row of ``stats()``, which lacks the number of started jobs."""
         jobs = row["done"] + row["failed"] + row["cancelled"]
         mean = row["mean"]
         began = 0 if mean is None else round(row["busy"] / mean) if mean else jobs
@@ -47,7 +47,7 @@ class _Hour:
         return cls(**counts, **times, began=began)
 
     def add(self, sums: Mapping[str, Any]) -> None:
-        """Count what a batch has of one state."""
+        """Add the sums of a batch."""
         state = sums["state"]
         setattr(self, state, getattr(self, state) + sums["hour_count"])
         self.busy += sums["took_sum"] or 0.0
@@ -57,7 +57,7 @@ class _Hour:
             self.longest = max(self.longest or 0.0, sums["took_max"])
 
     def row(self) -> dict[str, Any]:
-        """Return it as ``stats()`` does."""
+        """Return the row as ``stats()`` does."""
         return {
             **{name: getattr(self, name) for name in (*_COUNTS, "busy")},
             "mean": self.busy / self.began if self.began else None,
@@ -72,11 +72,11 @@ def with_archived(
     since: datetime,
     until: datetime,
 ) -> list[dict[str, Any]]:
-    """Add what archived days hold to what ``stats()`` returned of those in the table.
+    """Add the jobs of archived days to the rows of ``stats()``.
 
     Args:
-        rows: What it returned.
-        days: ``state, day, location`` each.
+        rows: The rows of ``stats()``.
+        days: ``state, day, location`` of each day.
         since: The first moment.
         until: The moment before which jobs ended.
 

@@ -1,4 +1,4 @@
-"""Archives days of history: written, read back, compared, and only then dropped."""
+"""Archives days of history: writes, reads back and compares each day before dropping it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _MOMENT = pa.timestamp("us", tz="UTC")
 
 @frozen
 class Archived:
-    """What became of a day of history.
+    """The result of archiving a day of history.
 
     Attributes:
-        day: Which one.
+        day: The day.
         state: The state of its jobs.
-        jobs: How many they are.
-        checksum: Taken of all their columns.
-        path: Where they lie.
+        jobs: How many jobs the day has.
+        checksum: The checksum over all columns.
+        path: The path of the file.
         outcome: ``dropped``; ``in use``, if it will be dropped later; ``changed``, if it changed
             meanwhile and is archived again later.
     """
@@ -48,20 +48,20 @@ def archive(
     before: date | None = None,
     advance: Callable[[Archived], None] = lambda _: None,
 ) -> list[Archived]:
-    """Archive days of history and drop them; safe at any number of places at once.
+    """Archive days of history and drop them; safe to run on many hosts at once.
 
     Args:
         session: A connection of a role that may maintain history.
-        location: Where; by default where the queue's settings say.
-        before: All days before this one; by default those that are kept no longer.
-        advance: Told of each day.
+        location: The archive's location; by default that of the queue's settings.
+        before: Archive all days before this one; by default those past retention.
+        advance: Called with each day.
 
     Returns:
-        What became of each day; nothing if somebody else is at it.
+        The result of each day; empty if another process is archiving.
 
     Raises:
-        ConfigurationError: When no place is given, or it is none.
-        ArchiveUnavailable: When it cannot be written, or does not hold what was written.
+        ConfigurationError: When there is no location, or it is not valid.
+        ArchiveUnavailable: When it cannot be written, or its files differ from what was written.
     """
     session.ensure_version()
     past = PastDays(session)
@@ -105,7 +105,7 @@ def _written(past: PastDays, depot: Depot, day: Day, path: str) -> Checksum:
 
 
 def _ensure_same(written: Checksum, depot: Depot, path: str, jobs: int) -> None:
-    """Read all back, and hold it against what was written and against the table's own count."""
+    """Read a file back, and compare it with what was written and with the table's count."""
     batches = depot.batches(path)
     read = None
     for batch in batches:

@@ -1,1 +1,1 @@
-"""Measures an installation over its ordinary road: real nodes, ordinary work items."""
+"""Measures an installation with real nodes and ordinary work items. Internal."""

@@ -18,7 +18,7 @@ from txqueue.system.gc_tuning import exempt_what_is_there
 
 __all__ = ["main"]
 
-# A node gives credit once its workers have started; so long it may take, seconds.
+# Seconds in which a node must grant credit, once its workers have started.
 PATIENCE = 60.0
 LOOK = 0.05
 
@@ -26,19 +26,19 @@ LOOK = 0.05
 async def run(
     reactor: IClientReactor, node: str, warm_up: int, jobs: int, every: float
 ) -> dict[str, Any]:
-    """Enqueue jobs through a node that gives credit, each timed from just before its enqueue.
+    """Enqueue jobs with credit of a node, each timed from just before its enqueue.
 
-    The garbage collections of what is loaded are an application's own matter, and kept out.
+    Garbage collections of loaded objects, which depend on the application, are avoided.
 
     Args:
         reactor: The running one.
-        node: Where the node listens.
-        warm_up: How many go ahead untimed.
+        node: The node's endpoint.
+        warm_up: How many untimed jobs come first.
         jobs: How many are timed.
-        every: Seconds between two of them, whether the one before is committed or not.
+        every: Seconds between two enqueues, whether or not the previous one has committed.
 
     Returns:
-        The seconds it took, and how many jobs were delivered without a claim.
+        The seconds taken, and how many jobs were delivered without a claim.
     """
     exempt_what_is_there()
     queue = await WorkQueue.connect(node=node)
@@ -64,7 +64,7 @@ async def _send(
         await deferLater(reactor, max(0.0, began + number * every - reactor.seconds()))
         sent_at = time.clock_gettime_ns(time.CLOCK_MONOTONIC) if is_timed else 0
         enqueued.append(Deferred.fromCoroutine(queue.enqueue(Timed(sent_at))))
-    # Before thousands are gathered, in the time of which the last one would wait for us.
+    # Wait before collecting thousands of results, which would delay the last job.
     await enqueued[-1]
     await gatherResults(enqueued)
 
@@ -76,7 +76,7 @@ async def _credit(reactor: IClientReactor, membership: Membership) -> None:
 
 
 def main() -> None:
-    """Do what standard input says, and print what came of it, as JSON both."""
+    """Read the parameters from standard input and print the result, both as JSON."""
     told = json.load(sys.stdin)
 
     async def measure(reactor: IClientReactor) -> None:

@@ -1,4 +1,4 @@
-"""The processor time of a node and of the server, where ``/proc`` tells."""
+"""Measures the CPU time of a node and of the server from ``/proc``."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from txqueue.system.procfs import all_processes, command_of, stat_of
 
 __all__ = ["cpu_seconds"]
 
-# Places in /proc/PID/stat behind the name: the parent, the group, and the times of the process and
-# of its children that have ended.
+# Indexes in /proc/PID/stat after the name: parent, group, and the times of the process and of its
+# ended children.
 PARENT, GROUP = 1, 2
 TIMES = slice(11, 15)
 
 
 def cpu_seconds(group: int, backend: int) -> float | None:
-    """Return what a process group and a PostgreSQL server have used so far.
+    """Return the CPU time of a process group and of a PostgreSQL server so far.
 
     Args:
         group: The number of the process group.
         backend: The process of one of the server's connections.
 
     Returns:
-        Seconds; None where the server is another host's or there is no ``/proc``.
+        Seconds; None if the server is on another host or there is no ``/proc``.
     """
     stats = dict(_stats())
     if backend not in stats or "postgres" not in command_of(backend):

@@ -1,4 +1,4 @@
-"""``bench decay``: whether a queue that was worked off again and again gets slower."""
+"""``bench decay``: measures whether a queue gets slower when drained again and again."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def decay(
     held_snapshot: bool,
     title: str = "",
 ) -> dict[str, Any]:
-    """Work off one wave of jobs after another with one node: a round.
+    """Drain one wave of jobs after another with one node: a round.
 
     Each wave is enqueued in one transaction, so that it becomes visible at once, and is timed from
-    that commit to its last completion. One wave goes ahead and is not counted.
+    that commit to its last completion. An uncounted wave comes first.
 
     Args:
         ground: Where.
         stages: Told how far it is.
-        jobs: How many a wave.
+        jobs: How many jobs per wave.
         waves: How many waves are counted.
         workers: How many worker processes.
-        held_snapshot: Whether another connection holds a snapshot throughout, which keeps vacuum
-            from every dead row.
-        title: Begins what its stages are called.
+            held_snapshot: Whether another connection holds a snapshot throughout, which keeps
+            vacuum from all dead rows.
+        title: The prefix of the stages' names.
 
     Returns:
-        What `typical` makes the document of that ``--json`` prints; waves are jobs a second.
+        The input of `typical`; waves are in jobs per second.
     """
     with ground.session() as session, _snapshot(ground, held=held_snapshot):
         publish(session, Counted)
@@ -70,12 +70,12 @@ def decay(
 
 
 def typical(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Make one result of several rounds: of each wave the median of what it was in them.
+    """Combine several rounds: the median of each wave.
 
-    A neighbour on the same host slows a wave of half a second more than any queue decays.
+    Noise on the host affects a wave of half a second more than any decay.
 
     Args:
-        rounds: What `decay` returned, each time for the same waves.
+        rounds: The results of `decay`, for the same waves.
 
     Returns:
         The document that ``--json`` prints.
@@ -112,7 +112,7 @@ def _snapshot(ground: Ground, *, held: bool) -> Iterator[None]:
         yield
         return
     with ground.session() as session, session.transaction(SNAPSHOT):
-        # The first statement takes the snapshot; the server must not end us for being idle.
+        # The first statement takes the snapshot; the server must not end the idle session.
         session.rows("set local idle_in_transaction_session_timeout = 0")
         session.rows(f"select from {session.schema}.setting")
         yield

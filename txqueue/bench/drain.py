@@ -1,4 +1,4 @@
-"""``bench drain``: how fast a full queue is worked off, and whether every job ran just once."""
+"""``bench drain``: measures how fast a full queue is drained, and whether every job ran once."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ APP = "txqueue.bench.work"
 def drain(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[str, Any]:
     """Fill a queue, start a node, and measure until the last job is done.
 
-    The time is the database's, from the first job assigned to the last one finished. Every worker
-    counts the jobs that it runs; the counts are held against the jobs enqueued and against history.
+    The time is the database's, from the first assignment to the last end. Every worker records the
+    jobs that it runs, which are compared with the enqueued jobs and with history.
 
     Args:
         ground: Where.
         stages: Told how far it is.
-        jobs: How many.
+        jobs: How many jobs.
         workers: How many worker processes.
 
     Returns:
@@ -39,7 +39,7 @@ def drain(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[str, 
         stages.begin("starting a node")
         with RunningNode(ground, APP, workers) as node:
             advance = stages.begin("performing", jobs)
-            # Asking seldom, because a count of so many costs the server time that is measured.
+            # Query rarely, because counting so many jobs costs measured time of the server.
             wait_until_done(session, node, jobs, advance, Pace(least=0.5, share=0.01))
         span = outcome(session)
         limit = raw_limit(session, stages.begin("the limit of raw SQL", min(jobs, 100_000)))
@@ -62,14 +62,14 @@ def drain(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[str, 
 
 
 def runs_of(numbers: array[int], jobs: int) -> tuple[int, int]:
-    """Count what ran.
+    """Count the runs.
 
     Args:
-        numbers: The number of each job, once for each run.
-        jobs: The jobs were numbered from 1 to this.
+        numbers: The job number of each run.
+        jobs: The highest job number; the lowest is 1.
 
     Returns:
-        How many never ran, and how many ran more than once.
+        How many jobs never ran, and how many ran more than once.
     """
     runs = bytearray(jobs + 1)
     for number in numbers:

@@ -1,4 +1,4 @@
-"""``bench enqueue``: how fast an application can enqueue, one at a time and in bulk."""
+"""``bench enqueue``: measures how fast an application enqueues, one at a time and in bulk."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def enqueuing(ground: Ground, stages: Stages, jobs: int) -> dict[str, Any]:
     Both use one connection; no node runs.
 
     Args:
-        ground: Where.
-        stages: Told how far it is.
-        jobs: How many in bulk, in one transaction.
+        ground: The server and schema to measure in.
+        stages: Shows the progress.
+        jobs: How many jobs to enqueue in bulk, in one transaction.
 
     Returns:
-        The document that ``--json`` prints.
+        The document for ``--json``.
     """
     with ground.session() as session:
         publish(session, Counted)

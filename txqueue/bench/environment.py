@@ -1,4 +1,4 @@
-"""Where a measurement takes place: a server of its own, or a schema of its own on yours."""
+"""The place of a measurement: an embedded server, or a separate schema on an existing one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 SCHEMA = "txqueue_bench"
-# More than any measurement logs unless it is told to be larger.
+# More WAL than a default measurement writes.
 _LOG_MIB = 1024
 _LOCK = "select pg_try_advisory_lock(hashtextextended('txqueue bench', 839))"
 
@@ -39,7 +39,7 @@ class Ground:
     Attributes:
         dsn: The database.
         schema: The schema.
-        folder: A folder that goes away at the end.
+        folder: A temporary folder, deleted at the end.
     """
 
     dsn: str = field(repr=False)
@@ -51,7 +51,7 @@ class Ground:
         return Session(self.dsn, self.schema, "txqueue bench")
 
     def facts(self) -> dict[str, Any]:
-        """Return what every result tells of its surroundings."""
+        """Return the facts about the environment that every result includes."""
         with self.session() as session:
             names = ("synchronous_commit", "fsync")
             settings = {name: session.value(f"show {name}") for name in names}
@@ -61,11 +61,11 @@ class Ground:
 
 @contextmanager
 def embedded_ground(stages: Stages, *, warm: bool = False) -> Iterator[Ground]:
-    """Run a fresh embedded server; at the end it is gone.
+    """Run a fresh embedded server, and delete it at the end.
 
     Args:
-        stages: Told what happens.
-        warm: Whether its log is made as one that has run for a while has it; see `warm_log`.
+        stages: Shows the progress.
+        warm: Whether to prepare its WAL as on a server that has run for a while; see `warm_log`.
 
     Yields:
         The ground.
@@ -87,13 +87,12 @@ def embedded_ground(stages: Stages, *, warm: bool = False) -> Iterator[Ground]:
 
 
 def warm_log(session: Session) -> None:
-    """Have a fresh server write its log from now on over files of old, as every other server does.
+    """Make a fresh server recycle WAL files, as every server does after a while.
 
-    New files are filled with zeros first, in memory that nobody has touched: a fifth of a drain's
-    speed, and nothing that a queue could do better.
+    Writing new WAL files costs a fifth of a drain's speed, which has nothing to do with the queue.
 
     Args:
-        session: A superuser's.
+        session: A superuser's session.
     """
     piece = "pg_logical_emit_message(false, 'warming up', repeat('x', 1 << 20))"
     session.rows(f"select count({piece}) from generate_series(1, %s)", (_LOG_MIB,))
@@ -102,11 +101,11 @@ def warm_log(session: Session) -> None:
 
 @contextmanager
 def own_schema(dsn: str, stages: Stages) -> Iterator[Ground]:
-    """Make a schema of its own in a database that is in use; at the end it is gone.
+    """Make a separate schema in an existing database, and drop it at the end.
 
     Args:
         dsn: The database, in which the role may create a schema.
-        stages: Told what happens.
+        stages: Shows the progress.
 
     Yields:
         The ground.
@@ -135,20 +134,20 @@ def _folder() -> Iterator[Path]:
 
 
 def drop_schema(session: Session) -> None:
-    """Drop the session's schema with all that is in it."""
+    """Drop the session's schema with all its contents."""
     session.rows("set client_min_messages = warning")
     session.rows(f"drop schema if exists {session.schema} cascade")
 
 
 def missing_roles(session: Session) -> list[str]:
-    """Return the roles that the migration will make; they are the server's, not the schema's."""
+    """Return the roles that the migration will create; roles belong to the server."""
     names = [f"{session.schema}_{role}" for role in ROLES]
     return [name for name in names if session.value("select to_regrole(%s) is null", (name,))]
 
 
 def drop_roles(session: Session, names: list[str]) -> None:
-    """Drop roles, as far as nobody uses them."""
+    """Drop roles that are not in use."""
     for name in names:
-        # Another database of the server may have come to use it.
+        # Another database of the server may use the role by now.
         with suppress(TxqueueError):
             session.rows(f"drop role if exists {name}")

@@ -1,4 +1,4 @@
-"""``bench latency`` and ``bench steady``: how soon a job starts, claimed or dispatched directly."""
+"""``bench latency`` and ``bench steady``: measure how soon a job starts."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ __all__ = ["TrafficPlan", "latency", "percentile", "steady"]
 APP = "txqueue.bench.work"
 WARM_UP = 20
 EVERY = 0.02
-# What a client may need beyond the time in which it enqueues, seconds.
+# Seconds that a client may need beyond the time of its enqueues.
 PATIENCE = 120.0
 
 
 @frozen
 class TrafficPlan:
-    """What is enqueued, and how, and who performs it.
+    """The jobs to enqueue, how, and the workers that run them.
 
     Attributes:
         jobs: How many are timed; 20 before them only warm up.
-        every: Seconds between two of them.
-        workers: How many worker processes perform them.
-        road: ``direct``: an application's process that has joined the node enqueues. ``claim``: a
-            foreign client that knows nothing but SQL.
+        every: Seconds between two enqueues.
+        workers: How many worker processes run them.
+            road: ``direct``: a process that has joined the node enqueues. ``claim``: a client with
+            plain SQL enqueues.
     """
 
     jobs: int
@@ -50,12 +50,12 @@ class TrafficPlan:
 
 @frozen
 class _Run:
-    """What was done.
+    """The result of a run.
 
     Attributes:
         seconds: The time in which the timed jobs were enqueued.
-        delivered: How many of them needed no claim.
-        cpu: The processor time of node and server meanwhile, where it is known.
+        delivered: How many jobs needed no claim.
+        cpu: The CPU time of node and server, if known.
     """
 
     seconds: float
@@ -66,7 +66,7 @@ class _Run:
 def latency(
     ground: Ground, stages: Stages, *, jobs: int, workers: int, road: str
 ) -> dict[str, Any]:
-    """Enqueue one job every 20 ms, and measure until its handler's first line.
+    """Enqueue a job every 20 ms, and measure the time until its handler starts.
 
     Both ends read the same host's monotonic clock, the client's just before it enqueues: the commit
     is part of the time.
@@ -74,7 +74,7 @@ def latency(
     Args:
         ground: Where.
         stages: Told how far it is.
-        jobs: How many.
+        jobs: How many jobs.
         workers: How many worker processes.
         road: ``direct`` or ``claim``; see `TrafficPlan`.
 
@@ -88,13 +88,13 @@ def latency(
 def steady(
     ground: Ground, stages: Stages, *, rate: int, seconds: int, workers: int, road: str
 ) -> dict[str, Any]:
-    """Enqueue at a steady rate, and measure as `latency` does, and the processor time besides.
+    """Enqueue at a steady rate; measure the same as `latency`, and the CPU time.
 
     Args:
         ground: Where.
         stages: Told how far it is.
         rate: Jobs a second.
-        seconds: For how long.
+        seconds: The duration.
         workers: How many worker processes.
         road: ``direct`` or ``claim``; see `TrafficPlan`.
 
@@ -186,7 +186,7 @@ def _send(session: Session, jobs: int, every: float, advance: Advance, *, is_tim
 
 
 def percentile(ordered: Sequence[int], part: int) -> int:
-    """Return the smallest of some ordered numbers that so many hundredths of them do not exceed."""
+    """Return a percentile of ordered numbers."""
     return ordered[math.ceil(len(ordered) * part / 100) - 1] if ordered else 0
 
 

@@ -1,4 +1,4 @@
-"""A real node as a subprocess: started, waited for, stopped, whatever happens."""
+"""A real node as a subprocess, which is always stopped at the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASK_EVERY = 0.05
 TAIL_LINES = 15
 
 _REGISTERED = "select count(*) from {schema}.node_info where pid = %s and state = 'alive'"
-# Ends the node when its standard input closes, which happens at the latest when our process dies.
+# Ends the node when its standard input closes: at the latest when this process dies.
 _WATCH = 'read -r _; kill -TERM "$1"; sleep 15; kill -KILL -"$1"'
 
 
@@ -37,11 +37,11 @@ class RunningNode:
     """``twistd -n txqueue`` in a process group of its own.
 
     Args:
-        ground: Its database and schema, and the folder of its log.
-        app: The module of its work items.
+        ground: The node's database and schema, and the folder of its log.
+        app: The module with the work items.
         workers: How many worker processes.
-        name: Its name.
-        settings: More of its environment.
+        name: The node's name.
+        settings: Additional environment variables.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RunningNode:
         self._log = ground.folder / f"{name}.log"
 
     def __enter__(self) -> Self:
-        """Start it and wait until it has registered.
+        """Start the node and wait until it has registered.
 
         Raises:
             NodeFailed: When it ends or takes too long.
@@ -78,14 +78,14 @@ class RunningNode:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Stop it; one that does not stop in time is killed, which is an error of its own."""
+        """Stop the node; if it does not stop in time, kill it and raise an error."""
         status = self._end()
-        # twistd ends itself by the signal that it has obeyed.
+        # twistd exits by the signal that it has received.
         if status not in (0, -signal.SIGTERM) and kind is None and not self._is_killed:
             raise self._failure(f"the node ended with status {status}")
 
     def kill(self) -> None:
-        """Kill the master, as the kernel or a failing host would, and not its workers."""
+        """Kill the master, but not its workers, as the kernel would."""
         self._is_killed = True
         self._process.kill()
         self._process.wait()
@@ -97,15 +97,15 @@ class RunningNode:
 
     @property
     def endpoint(self) -> str:
-        """Where it answers, and lets clients join."""
+        """The node's admin endpoint, at which clients join."""
         return f"unix:{self._ground.folder / self._name}.sock"
 
     def environment(self) -> dict[str, str]:
-        """What tells a process where the node, its queue and its notes are."""
+        """The environment that tells a process the node, its queue and the folder of records."""
         return self._environment()
 
     def ensure_alive(self) -> None:
-        """Make sure that it still runs.
+        """Check that the node still runs.
 
         Raises:
             NodeFailed: When it has ended.
@@ -118,7 +118,7 @@ class RunningNode:
         return [*twistd(), *node]
 
     def _environment(self) -> dict[str, str]:
-        """Return ours, without the user's settings of nodes, and with the DSN: argv is public."""
+        """Return this process's environment, without the user's node settings, and with the DSN."""
         ours = {name: text for name, text in os.environ.items() if not name.startswith("TXQUEUE_")}
         return ours | {
             "TXQUEUE_DSN": self._ground.dsn,
@@ -139,7 +139,7 @@ class RunningNode:
                 time.sleep(ASK_EVERY)
 
     def _end(self) -> int:
-        # The watcher first: it must not signal a process number that is another's by then.
+        # Stop the watcher first, as it must not signal a reused process id.
         self._watcher.kill()
         self._watcher.communicate()
         try:
@@ -147,7 +147,7 @@ class RunningNode:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_LIMIT)
         finally:
-            # Whatever is left: the workers of a master that died, or one that will not stop.
+            # Kill the rest: workers of a dead master, or a worker that does not stop.
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         return self._process.wait()
@@ -159,7 +159,7 @@ class RunningNode:
 
 
 def twistd() -> list[str]:
-    """Return the beginning of a node's command line, for the Python that runs here."""
+    """Return the start of a node's command line, for this Python."""
     program = Path(sys.executable).with_name("twistd")
     found = [str(program)] if program.exists() else ["-m", "twisted.scripts.twistd"]
     return [sys.executable, *found, "-n", "--pidfile=", "txqueue"]
@@ -168,7 +168,9 @@ def twistd() -> list[str]:
 def _spawn(
     command: list[str], environment: dict[str, str], folder: Path, log: Any
 ) -> subprocess.Popen[bytes]:
-    """Start it apart from our terminal: Ctrl-C reaches only us, and we stop it in order."""
+    """Start the node in its own session, so that Ctrl-C reaches only this process, which then stops
+    it.
+    """
     return start_gated(
         command,
         env=environment,

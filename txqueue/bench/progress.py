@@ -1,4 +1,4 @@
-"""What a measurement tells of itself while it runs."""
+"""The progress of a measurement."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Protocol
 __all__ = ["Advance", "Pace", "Stages"]
 
 Advance = Callable[[int], None]
-"""Says how much of a stage is done."""
+"""Reports how much of a stage is done."""
 
 
 class Stages(Protocol):
-    """Who shows how far a measurement is."""
+    """Shows the progress of a measurement."""
 
     def begin(self, name: str, total: int | None = None) -> Advance:
-        """Begin a stage; the one before it is over.
+        """Begin a stage, which ends the one before.
 
         Args:
-            name: What happens in it.
-            total: How much there is to do; None if nobody knows.
+            name: The stage's name.
+            total: How much there is to do; None if unknown.
         """
 
 
 class Pace:
-    """Spaces out a question so that asking costs the server next to nothing.
+    """Spaces out a query so that it costs the server little.
 
     Args:
-        least: Seconds between two questions at least.
-        share: No more than this part of the time goes into asking,
-        most: but it is asked again after so many seconds, whatever that costs.
+        least: The shortest interval between two queries, in seconds.
+        share: The largest fraction of time that queries may take.
+        most: The longest interval in seconds, whatever the queries cost.
     """
 
     def __init__(self, least: float = 0.2, share: float = 0.02, most: float = 2.0) -> None:
@@ -40,10 +40,10 @@ class Pace:
         self._asked_at = time.monotonic()
 
     def asking(self) -> None:
-        """Note that the question is asked now."""
+        """Note the start of a query."""
         self._asked_at = time.monotonic()
 
     def rest(self) -> None:
-        """Sleep until it may be asked again."""
+        """Sleep until the next query is due."""
         took = time.monotonic() - self._asked_at
         time.sleep(min(max(self._least, took / self._share), self._most))

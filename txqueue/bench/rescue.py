@@ -1,4 +1,4 @@
-"""``bench rescue``: how soon the jobs of a process that was killed run again."""
+"""``bench rescue``: measures how soon the jobs of a killed process run again."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ APP = "txqueue.bench.work"
 JOBS = 10
 NANO = 1e-9
 PATIENCE = 120.0
-# A node rescues others only once it has kept its own lease for as long as theirs, and a second.
+# A node rescues others only once it has held its own lease for as long as theirs plus a second.
 SETTLING = 2.0
 
 
 def rescue(ground: Ground, stages: Stages, workers: int, lease: float) -> dict[str, Any]:
-    """Kill a worker, then a master whose neighbour is of the same host, then one of another host.
+    """Kill a worker, then a master with a peer on the same host, then one with a peer elsewhere.
 
-    Each holds ten jobs that run and do not end by themselves. Measured is, by the monotonic clock,
-    from the kill until the last of them has started again.
+    Each holds ten running jobs that do not end by themselves. The time is measured from the kill
+    until the last of them has started again.
 
     Args:
-        ground: Where.
-        stages: Told how far it is.
+        ground: The server and schema to measure in.
+        stages: Shows the progress.
         workers: How many worker processes a node has.
         lease: Seconds of the nodes' leases.
 
     Returns:
-        The document that ``--json`` prints.
+        The document for ``--json``.
     """
     began = time.monotonic()
     with ground.session() as session:
@@ -65,7 +65,7 @@ def rescue(ground: Ground, stages: Stages, workers: int, lease: float) -> dict[s
 
 
 class _Trial:
-    """Kills, one after the other."""
+    """The kills, one after the other."""
 
     def __init__(
         self, ground: Ground, session: Session, stages: Stages, workers: int, lease: float
@@ -78,7 +78,7 @@ class _Trial:
         self._enough = ground.folder / ENOUGH
 
     def of_a_worker(self) -> float:
-        """Kill a worker of a node that lives on."""
+        """Kill a worker of a node that stays alive."""
         self._stages.begin("starting a node")
         with self._node("worker", "one") as node:
             self._occupy()
@@ -86,7 +86,7 @@ class _Trial:
             return self._restarted(lambda: os.kill(self._busy_worker(node), signal.SIGKILL))
 
     def of_a_master(self, hosts: list[str]) -> float:
-        """Kill a master while another node lives; the hosts are those that they say to be on."""
+        """Kill a master while another node is alive; the hosts are what the nodes report."""
         first, second = (f"{host}-{len(set(hosts))}-{n}" for n, host in enumerate(hosts))
         self._stages.begin("starting two nodes")
         with self._node(first, hosts[0]) as node:
@@ -98,7 +98,7 @@ class _Trial:
                 return self._restarted(node.kill)
 
     def _busy_worker(self, node: RunningNode) -> int:
-        """Return the number of a worker process that runs some of the jobs."""
+        """Return the process id of a worker that runs some of the jobs."""
         noting = {int(path.name.partition(".")[0]) for path in self._ground.folder.glob(NOTES)}
         return max(noting.intersection(children_of(node.pid)))
 
@@ -107,14 +107,14 @@ class _Trial:
         return RunningNode(self._ground, APP, self._workers, name, settings)
 
     def _occupy(self) -> None:
-        """Have the node run its jobs."""
+        """Make the node run its jobs."""
         self._enough.unlink(missing_ok=True)
         before = len(noted(self._ground.folder))
         fill(self._session, map(Endless, range(1, JOBS + 1)), lambda _: None)
         self._until(lambda: len(noted(self._ground.folder)) >= before + JOBS)
 
     def _restarted(self, kill: Callable[[], None]) -> float:
-        """Kill, and return the seconds until the last job that this concerned has started again."""
+        """Kill, and return the seconds until the last interrupted job has started again."""
         killed_at = time.monotonic()
         kill()
         self._enough.touch()

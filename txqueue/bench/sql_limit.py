@@ -1,4 +1,4 @@
-"""What PostgreSQL alone could do: the same rows moved twice by bare SQL."""
+"""The limit of PostgreSQL alone: the same rows moved twice by plain SQL."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ TABLES = ("limit_ready", "limit_assigned", "limit_done")
 def raw_limit(session: Session, advance: Advance) -> float:
     """Measure the raw SQL limit: jobs a second that one connection claims and completes.
 
-    It takes up to 100,000 of the jobs that history holds after a run, whole rows as they are, into
-    a table without partitions, with one index, on job_id. Then it moves them, 2,000 at a time, to a
-    second such table and from there to a third. Each move is one statement and one durable commit:
-    ``delete ... returning *`` by job_id and ``insert ... select``, which no queue that keeps its
-    history can do without. There is no choice of jobs, no lock, no check, no row sent to the
-    client. One connection does it, while a node uses several: a ratio above 1 is possible.
+    It copies up to 100,000 whole rows of jobs from history into a table without partitions, with
+    one index, on job_id. Then it moves them, 2,000 at a time, to a second such table and from there
+    to a third. Each move is one statement and one durable commit: ``delete ... returning *`` by
+    job_id and ``insert ... select``, which no queue that keeps its history can do without. There is
+    no choice of jobs, no lock, no check, no row sent to the client. One connection does it, while a
+    node uses several: a ratio above 1 is possible.
 
     Args:
-        session: Its database, with a history whose numbers have no gaps.
-        advance: Told how many rows are through.
+        session: A session of a database whose history has no gaps in the job numbers.
+        advance: Called with how many rows are moved.
 
     Returns:
-        Rows moved twice, a second.
+        Rows moved twice per second.
     """
     first, rows = _prepare(session)
     began = time.monotonic()

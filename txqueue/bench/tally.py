@@ -1,4 +1,4 @@
-"""Numbers that worker processes note, one file each, so that none is lost however they end."""
+"""Numbers recorded by worker processes, one file each, so that none is lost if they die."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["FOLDER_VARIABLE", "NOTES", "Tally", "noted"]
 FOLDER_VARIABLE = "TXQUEUE_BENCH_FOLDER"
 SUFFIX = ".tally"
 NOTES = f"*{SUFFIX}"
-"""The files of a folder: the number of the process that noted, and this."""
+"""The pattern of the files, whose names begin with the process id."""
 
-# The file has holes where nothing was written: what counts is what one process may note.
+# The size of a sparse file, which limits how much one process can record.
 MOST = 1 << 24
 WIDTH = 8
 
 
 class Tally:
-    """The numbers of this process, written through shared memory into the folder of the variable.
+    """Records the numbers of this process in a file, through shared memory.
 
-    The kernel keeps what was noted even when the process is killed.
+    The kernel keeps recorded numbers even if the process is killed.
 
     Attributes:
-        add: Notes a number that is not 0. Bound anew at the first, which makes the file, so that
-            the later ones cost next to nothing.
+            add: Records a number that is not 0. The first call creates the file and replaces this
+            function by a faster one.
     """
 
     def __init__(self) -> None:
@@ -54,10 +54,10 @@ def _adder(cells: memoryview) -> Callable[[int], None]:
 
 
 def noted(folder: Path) -> array[int]:
-    """Return all that was noted in a folder.
+    """Return all numbers recorded in a folder.
 
     Args:
-        folder: What the variable named.
+        folder: The folder named by the environment variable.
     """
     numbers = array("q")
     for path in sorted(folder.glob(NOTES)):

@@ -1,4 +1,4 @@
-"""Work put into the queue, watched until it is done, and timed by the database's clock."""
+"""Fills the queue, waits until all jobs are done, and times them by the database's clock."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Span", "fill", "outcome", "publish", "wait_until_done"]
 
 @frozen
 class Span:
-    """What became of jobs.
+    """The outcomes and the time span of jobs.
 
     Attributes:
         done: How many are done.
         failed: How many failed for good.
-        seconds: From the first one assigned to the last one finished.
+        seconds: From the first assignment to the last end.
     """
 
     done: int
@@ -34,13 +34,13 @@ class Span:
 
 
 def publish(session: Session, *kinds: type[WorkItem]) -> None:
-    """Publish work types, as a node that ran before would have."""
+    """Publish work types, as an earlier node would have."""
     rows = [policy_row(kind) for kind in kinds]
     session.rows(f"select {session.schema}.publish(%s)", (json.dumps(rows),))
 
 
 def fill(session: Session, works: Iterable[WorkItem], advance: Advance) -> list[int]:
-    """Enqueue works in one transaction, a thousand a round trip; returns their numbers."""
+    """Enqueue work items in one transaction, a thousand per round trip; return their numbers."""
     ids: list[int] = []
     with session.transaction():
         for text in batches(works, {}):
@@ -52,14 +52,14 @@ def fill(session: Session, works: Iterable[WorkItem], advance: Advance) -> list[
 def wait_until_done(
     session: Session, node: RunningNode, jobs: int, advance: Advance, pace: Pace | None = None
 ) -> None:
-    """Watch until no job waits, is ready or runs.
+    """Wait until no job is waiting, ready or assigned.
 
     Args:
-        session: Asks; what it costs is bounded by the pace.
-        node: Must stay alive meanwhile.
+        session: The session for the queries, whose cost the pace limits.
+        node: The node, which must stay alive meanwhile.
         jobs: How many there were.
-        advance: Told how many are over.
-        pace: How often to ask.
+        advance: Called with how many have ended.
+        pace: Limits the queries.
 
     Raises:
         NodeFailed: When the node ends.
@@ -78,7 +78,7 @@ def _asked(session: Session, pace: Pace) -> int:
 
 
 def outcome(session: Session) -> Span:
-    """Return what became of all jobs of the schema."""
+    """Return the outcomes of all jobs of the schema."""
     row: tuple[Any, ...] = session.rows(
         "select count(*) filter (where state = 'done'), count(*) filter (where state = 'failed'),"
         " extract(epoch from max(finished_at) - min(assigned_at))"

@@ -1,4 +1,4 @@
-"""The work items of the measurements: ordinary ones, which count themselves."""
+"""The work items of the measurements: ordinary ones that record their runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from txqueue.model.work_item import WorkItem
 __all__ = ["ENOUGH", "Counted", "Endless", "Timed"]
 
 ENOUGH = "enough"
-"""The file of the folder at which endless jobs end."""
+"""The name of the file whose existence ends endless jobs."""
 
-# Seconds between two looks for it.
+# Seconds between two checks for the file.
 LOOK = 0.02
 
 _tally = Tally()
@@ -26,27 +26,27 @@ _tally = Tally()
 
 @define
 class Counted(WorkItem):
-    """Notes that it ran, and nothing else."""
+    """Records its run, and nothing else."""
 
     number: int
 
     work_type = "txqueue.bench.counted"
 
     async def perform(self, job: Any) -> None:  # noqa: ARG002 - the handler's signature
-        """Note the number; it is at least 1."""
+        """Record the job's number, which is at least 1."""
         _tally.add(self.number)
 
 
 @define
 class Endless(WorkItem):
-    """Notes when it starts, and runs until the file is there."""
+    """Records its start, and runs until the file exists."""
 
     number: int
 
     work_type = "txqueue.bench.endless"
 
     async def perform(self, job: Any) -> None:  # noqa: ARG002 - the handler's signature
-        """Note the nanoseconds of the monotonic clock; then wait."""
+        """Record the monotonic time in nanoseconds; then wait."""
         _tally.add(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
         enough = Path(os.environ[FOLDER_VARIABLE]) / ENOUGH
         while not enough.exists():
@@ -55,21 +55,21 @@ class Endless(WorkItem):
 
 @define
 class Timed(WorkItem):
-    """Notes how long ago it was sent, by the monotonic clock of the host that it shares."""
+    """Records how long ago it was enqueued, by the host's monotonic clock."""
 
     sent_at: int
 
     work_type = "txqueue.bench.timed"
 
     async def perform(self, job: Any) -> None:  # noqa: ARG002 - the handler's signature
-        """Note the nanoseconds since it was sent; one sent at 0 only warms up."""
+        """Record the nanoseconds since it was enqueued; 0 marks a job that only warms up."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         if self.sent_at:
             _tally.add(now - self.sent_at)
 
 
 def running_reactor() -> Any:
-    """Return the reactor of this process, which is not to be chosen before it runs."""
+    """Return the reactor of this process, imported late so that it is not chosen too early."""
     from twisted.internet import reactor
 
     return reactor

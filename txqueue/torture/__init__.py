@@ -1,1 +1,1 @@
-"""Faults on purpose, and whether the queue keeps its promises under them."""
+"""Injects faults, and checks whether the queue keeps its promises under them."""

@@ -1,4 +1,4 @@
-"""An application that a master can import and no worker can: a release that went wrong."""
+"""An application that only a master can import, as after a broken deployment."""
 
 from __future__ import annotations
 

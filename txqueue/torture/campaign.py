@@ -1,4 +1,4 @@
-"""Several scenarios, some at a time, each in a database or a schema of its own."""
+"""Runs several scenarios, some at a time, each in a database or a schema of its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["EmbeddedPlaces", "OwnSchemas", "Place", "Places", "carry_out"]
 
 SCHEMA = "txqueue_torture"
 OUTCOME = "outcome.json"
-# No fault here takes the machine down, so that the disk need not be waited for.
+# No fault here stops the machine, so waiting for the disk is not necessary.
 SETTINGS = {"fsync": "off", "max_connections": "250", "shared_buffers": "128MB"}
 
 _LOCK = "select pg_try_advisory_lock(hashtextextended(%s, 839))"
@@ -34,7 +34,7 @@ _LOCK = "select pg_try_advisory_lock(hashtextextended(%s, 839))"
 
 @frozen
 class Place:
-    """Where one scenario works: a schema, empty or not yet there."""
+    """The place of a scenario: a schema, empty or not created yet."""
 
     dsn: str
     schema: str
@@ -44,14 +44,14 @@ class Places(Protocol):
     """Gives each scenario a place."""
 
     hurts_servers: bool
-    """Whether scenarios may run that hurt a server, one that they bring along."""
+    """Whether scenarios that damage their own server may run."""
 
     def place(self, name: str, slot: int) -> AbstractContextManager[Place]:
-        """Make a place, and clear it away.
+        """Make a place, and remove it at the end.
 
         Args:
-            name: The scenario's.
-            slot: A small number that no other scenario has at the time.
+            name: The scenario's name.
+            slot: A small number that no other running scenario has.
         """
 
 
@@ -59,7 +59,7 @@ class EmbeddedPlaces:
     """A database for each scenario on one embedded server.
 
     Args:
-        dsn: The superuser's of the server.
+        dsn: The superuser's DSN of the server.
     """
 
     hurts_servers = True
@@ -69,7 +69,7 @@ class EmbeddedPlaces:
 
     @contextmanager
     def place(self, name: str, slot: int) -> Iterator[Place]:  # noqa: ARG002 - names are enough
-        """Make a database; the server goes away with all of them."""
+        """Make a database, which ends with the server."""
         database = f"torture_{name}"
         with Session(self._dsn) as session:
             session.rows(f"create database {database} template template0")
@@ -77,7 +77,7 @@ class EmbeddedPlaces:
 
 
 class OwnSchemas:
-    """A schema for each scenario in a database that is in use.
+    """A schema for each scenario, in an existing database.
 
     Args:
         dsn: The database, in which the role may create schemas.
@@ -90,10 +90,10 @@ class OwnSchemas:
 
     @contextmanager
     def place(self, name: str, slot: int) -> Iterator[Place]:  # noqa: ARG002 - a slot is reused
-        """Make room for a schema, and drop it.
+        """Provide a schema's name, and drop the schema at the end.
 
         Raises:
-            Refused: When somebody else's torture works in the database.
+            Refused: When another torture runs in the database.
         """
         schema = f"{SCHEMA}_{slot}" if slot else SCHEMA
         with self._session(schema) as session:
@@ -104,7 +104,7 @@ class OwnSchemas:
             try:
                 yield Place(self._dsn, schema)
             finally:
-                # A fault may have cost us the connection that holds the lock.
+                # A fault may have closed the connection that holds the lock.
                 with self._session(schema) as fresh:
                     drop_schema(fresh)
                     drop_roles(fresh, made)
@@ -122,15 +122,15 @@ def carry_out(
     scale: float = 1,
     told: Callable[[Outcome], None] = lambda _: None,
 ) -> list[Outcome]:
-    """Carry scenarios out; their records stay in a folder each.
+    """Run scenarios; the records of each stay in a folder of its own.
 
     Args:
-        scenarios: Which.
-        places: Where they work.
-        folder: Where the records go.
+        scenarios: The scenarios to run.
+        places: The places of the scenarios.
+        folder: The folder for the records.
         at_once: How many run at a time.
         scale: 1 for the fast form, more for the long one.
-        told: Called with each outcome as it comes.
+        told: Called with each outcome.
 
     Returns:
         The outcomes in the order of the scenarios.
@@ -148,7 +148,7 @@ def carry_out(
     with ExitStack() as stack:
         stack.callback(Leash.close_all)
         for slot in range(min(at_once, len(scenarios))):
-            # Daemons: whoever interrupts us does not wait for a scenario's end.
+            # Daemon threads, so that Ctrl-C does not wait for a scenario's end.
             threading.Thread(target=work, args=(slot,), daemon=True).start()
         while len(found) < len(scenarios):
             outcome = done.get()
@@ -171,7 +171,7 @@ def _outcome(chosen: Scenario, places: Places, folder: Path, slot: int, scale: f
     try:
         return _played(chosen, places, folder, slot, scale)
     except Exception as error:
-        # One scenario that cannot run at all must not keep the others.
+        # An error in one scenario must not stop the others.
         broken = Violation("run", f"{type(error).__name__}: {error}")
         return Outcome(chosen.name, 0.0, violations=(broken,))
 

@@ -1,4 +1,4 @@
-"""Decides from a history whether the queue has kept its promises: one function an invariant."""
+"""Decides from a history whether the queue kept its promises: one function per invariant."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from txqueue.torture.history import Fault, FinalJob, History, JobRun
 __all__ = ["INVARIANTS", "Violation", "check", "woke_up_starting"]
 
 DRAINED_WITHIN = 60.0
-# A worker looks at the expiry and then begins; a start later than this was not looked at.
+# A worker checks the expiry and then starts; a start later than this was not checked.
 EXPIRY_MARGIN = 0.5
-# A process that is stopped just as it begins a job begins it when it goes on, whatever has changed.
+# A process that is stopped just as it starts a job starts it when resumed, whatever has changed.
 WAKING = 0.25
-# That it goes on is noted after it was told to, and who stood still began nothing before.
+# The resumption is recorded after the signal; a stopped process starts nothing before it.
 NOTING = 0.05
 COMPLETING = frozenset({"returned", "committed"})
 FINAL = ("done", "failed", "cancelled")
@@ -26,10 +26,10 @@ MOST_SHOWN = 20
 
 @frozen
 class Violation:
-    """One promise that was not kept.
+    """A broken promise.
 
     Attributes:
-        invariant: Which: I1 to I10, fault, expected or run.
+        invariant: I1 to I11, fault, expected or run.
         text: What happened.
     """
 
@@ -41,7 +41,7 @@ class Violation:
 
 
 def check(history: History) -> list[Violation]:
-    """Return all that a history shows not to be as promised; nothing if it is in order."""
+    """Return the violations in a history; none if it is valid."""
     return [
         Violation(name, text)
         for name, invariant in INVARIANTS
@@ -50,7 +50,7 @@ def check(history: History) -> list[Violation]:
 
 
 def _first(texts: list[str]) -> list[str]:
-    """Keep a list readable: one cause may show in thousands of jobs."""
+    """Shorten a list, as one cause may affect thousands of jobs."""
     more = len(texts) - MOST_SHOWN
     return texts if more <= 0 else [*texts[:MOST_SHOWN], f"and {more} more like these"]
 
@@ -73,14 +73,14 @@ def nothing_lost(history: History) -> Iterator[str]:
 
 
 def _has_ended(job: FinalJob, runs: Sequence[JobRun], history: History) -> bool:
-    """Whether a run was done: it noted so, or its process died after its commit and before that."""
+    """Whether a run completed: it recorded that, or its process died just after the commit."""
     return any(run.how in COMPLETING for run in runs) or bool(
         runs and history.effects.get(job.job_id)
     )
 
 
 def nothing_unasked(history: History) -> Iterator[str]:
-    """I2: nothing that was rolled back, refused or never attempted runs, nor is there to run."""
+    """I2: nothing that was rolled back, refused or never attempted runs, or exists."""
     seen = {run.intent for run in history.runs}
     seen |= {job.intent for job in history.jobs.values() if job.intent is not None}
     for intent in sorted(seen):
@@ -118,7 +118,7 @@ def nothing_expired(history: History) -> Iterator[str]:
 
 
 def groups_apart(history: History) -> Iterator[str]:
-    """I5: no two of a group run at a time, unless one was frozen past its lease."""
+    """I5: no two jobs of a group run at a time, unless one was frozen past its lease."""
     by_group: dict[str, list[tuple[float, float, JobRun]]] = defaultdict(list)
     last_words = _last_words(history)
     for run in history.runs:
@@ -138,7 +138,7 @@ def groups_apart(history: History) -> Iterator[str]:
 
 
 def _last_words(history: History) -> dict[int, float]:
-    """Return when each process noted something for the last time: then it was alive."""
+    """Return the time of each process's last record, until which it was alive."""
     said: dict[int, float] = {}
     for run in history.runs:
         said[run.pid] = max(said.get(run.pid, 0.0), run.began, run.ended or 0.0)
@@ -146,7 +146,7 @@ def _last_words(history: History) -> dict[int, float]:
 
 
 def _death(run: JobRun, history: History, last_words: dict[int, float]) -> float:
-    """Return until when a run that noted no end went on for certain."""
+    """Return until when a run without a recorded end certainly ran."""
     kills = [
         fault.began
         for fault in history.faults
@@ -168,7 +168,7 @@ def _was_frozen(run: JobRun, history: History) -> bool:
 
 
 def no_stale_commit(history: History) -> Iterator[str]:
-    """I5: no run commits anything once its job was assigned anew."""
+    """I5: no run commits anything once its job has a new assignment."""
     for job_id, runs in history.runs_by_job().items():
         job = history.jobs.get(job_id)
         if job is not None and job.state == "done" and job.assignment is not None:
@@ -186,7 +186,7 @@ def no_stale_commit(history: History) -> Iterator[str]:
 
 
 def _by_its_own_run(job: FinalJob, runs: Sequence[JobRun], history: History) -> bool:
-    """Whether the run of its token, or none that could have, completed a job that is done."""
+    """Whether a done job was completed by the run of its own token."""
     ends = {run.assignment: run for run in runs if run.how in COMPLETING}
     if not ends or history.effects.get(job.job_id):
         return True
@@ -195,12 +195,12 @@ def _by_its_own_run(job: FinalJob, runs: Sequence[JobRun], history: History) -> 
         return False
     if own.how == "committed" or own.ended_at is None or job.finished_at is None:
         return True
-    # What returns notes its end, and is completed after that.
+    # A returning handler records its end before the completion.
     return own.ended_at <= job.finished_at
 
 
 def _is_after_completion(job: FinalJob, runs: Sequence[JobRun]) -> bool:
-    """Whether all newer runs began after the job was completed: that is another promise broken."""
+    """Whether all newer runs started after the completion, which violates another promise."""
     newer = [run for run in runs if run.assignment > (job.assignment or 0)]
     return all(_follows(run, job, runs) for run in newer)
 
@@ -215,7 +215,7 @@ def nothing_after_completion(history: History) -> Iterator[str]:
 
 
 def _follows(run: JobRun, job: FinalJob, runs: Sequence[JobRun]) -> bool:
-    """Whether a run began after its job was completed, by the row or by a commit noted before."""
+    """Whether a run started after its job's completion, by the row or by a recorded commit."""
     finished = job.finished_at if job.state == "done" else None
     if finished is not None and run.began_at is not None and run.began_at > finished:
         return True
@@ -224,7 +224,7 @@ def _follows(run: JobRun, job: FinalJob, runs: Sequence[JobRun]) -> bool:
 
 
 def duplicates_have_cause(history: History) -> Iterator[str]:
-    """I7: only what the hurt process held at a fault runs twice."""
+    """I7: only jobs that a process held when a fault hit it run twice."""
     for before, again in duplicates(history):
         is_hurt = any(_explains(fault, before, again) for fault in history.faults)
         if not is_hurt and not woke_up_starting(before, history):
@@ -235,7 +235,7 @@ def duplicates_have_cause(history: History) -> Iterator[str]:
 
 
 def _explains(fault: Fault, before: JobRun, again: JobRun) -> bool:
-    """Whether a fault may have cost a run its acknowledgement."""
+    """Whether a fault may have prevented the acknowledgement of a run."""
     if fault.began > again.began or not fault.hurts(before.node):
         return False
     if fault.assigned is not None:
@@ -261,7 +261,7 @@ def one_owner(history: History) -> Iterator[str]:
 
 
 def woke_up_starting(run: JobRun, history: History) -> bool:
-    """Whether this is the one start that a stopped process may have been in the middle of."""
+    """Whether this is the one excused start, in whose middle its process was stopped."""
     for fault in history.faults:
         if fault.frozen and run.pid in fault.pids:
             woken = [
@@ -289,7 +289,7 @@ def effects_once(history: History) -> Iterator[str]:
 
 
 def backlog_drains(history: History) -> Iterator[str]:
-    """I10: once all faults are over, nothing is left to do within a minute."""
+    """I10: once all faults are over, the backlog drains within a minute."""
     if (drain := history.drain) is None:
         yield "the run did not come to its end"
         return
@@ -303,7 +303,7 @@ def backlog_drains(history: History) -> Iterator[str]:
 
 
 def faults_happened(history: History) -> Iterator[str]:
-    """A run in which a fault did not really happen shows nothing."""
+    """Report faults without evidence, as such a run proves nothing."""
     for fault in history.faults:
         if not fault.evidence:
             yield f"nothing shows that this happened: {fault.kind}"

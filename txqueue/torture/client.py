@@ -1,4 +1,4 @@
-"""``python -m txqueue.torture.client``: an application that enqueues, and writes down what came."""
+"""``python -m txqueue.torture.client``: an application that enqueues and records the outcomes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from txqueue.torture.work import KINDS, Draw, Order
 
 __all__ = ["main"]
 
-# So many may be under way; at the end they are given so long, seconds, and each at most so long.
+# The most concurrent enqueues; seconds to wait for them at the end; and the limit for each.
 MOST_UNDER_WAY = 50
 GRACE = 10.0
 PATIENCE = 20.0
@@ -31,18 +31,19 @@ SURE = (Refused, InvalidWork)
 
 
 class RolledBack(Exception):
-    """Rolls a transaction back."""
+    """Raised to roll back a transaction."""
 
 
 @frozen
 class ClientPlan:
-    """What a client does: what standard input said.
+    """A client's plan, read from standard input.
 
     Attributes:
-        name: The beginning of its intents.
-        kinds: What it enqueues, in turn; a number after a colon goes to the kind.
+        name: The prefix of its intents.
+        kinds: The kinds of work that it enqueues, in turn; a number after a colon is passed to the
+            kind.
         rate: Enqueues a second.
-        count: How many in all; None until it is stopped.
+        count: How many in all; None for until it is stopped.
         node: The node to join; empty for none.
         app: Modules that register more kinds.
     """
@@ -61,10 +62,10 @@ class Client:
 
     Args:
         reactor: The running one.
-        plan: What to do.
-        diary: Where it is written down.
-        queue: Where to enqueue.
-        offset: The database's clock less the host's monotonic one.
+        plan: The client's plan.
+        diary: The recorder.
+        queue: The queue.
+        offset: The database's clock minus the host's monotonic clock.
     """
 
     reactor: IClientReactor
@@ -76,7 +77,7 @@ class Client:
     under_way: set[Deferred[None]] = field(factory=set)
 
     async def run(self) -> None:
-        """Enqueue until all is done or it is told to stop; then wait for what is under way."""
+        """Enqueue until the plan is done or `stop` is called; then wait for open enqueues."""
         began, number = time.monotonic(), 0
         while not self.is_stopping and number != self.plan.count:
             due = began + number / self.plan.rate
@@ -89,7 +90,7 @@ class Client:
         await self._finish()
 
     def stop(self) -> None:
-        """Enqueue no more."""
+        """Stop enqueuing."""
         self.is_stopping = True
 
     def _begin(self, number: int) -> None:
@@ -122,7 +123,7 @@ class Client:
         except SURE:
             outcome = "refused"
         except (DatabaseUnavailable, CancelledError, Exception) as error:
-            # Whatever broke may have broken after the commit.
+            # The error may have occurred after the commit.
             said = f"{type(error).__name__}: {error}"[:300]
         told = {"intent": draw.intent, "outcome": outcome, "job_id": job_id}
         self.diary.write("enqueue", **told, said=said)
@@ -139,7 +140,7 @@ class Client:
 
 
 def _asked(intent: str, order: Order) -> dict[str, Any]:
-    """Return what is written down of an order before it is tried."""
+    """Return the record of an order before it is attempted."""
     moments = {name: order.options.get(name) for name in ("not_before", "not_after")}
     stamps = {name: moment and moment.timestamp() for name, moment in moments.items()}
     expires = order.options.get("expires", getattr(order.work, "expires", False))
@@ -150,7 +151,7 @@ def _asked(intent: str, order: Order) -> dict[str, Any]:
 async def _connected(
     reactor: IClientReactor, plan: ClientPlan, is_over: Callable[[], bool]
 ) -> WorkQueue | None:
-    """Connect, however long the database is away."""
+    """Connect, retrying while the database is unavailable."""
     while not is_over():
         try:
             return await WorkQueue.connect(node=plan.node)
@@ -168,11 +169,11 @@ async def _clock_offset(
 
 
 async def run(reactor: IClientReactor, plan: ClientPlan) -> None:
-    """Do what a plan says until SIGTERM.
+    """Run a plan until SIGTERM.
 
     Args:
         reactor: The running one.
-        plan: What to do.
+        plan: The client's plan.
     """
     diary, ended = recorder("client"), Deferred[None]()
     stops: list[Callable[[], None]] = []
@@ -183,7 +184,7 @@ async def run(reactor: IClientReactor, plan: ClientPlan) -> None:
         for each in stops:
             each()
 
-    # The reactor sets its own handlers as it starts.
+    # The reactor installs its own signal handlers when it starts.
     await deferLater(reactor, 0)
     signal.signal(signal.SIGTERM, lambda *_: reactor.callFromThread(stop))
     offset = await _clock_offset(reactor, diary, lambda: ended.called)
@@ -200,7 +201,7 @@ async def run(reactor: IClientReactor, plan: ClientPlan) -> None:
 
 
 def main() -> None:
-    """Do what standard input says."""
+    """Run the plan from standard input."""
     plan = ClientPlan(**json.load(sys.stdin))
     sys.path.insert(0, "")
     for module in plan.app:

@@ -1,4 +1,4 @@
-"""The database of a run as the run itself sees it, past all that stands before the nodes."""
+"""The run's own access to the database, without a proxy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COUNTS = "select job_id, count(*) from {schema}.torture_effect group by job_id"
 
 
 class Database:
-    """Asks, and asks again over a new connection when the old one was lost.
+    """Runs statements, and repeats them over a new connection when the old one was lost.
 
     Args:
         dsn: A libpq URI or keyword string.
@@ -45,14 +45,14 @@ class Database:
         self._session: Session | None = None
 
     def prepare(self) -> None:
-        """Make the schema, and the table that handlers write their effects to."""
-        # The roles are the server's: two migrations at once may both want to make them.
+        """Create the schema, and the table for the effects of handlers."""
+        # Roles belong to the server: two concurrent migrations may both create them.
         with _preparing:
             migrate(self.dsn, self.schema)
         self.rows(_EFFECTS.format(schema=self.schema))
 
     def session(self) -> Session:
-        """Open a connection of the caller's own."""
+        """Open a separate connection."""
         return Session(self.dsn, self.schema, "txqueue torture")
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
@@ -76,12 +76,12 @@ class Database:
         return int(self.value(_LIVE.format(schema=self.schema)))
 
     def held_by(self, nodes: Sequence[str]) -> set[tuple[int, int]]:
-        """Return ``(job_id, assignment)`` of all that some nodes hold."""
+        """Return ``(job_id, assignment)`` of all jobs assigned to some nodes."""
         rows = self.rows(_HELD.format(schema=self.schema), (list(nodes),))
         return {(job_id, assignment) for job_id, assignment in rows}
 
     def final_jobs(self) -> list[dict[str, Any]]:
-        """Return every job as it is now."""
+        """Return all jobs in their current state."""
         return self.dicts(_FINAL.format(schema=self.schema))
 
     def effects(self) -> dict[int, int]:

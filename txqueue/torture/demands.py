@@ -1,4 +1,4 @@
-"""What scenarios wait for, and demand of a run beyond the invariants."""
+"""Conditions that scenarios wait for, and requirements beyond the invariants."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ __all__ = ["ended_jobs", "no_duplicates", "nothing_spent", "running_on", "starte
 
 
 def no_duplicates(ground: Ground) -> None:
-    """Hold a run that is over to this: no job ran twice but by its own word."""
+    """Expect of a finished run that no job ran twice, except for declared retries."""
     twice = sorted({again.job_id for _, again in duplicates(ground.history())})
     ground.expect(not twice, f"no job runs twice: {twice[:20]}")
 
 
 def nothing_spent(ground: Ground) -> None:
-    """Hold a run that is over to this: no job was thought to have killed a process."""
+    """Expect of a finished run that no job counted a death."""
     blamed = sorted(job.job_id for job in ground.history().jobs.values() if job.deaths)
     ground.expect(not blamed, f"no job is blamed for a death: {blamed[:20]}")
 
 
 def ended_jobs(ground: Ground) -> int:
-    """Return how many jobs are done now."""
+    """Return how many jobs are done."""
     table = f"{ground.schema}.job"
     return int(ground.database.value(f"select count(*) from {table} where state = 'done'"))
 
@@ -32,6 +32,6 @@ def started_on(ground: Ground, name: str) -> set[int]:
 
 
 def running_on(ground: Ground, name: str) -> set[int]:
-    """Return the jobs that have started on a node, and not ended as far as anybody noted."""
+    """Return the jobs that have started on a node without a recorded end."""
     runs = ground.history().runs
     return {run.job_id for run in runs if run.node == name and run.ended is None}

@@ -1,4 +1,4 @@
-"""What a scenario works with: a database, nodes and clients on it, and faults done to them."""
+"""The environment of a scenario: a database, nodes, clients, and faults."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ APP = "txqueue.torture.work"
 LEASE = 3.0
 DRAINED_WITHIN = 60.0
 ASK_EVERY, READ_EVERY = 0.1, 0.3
-# Two heartbeats are half a lease; the node's looks, its report and ours come on top.
+# Two heartbeats are half a lease; the intervals of checks and reports are added.
 STRAY_LEASES, STRAY_MARGIN = 0.5, 4.0
 
 
 class ScenarioFailed(Exception):
-    """A scenario could not be carried out."""
+    """A scenario could not be completed."""
 
 
 @define
 class FaultInProgress:
-    """A fault while it is done.
+    """A fault while it is injected.
 
     Attributes:
-        evidence: What shows that it really happened; the scenario says it.
-        pids: The processes that it hurts; the scenario may name them more exactly.
+        evidence: What proves that it happened, set by the scenario.
+        pids: The processes that it hits; the scenario may name them more exactly.
     """
 
     evidence: str = ""
@@ -49,17 +49,17 @@ class FaultInProgress:
 
 
 class Ground:
-    """Where one scenario takes place.
+    """The environment of one scenario.
 
     Args:
-        folder: Where its records and its nodes' files are.
+        folder: The folder of its records and its nodes' files.
         schema: The name of txqueue's schema.
         scale: 1 in the fast form, more in the long one.
         lease: seconds of silence after which a node is presumed dead.
 
     Attributes:
-        figures: What the scenario has found out, by name.
-        failures: Its own demands that did not hold.
+        figures: The scenario's figures, by name.
+        failures: The scenario's own requirements that were not met.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class Ground:
         self._strays: Strays | None = None
 
     def use(self, dsn: str) -> None:
-        """Work in a database; whoever brings a server of its own says so before all else.
+        """Use a database; a scenario with its own server calls this first.
 
         Args:
-            dsn: How to reach it without anything in between.
+            dsn: The database's DSN, without a proxy.
         """
         self._database = Database(dsn, self.schema)
         self._database.prepare()
@@ -93,19 +93,19 @@ class Ground:
         self._strays.start()
 
     def enter(self, context: AbstractContextManager[T]) -> T:
-        """Keep something that is needed until all is read: a server, a proxy."""
+        """Keep a context open until the end of the run: a server, a proxy."""
         return self._undo.enter_context(context)
 
     @property
     def database(self) -> Database:
-        """The database, past all that stands between it and the nodes."""
+        """The database, without a proxy in between."""
         if self._database is None:
             raise ScenarioFailed("this scenario has not said which database to use")
         return self._database
 
     @property
     def dsn(self) -> str:
-        """How to reach the database without anything in between."""
+        """The DSN of the database without a proxy."""
         return self.database.dsn
 
     def start_node(
@@ -121,18 +121,18 @@ class Ground:
         env: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
     ) -> TortureNode:
-        """Start a node; whoever needs it waits with ``wait_up()``.
+        """Start a node; call ``wait_up()`` to wait for it.
 
         Args:
-            name: Its name; one of a node that has ended starts that node anew.
+            name: The node's name; the name of an ended node restarts it.
             workers: How many worker processes.
-            capacity: Weight that each of them may run at a time.
-            lease: Seconds; the ground's unless given.
-            listen: Whether it listens for peers on this host, or the endpoint where.
-            dsn: How it reaches the database.
+            capacity: The weight that each of them runs at a time.
+            lease: Seconds; by default the ground's.
+            listen: Whether it listens for peers on this host, or the endpoint.
+            dsn: The DSN that it uses.
             app: More modules of work items.
-            env: More of its environment.
-            options: More of its command line.
+            env: Additional environment variables.
+            options: Additional command-line options.
         """
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
@@ -171,16 +171,17 @@ class Ground:
         app: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
     ) -> TortureClient:
-        """Start a client, which enqueues until it is stopped.
+        """Start a client that enqueues until it is stopped.
 
         Args:
             rate: Enqueues a second.
-            kinds: What it enqueues, in turn; a number after a colon goes to the kind: ``slow:2``.
+            kinds: The kinds of work it enqueues, in turn; with a value after a colon, as in
+                ``slow:2``.
             count: How many in all.
-            dsn: How it reaches the database.
-            node: The node that it joins; none unless given.
+            dsn: The DSN that it uses.
+            node: The node that it joins; by default none.
             app: Modules that register more kinds.
-            env: More of its environment.
+            env: Additional environment variables.
         """
         plan = {
             "name": f"c{len(self.clients) + 1}",
@@ -205,15 +206,15 @@ class Ground:
         snapshot: bool = True,
         still: bool = False,
     ) -> Iterator[FaultInProgress]:
-        """Record a fault that is done inside; what shows that it happened is set on the value.
+        """Record the fault that the block injects; the block sets its evidence on the value.
 
         Args:
-            kind: Its name; with ``kill`` in it, the processes of ``pids`` die at it.
-            nodes: Whom it hurts; None for all.
-            frozen: Whether it stops processes that go on later.
-            snapshot: Whether to note what the nodes hold; it counts only if they stand still.
-            still: Whether the nodes' processes are stopped from the snapshot to the end, so that
-                what they hold is known exactly.
+            kind: The fault's name; if it contains ``kill``, the processes of ``pids`` die.
+            nodes: The nodes that it hits; None for all.
+            frozen: Whether it stops processes that resume later.
+            snapshot: Whether to record the nodes' jobs; this counts only if the nodes are stopped.
+                still: Whether the nodes are stopped from the snapshot to the end, so that their
+                jobs are known exactly.
         """
         hurt = [node for node in nodes or self.nodes if node.is_running]
         record = FaultInProgress(pids={pid for node in hurt for pid in node.pids()})
@@ -239,37 +240,37 @@ class Ground:
             )
 
     def figure(self, name: str, value: object) -> None:
-        """Keep a figure, which is printed."""
+        """Record a figure, which is printed."""
         self.figures[name] = value
 
     def expect(self, condition: object, text: str) -> None:
-        """Hold the run to something; the text says what must be so."""
+        """Require a condition; the text describes it."""
         if not condition:
             self.failures.append(text)
 
     def wait(
         self, predicate: Any, text: str, within: float = 30.0, every: float = ASK_EVERY
     ) -> None:
-        """Wait until something is so.
+        """Wait until a condition is true.
 
         Raises:
-            ScenarioFailed: When it is not so in time; the text says what.
+            ScenarioFailed: When it is not true in time; the text describes it.
         """
         if not until(predicate, within, every):
             raise ScenarioFailed(f"not so within {within:g} s: {text}")
 
     def rest(self, seconds: float) -> None:
-        """Let load and faults go on for a while."""
+        """Wait while load and faults continue."""
         time.sleep(seconds)
 
     def flow(self, runs: int = 20, within: float = 60.0) -> None:
-        """Wait until the load flows: until so many more runs have begun.
+        """Wait until a number of further runs have started.
 
         Raises:
-            ScenarioFailed: When they do not begin in time.
+            ScenarioFailed: When they do not start in time.
         """
         before = self._begun()
-        # To read all records takes a while, which the load should have.
+        # Wait before reading all records again, as that takes CPU from the load.
         most = within * max(1.0, self.scale)
         self.wait(lambda: self._begun() >= before + runs, f"{runs} runs begin", most, READ_EVERY)
 
@@ -280,7 +281,7 @@ class Ground:
         )
 
     def drain(self, within: float = DRAINED_WITHIN) -> None:
-        """Stop the clients, wait until nothing is left to do, and stop the nodes."""
+        """Stop the clients, wait until no job is left, and stop the nodes."""
         if self._is_drained:
             return
         self._is_drained = True
@@ -297,7 +298,7 @@ class Ground:
         self._expect_no_strays()
 
     def _expect_no_strays(self) -> None:
-        """Hold the run to I11: no job stays assigned to a live node that does not hold it."""
+        """Check I11: no job stays assigned to a live node that does not hold it."""
         if self._strays is not None:
             self._strays.stop()
             self.figure("longest_stray", round(self._strays.longest, 1))
@@ -308,14 +309,14 @@ class Ground:
             )
 
     def history(self) -> History:
-        """Return what was recorded so far."""
+        """Return the history recorded so far."""
         database = self.database
         lines = list(lines_of(self.folder))
         self.figures["lines"] = len(lines)
         return read_history(lines, database.final_jobs(), database.effects(), self.lease)
 
     def close(self) -> None:
-        """End all processes and close all connections."""
+        """Kill all processes and close all connections."""
         self._leash.close()
         if self._strays is not None:
             self._strays.stop()
@@ -326,7 +327,7 @@ class Ground:
         self._undo.close()
 
     def _environment(self, dsn: str | None, more: Mapping[str, str]) -> dict[str, str]:
-        """Return ours, without the user's settings of nodes, and with the DSN: argv is public."""
+        """Return this process's environment, without the user's node settings, and with the DSN."""
         ours = {name: text for name, text in os.environ.items() if not name.startswith("TXQUEUE_")}
         return ours | {
             "TXQUEUE_DSN": self.dsn if dsn is None else dsn,
@@ -343,6 +344,6 @@ class Ground:
 
 def _signal_all(nodes: Sequence[TortureNode], number: signal.Signals) -> None:
     for node in nodes:
-        # Whoever was killed meanwhile need not go on.
+        # A process that was killed meanwhile need not be resumed.
         with suppress(ProcessLookupError):
             node.signal_all(number)

@@ -1,4 +1,4 @@
-"""What a history says in numbers."""
+"""Figures computed from a history."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from txqueue.torture.history import History, JobRun
 __all__ = ["DECLARED", "duplicates", "figures_of", "restarts"]
 
 DECLARED = frozenset({"raised", "snoozed", "cancelled", "token lost"})
-"""Ends of a run after which the job may run again by its own word."""
+"""Ends of a run after which another run is declared."""
 
 
 def figures_of(history: History) -> dict[str, Any]:
-    """Return what every outcome tells."""
+    """Return the figures of every outcome."""
     slowest = max(restarts(history), default=None)
     return {
         "enqueued": sum(each.outcome == "acknowledged" for each in history.enqueues.values()),
@@ -26,7 +26,7 @@ def figures_of(history: History) -> dict[str, Any]:
 
 
 def duplicates(history: History) -> list[tuple[JobRun, JobRun]]:
-    """Return each run that is no first and no declared retry, after the one before it."""
+    """Return each undeclared repetition with the run before it."""
     return [
         (before, again)
         for runs in history.runs_by_job().values()
@@ -36,12 +36,12 @@ def duplicates(history: History) -> list[tuple[JobRun, JobRun]]:
 
 
 def _declared(before: JobRun, again: JobRun) -> bool:
-    """Whether a run had said, before the next began, that there may be another."""
+    """Whether a run had declared, before the next started, that there may be another."""
     return before.how in DECLARED and before.ended is not None and before.ended <= again.began
 
 
 def restarts(history: History) -> Iterator[float]:
-    """Return the seconds from each kill to the next start of every job that it cut short."""
+    """Yield the seconds from each kill to the next start of each interrupted job."""
     by_job = history.runs_by_job()
     for fault in history.faults:
         if fault.is_killing:

@@ -1,6 +1,6 @@
-"""PostgreSQL's messages, cut out of a stream of bytes: as much as a proxy must understand.
+"""Parses PostgreSQL's protocol messages, as far as a proxy needs.
 
-Over a unix socket nobody asks for encryption, so that every byte can be read.
+Connections over a unix socket are not encrypted, so the proxy can read every byte.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _LENGTH = struct.Struct("!i")
 
 @define
 class Frames:
-    """Whole messages of one direction; what has come of the last one is kept until it is whole.
+    """Splits a stream into messages; an incomplete last message is kept until its rest arrives.
 
     Args:
-        is_client: Whether it is the client that speaks: its first message has no kind.
+        is_client: Whether the stream is the client's, whose first message has no kind.
     """
 
     is_client: bool
@@ -32,7 +32,7 @@ class Frames:
         self._head = 0 if self.is_client else 1
 
     def fed(self, data: bytes) -> Iterator[bytes]:
-        """Take what has come in and give the messages that are whole."""
+        """Add received bytes; yield the complete messages."""
         self._rest += data
         while size := self._size():
             message, self._rest = self._rest[:size], self._rest[size:]
@@ -40,7 +40,7 @@ class Frames:
             yield message
 
     def _size(self) -> int:
-        """The length of the message that begins here, 0 as long as it is not whole."""
+        """Return the length of the first message; 0 if it is incomplete."""
         if len(self._rest) < self._head + _LENGTH.size:
             return 0
         size = self._head + int(_LENGTH.unpack_from(self._rest, self._head)[0])
@@ -48,10 +48,10 @@ class Frames:
 
 
 def kind_of(message: bytes) -> bytes:
-    """The letter that says what kind of message it is."""
+    """Return the letter of a message's kind."""
     return message[:1]
 
 
 def statement_of(message: bytes) -> str:
-    """The SQL of a message of the simple protocol, an empty text if it is another message."""
+    """Return the SQL of a simple query message; an empty text for other messages."""
     return message[5:-1].decode("utf-8", "replace") if kind_of(message) == QUERY else ""

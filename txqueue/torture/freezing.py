@@ -1,4 +1,4 @@
-"""Stops processes in the middle of what they do, and has them go on."""
+"""Stops and resumes processes by signals."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PATIENCE = 5.0
 
 @contextmanager
 def frozen(pids: Iterable[int]) -> Iterator[list[int]]:
-    """Stop processes, and have them go on at the end.
+    """Stop processes, and resume them at the end.
 
     Yields:
-        Those that really stand still.
+        The processes that have really stopped.
     """
     chosen = list(pids)
     try:
@@ -32,7 +32,7 @@ def frozen(pids: Iterable[int]) -> Iterator[list[int]]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Tell whether a process stands still by a signal."""
+    """Tell whether a process is stopped by a signal."""
     with suppress(OSError):
         return stat_of(pid)[STATE] in ("T", "t")
     return False

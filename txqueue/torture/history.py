@@ -1,4 +1,4 @@
-"""What was recorded of a run: enqueues, starts and ends, faults, and how the jobs ended."""
+"""The history of a run: enqueues, starts and ends, faults, and the jobs' outcomes."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ SUFFIX = ".jsonl"
 
 @frozen(kw_only=True)
 class Enqueue:
-    """What a client meant to enqueue, and what came of it.
+    """An intended enqueue and its outcome.
 
     Attributes:
-        intent: The client's own name for it, which the payload carries.
-        kind: Which kind of work.
-        outcome: attempted (nobody knows more), acknowledged, refused, unknown or rolled back.
-        job_id: The job's number, if the client was told.
+        intent: The client's name for the job, which the payload carries.
+        kind: The kind of work.
+        outcome: attempted (no record after it), acknowledged, refused, unknown or rolled back.
+        job_id: The job's number, if the client received it.
         not_before: Seconds since 1970 by the database's clock; None for at once.
         not_after: The same; None for never.
         expires: Whether ``not_after`` is an expiry.
-        group: Its group.
-        mono: When it was tried, by the host's monotonic clock.
+        group: The job's group.
+        mono: When it was attempted, by the host's monotonic clock.
     """
 
     intent: str
@@ -55,12 +55,12 @@ class Enqueue:
 
 @frozen(kw_only=True)
 class JobRun:
-    """One run of a job, from the start that its handler noted to the end, if it came to one.
+    """One run of a job, from the start to the end that its handler recorded, if it did.
 
     Attributes:
-        began: When it began, by the host's monotonic clock.
-        began_at: The same by the database's clock; None if that did not answer.
-        ended: When it ended; None if its process did not live to note it.
+        began: When it started, by the host's monotonic clock.
+        began_at: The same by the database's clock; None if the database did not answer.
+        ended: When it ended; None if its process died before recording it.
         ended_at: The same by the database's clock.
         how: returned, raised, committed, token lost, cancelled or snoozed; None without an end.
     """
@@ -82,17 +82,17 @@ class JobRun:
 
 @frozen(kw_only=True)
 class Fault:
-    """One fault that was done on purpose.
+    """One injected fault.
 
     Attributes:
-        nodes: The nodes that it hurt; None for all.
-        pids: The processes that it hurt.
-        frozen: Whether it stopped processes that went on later.
-        began: When, by the host's monotonic clock.
+        nodes: The nodes that it hit; None for all.
+        pids: The processes that it hit.
+        frozen: Whether it stopped processes that resumed later.
+        began: When it began, by the host's monotonic clock.
         ended: When it was over.
-        evidence: What shows that it really happened; empty if nothing does.
-        assigned: ``(job_id, assignment)`` of all that the nodes held at that very moment; None if
-            nobody looked, or they went on meanwhile.
+        evidence: What proves that it happened; empty without proof.
+            assigned: ``(job_id, assignment)`` of all jobs that the nodes held at that moment; None
+            if that is unknown.
     """
 
     kind: str
@@ -106,11 +106,11 @@ class Fault:
 
     @property
     def is_killing(self) -> bool:
-        """Whether its processes died at it."""
+        """Whether its processes died."""
         return "kill" in self.kind
 
     def hurts(self, node: str) -> bool:
-        """Whether it hurt a node."""
+        """Tell whether it hit a node."""
         return self.nodes is None or node in self.nodes
 
 
@@ -131,11 +131,11 @@ class FinalJob:
 
 @frozen(kw_only=True)
 class EndOfRun:
-    """How the run came to its end.
+    """The end of the run.
 
     Attributes:
-        healed: When the last fault was over and no client enqueued any more.
-        ended: When nothing was left, or nobody waited any longer.
+        healed: When the last fault was over and all clients had stopped.
+        ended: When no job was left, or the wait timed out.
         left: How many jobs were still waiting, ready or assigned.
     """
 
@@ -146,15 +146,15 @@ class EndOfRun:
 
 @frozen(kw_only=True)
 class History:
-    """All that is known of a run.
+    """The whole history of a run.
 
     Attributes:
         enqueues: By intent.
-        runs: In the order in which they began.
-        faults: In the order in which they began.
+        runs: In the order of their starts.
+        faults: In the order of their beginnings.
         jobs: The rows at the end, by number.
-        effects: How many rows each job has written in the transaction that completed it.
-        drain: How it ended; None if it never came to it.
+        effects: How many rows each job wrote in the transaction that completed it.
+        drain: The end of the run; None if it was not reached.
         lease: seconds of silence after which a node is presumed dead.
     """
 
@@ -167,7 +167,7 @@ class History:
     lease: float = 10.0
 
     def runs_by_job(self) -> dict[int, list[JobRun]]:
-        """The runs of each job, in the order in which they began."""
+        """The runs of each job, in the order of their starts."""
         found: dict[int, list[JobRun]] = defaultdict(list)
         for run in self.runs:
             found[run.job_id].append(run)
@@ -175,7 +175,7 @@ class History:
 
 
 def lines_of(folder: Path) -> Iterator[dict[str, Any]]:
-    """Return every line that was recorded in a folder; what a killed process half wrote is none."""
+    """Yield all lines recorded in a folder, except the incomplete last line of a killed process."""
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         for text in path.read_text("utf-8", "replace").splitlines():
             try:
@@ -190,10 +190,10 @@ def read_history(
     effects: Mapping[int, int],
     lease: float,
 ) -> History:
-    """Put a history together.
+    """Assemble a history.
 
     Args:
-        lines: What was recorded.
+        lines: The recorded lines.
         jobs: The rows of the jobs at the end.
         effects: How many effects each job has.
         lease: The nodes' lease, seconds.
@@ -214,7 +214,7 @@ def read_history(
 
 
 def _enqueues(lines: Iterable[Mapping[str, Any]]) -> dict[str, Enqueue]:
-    """Keep what is known last of each: it is tried, then comes what came of it."""
+    """Return the last known state of each enqueue: its outcome follows its attempt."""
     found: dict[str, dict[str, Any]] = {}
     for line in lines:
         known = found.setdefault(line["intent"], {})

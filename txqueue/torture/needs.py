@@ -1,4 +1,4 @@
-"""What a scenario may need of a machine, and whether it is here."""
+"""The requirements of scenarios, and whether this machine meets them."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "root": _root,
     "mount": _mount,
 }
-"""By name: says what is lacking, None if nothing is."""
+"""The checks by name; each returns what is missing, or None."""
 
 UNIX_SOCKET = "unix socket"
-"""Needed of the database, not of the machine: only there can a proxy read what passes."""
+"""A requirement on the database: only over a unix socket can a proxy read the messages."""
 
 
 def lacking(needs: Iterable[str]) -> str | None:
-    """Return what this machine lacks first; None if it has all.
+    """Return the first missing requirement; None if all are met.
 
     Args:
         needs: Names of `NEEDS`.

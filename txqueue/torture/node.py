@@ -41,12 +41,12 @@ class TortureNode:
 
     Args:
         leash: Holds its process.
-        name: Its name.
-        folder: Its own folder.
-        workers: How many worker processes it is to have.
-        options: What follows ``txqueue`` on its command line.
+        name: The node's name.
+        folder: The node's folder.
+        workers: The number of its worker processes.
+        options: The arguments after ``txqueue`` on its command line.
         environment: Its environment.
-        session: Opens a connection to its database past all that stands between.
+        session: Opens a connection to its database without a proxy.
     """
 
     def __init__(
@@ -76,17 +76,17 @@ class TortureNode:
 
     @property
     def endpoint(self) -> str:
-        """Where clients of this host join it."""
+        """The endpoint at which clients of this host join it."""
         return f"unix:{self.folder / quote(self.name, safe='')}.sock"
 
     @property
     def log(self) -> str:
-        """What the master and its workers have printed."""
+        """The output of the master and its workers."""
         return self._log.read_text("utf-8", "replace")
 
     @property
     def is_running(self) -> bool:
-        """Whether its master lives."""
+        """Whether its master is alive."""
         return self._process.poll() is None
 
     def worker_pids(self) -> list[int]:
@@ -94,15 +94,15 @@ class TortureNode:
         return sorted(pid for pid in children_of(self.pid) if "txqueue.worker" in command_of(pid))
 
     def pids(self) -> list[int]:
-        """All processes of it whose master lives."""
+        """All its processes, while the master is alive."""
         return [self.pid, *descendants_of(self.pid)]
 
     def wait_up(self, workers: int | None = None, within: float = START_LIMIT) -> TortureNode:
         """Wait until it is registered and its workers have imported the application.
 
         Args:
-            workers: How many of them; all by default.
-            within: Seconds after which that is an error.
+            workers: How many workers to wait for; all by default.
+            within: The timeout in seconds.
 
         Raises:
             ProcessFailed: When it ends or takes too long.
@@ -125,25 +125,25 @@ class TortureNode:
         os.kill(self.pid, number)
 
     def signal_all(self, number: signals.Signals) -> None:
-        """Send all its processes a signal."""
+        """Send a signal to all its processes."""
         os.killpg(self.pid, number)
 
     def kill_master(self) -> int:
-        """Kill the master, and not its workers; returns its number."""
+        """Kill the master, but not its workers; return its process id."""
         self._is_stopped = True
         self._process.kill()
         self._process.wait()
         return self.pid
 
     def kill(self) -> set[int]:
-        """Kill the master, and wait until its workers have ended with it; returns all of them."""
+        """Kill the master, and wait until its workers have ended too; return all process ids."""
         workers = self.worker_pids()
         killed = {self.kill_master(), *workers}
         until(lambda: not any(map(is_alive, workers)), KILL_LIMIT)
         return killed
 
     def kill_worker(self, which: int = 0) -> int:
-        """Kill a worker, the oldest unless told otherwise; returns its number.
+        """Kill a worker, by default the oldest; return its process id.
 
         Raises:
             ProcessFailed: When it has no such worker.
@@ -155,10 +155,10 @@ class TortureNode:
         return pids[which]
 
     def stop(self, within: float = STOP_LIMIT) -> None:
-        """Drain it by SIGTERM, and hold it to a clean end.
+        """Drain it by SIGTERM, and expect a clean exit.
 
         Raises:
-            ProcessFailed: When it does not end in time, or not by that signal.
+            ProcessFailed: When it does not exit in time, or not by that signal.
         """
         if not self._is_stopped and self.is_running:
             self.signal(signals.SIGTERM)
@@ -167,13 +167,13 @@ class TortureNode:
                 status = self._process.wait(within)
             except subprocess.TimeoutExpired:
                 raise self._failure(f"did not stop within {within:g} s") from None
-            # twistd ends itself by the signal that it has obeyed.
+            # twistd exits by the signal that it has received.
             if status not in (0, -signals.SIGTERM):
                 raise self._failure(f"ended with status {status}")
         self._leash.kill(self._process)
 
     def ensure_unharmed(self) -> None:
-        """Make sure that it runs, unless it was killed or stopped on purpose.
+        """Check that it runs, unless it was killed or stopped on purpose.
 
         Raises:
             ProcessFailed: When it has ended by itself.
@@ -196,9 +196,9 @@ class TortureClient:
 
     Args:
         leash: Holds its process.
-        folder: Where the records of the run are.
+        folder: The folder of the run's records.
         environment: Its environment.
-        plan: What it is to do.
+        plan: The client's plan.
     """
 
     def __init__(
@@ -220,11 +220,11 @@ class TortureClient:
 
     @property
     def log(self) -> str:
-        """What it has printed."""
+        """The output of the process."""
         return self._log.read_text("utf-8", "replace")
 
     def wait(self, within: float = STOP_LIMIT) -> None:
-        """Wait until it has enqueued all it was to enqueue.
+        """Wait until it has finished its plan.
 
         Raises:
             ProcessFailed: When it takes too long or ends with an error.
@@ -238,7 +238,7 @@ class TortureClient:
             raise ProcessFailed(f"client {self.name} ended with status {status}", tail)
 
     def stop(self, within: float = STOP_LIMIT) -> None:
-        """Have it enqueue no more, and wait for what is under way."""
+        """Stop it, and wait for its open enqueues."""
         if self._process.poll() is None:
             self._process.terminate()
         self.wait(within)
@@ -246,7 +246,7 @@ class TortureClient:
 
 
 def until(predicate: Callable[[], object], within: float, every: float = ASK_EVERY) -> bool:
-    """Ask again and again until the answer is true; returns whether it came in time."""
+    """Poll a condition until it is true; return whether that was in time."""
     deadline = time.monotonic() + within
     while not predicate():
         if time.monotonic() > deadline:
@@ -256,7 +256,7 @@ def until(predicate: Callable[[], object], within: float, every: float = ASK_EVE
 
 
 def free_port() -> int:
-    """Return a port of this host that nobody uses."""
+    """Return a free port of this host."""
     with closing(socket.socket()) as trial:
         trial.bind(("127.0.0.1", 0))
         port: int = trial.getsockname()[1]

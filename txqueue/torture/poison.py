@@ -17,16 +17,16 @@ from txqueue.torture.work import SOON, Draw, Order, diary, kind, noted
 
 __all__ = ["Crashes", "EatsMemory", "Exits", "IsEaten"]
 
-# What a worker may take beyond what it has as it starts; the jobs of these scenarios need little.
+# The memory limit of a worker beyond what it has at its start.
 HEADROOM: Final = 192 << 20
 BITE: Final = 8 << 20
-# Where Linux tells the pages of a process's data and stack.
+# The index of the pages of data and stack in Linux's statm.
 DATA: Final = 5
 
 
 @define
 class Exits(WorkItem):
-    """Ends its process as a command would."""
+    """Exits its process, as a command-line program would."""
 
     intent: str
 
@@ -34,14 +34,14 @@ class Exits(WorkItem):
     retry = SOON
 
     async def perform(self, job: Any) -> None:
-        """Note it and exit."""
+        """Record the start and exit."""
         diary().note("start", job, self.intent)
         os._exit(3)
 
 
 @define
 class Crashes(WorkItem):
-    """Reads where no memory is, as a broken library does."""
+    """Causes a segmentation fault, as a broken library does."""
 
     intent: str
 
@@ -49,14 +49,14 @@ class Crashes(WorkItem):
     retry = SOON
 
     async def perform(self, job: Any) -> None:
-        """Note it and crash."""
+        """Record the start and crash."""
         diary().note("start", job, self.intent)
         ctypes.string_at(0)
 
 
 @define
 class EatsMemory(WorkItem):
-    """Eats all memory its process may have; then the process is aborted, as C programs are."""
+    """Uses all memory of its process, and then aborts as C programs do."""
 
     intent: str
 
@@ -64,7 +64,7 @@ class EatsMemory(WorkItem):
     retry = SOON
 
     async def perform(self, job: Any) -> None:
-        """Note it, and eat."""
+        """Record the start, and use all memory."""
         diary().note("start", job, self.intent)
         try:
             _eat()
@@ -74,7 +74,7 @@ class EatsMemory(WorkItem):
 
 @define
 class IsEaten(WorkItem):
-    """Eats all memory its process may have, and hears of it as Python code does."""
+    """Uses all memory of its process, and gets a MemoryError."""
 
     intent: str
 
@@ -82,7 +82,7 @@ class IsEaten(WorkItem):
     retry = Retry(attempts=3, first=0.05)
 
     async def perform(self, job: Any) -> None:
-        """Eat until it raises."""
+        """Use memory until it raises."""
         with noted(job, self.intent):
             _eat()
 
@@ -114,13 +114,13 @@ def _is_eaten(draw: Draw) -> Order:
 
 
 def _limit() -> None:
-    """Have this process get no more memory than it needs, and leave no core behind."""
+    """Limit this process's memory, and disable core dumps."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     pages = int(Path("/proc/self/statm").read_text().split()[DATA])
     most = pages * resource.getpagesize() + HEADROOM
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
-# Only a worker process imports this; a client that enqueues poison takes none.
+# Limit worker processes only, not a client that enqueues poison.
 if "txqueue.worker.service" in sys.modules:
     _limit()

@@ -1,4 +1,4 @@
-"""The processes of a run: started apart from our terminal, and gone at its end in any case."""
+"""The processes of a run: started without a terminal, and always killed at its end."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from txqueue.system.supervision import open_gate, start_gated, start_watcher
 
 __all__ = ["Leash"]
 
-# Kills the process groups that it was told of when its standard input closes without a last word,
-# which happens at the latest when our process dies.
+# Kills the process groups read from its standard input when that closes unexpectedly: at the latest
+# when this process dies.
 _WATCH = """
 groups=
 while read -r word group; do
@@ -33,7 +33,7 @@ _leashes: WeakSet[Leash] = WeakSet()
 
 
 class Leash:
-    """Starts processes, each in a group of its own, and kills what is left of them at the end."""
+    """Starts processes, each in a group of its own, and kills the remaining ones at the end."""
 
     def __init__(self) -> None:
         _leashes.add(self)
@@ -52,11 +52,11 @@ class Leash:
         """Start a process.
 
         Args:
-            command: What to run.
-            environment: All of its environment.
-            folder: Where.
-            log: The file of what it prints.
-            talks: Whether its standard input is a pipe of ours.
+            command: The command to run.
+            environment: The whole environment.
+            folder: The working folder.
+            log: The file for its output.
+            talks: Whether its standard input is a pipe from this process.
         """
         with log.open("ab") as out:
             process = start_gated(
@@ -73,7 +73,7 @@ class Leash:
         return process
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill a process and its whole group, and forget it."""
+        """Kill a process and its whole group."""
         if self._groups.pop(process.pid, None) is None:
             return
         with suppress(ProcessLookupError):
@@ -82,7 +82,7 @@ class Leash:
         self._tell(f"drop {process.pid}")
 
     def close(self) -> None:
-        """Kill all that is left; afterwards nothing can be started."""
+        """Kill all remaining processes; afterwards none can be started."""
         for process in list(self._groups.values()):
             self.kill(process)
         self._tell("over")
@@ -90,7 +90,7 @@ class Leash:
 
     @staticmethod
     def close_all() -> None:
-        """Kill all that is left of every run of this process."""
+        """Kill all remaining processes of every run of this process."""
         for leash in list(_leashes):
             leash.close()
 

@@ -1,4 +1,4 @@
-"""Roads to the database that a proxy of ours stands on."""
+"""Connections to the database through a fault-injecting proxy."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["proxied"]
 
 
 def proxied(ground: Ground, name: str, *, speaks_postgres: bool = True) -> tuple[Proxy, str]:
-    """Open a road to the ground's database that can be hurt.
+    """Start a proxy in front of the ground's database.
 
     Args:
-        ground: Whose.
-        name: The road's name, a short one.
-        speaks_postgres: Whether the proxy is to understand single messages.
+        ground: The scenario's ground.
+        name: A short name for the proxy's socket.
+        speaks_postgres: Whether the proxy parses PostgreSQL's messages.
 
     Returns:
         The proxy, and the DSN that leads through it.

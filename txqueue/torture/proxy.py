@@ -1,7 +1,7 @@
-"""A proxy that does harm: it stands in front of PostgreSQL, or of a peer's port, in this process.
+"""A fault-injecting proxy in front of PostgreSQL or of a peer's port.
 
-It cuts, refuses, holds, swallows, and drops single messages, when it is told to; and it counts
-everything it does, for a fault that nobody has counted may not have happened.
+On request it cuts, refuses, holds or swallows connections and drops single messages. It counts each
+of these, as evidence that the fault happened.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["Address", "Cut", "Direction", "Proxy"]
 T = TypeVar("T")
 _CHUNK = 1 << 16
 _PATIENCE = 30.0
-# With it, closing sends RST: the other side learns of it as of a host that knows nothing of it.
+# With this option closing sends RST, as a restarted host would.
 _LINGER_NONE = struct.pack("ii", 1, 0)
 
 
 class Direction(Enum):
-    """Which way bytes go."""
+    """The direction of bytes."""
 
     UP = "to the server"
     DOWN = "to the client"
@@ -52,12 +52,13 @@ class Address:
 
 @frozen
 class Cut:
-    """When to cut a connection: as a statement passes.
+    """When to cut a connection: at a statement.
 
     Attributes:
-        matches: Tells of a statement, in lower case, whether it is one to be cut at.
-        is_after: Whether the server executes it and only its answer is lost; else it never gets it.
-        every: Every how-many'th of them.
+        matches: Tells whether to cut at a statement, given in lower case.
+        is_after: Whether the server executes it and only the answer is lost; else it never gets the
+            statement.
+        every: Cut at each n-th of these statements.
     """
 
     matches: Callable[[str], bool]
@@ -79,7 +80,7 @@ class _Link:
         """Close both sides."""
         for writer in (self.client, self.server):
             its_socket = writer.get_extra_info("socket")
-            # One side may have closed by itself a moment ago.
+            # One side may have closed a moment ago.
             is_open = its_socket is not None and its_socket.fileno() != -1
             if reset and is_open and its_socket.family != socket.AF_UNIX:
                 its_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
@@ -88,43 +89,43 @@ class _Link:
 
 @define(eq=False)
 class _Late:
-    """What is written later to one side, in the order in which it came."""
+    """Delayed writes to one side, in the order of arrival."""
 
     writer: asyncio.StreamWriter
     waiting: deque[bytes] = field(factory=deque)
     due: float = 0.0
 
     def write(self, data: bytes, loop: asyncio.AbstractEventLoop, lateness: float) -> None:
-        """Write it after all that waits, and up to some seconds late."""
+        """Write after all waiting data, with a random delay up to a number of seconds."""
         self.due = max(self.due, loop.time() + random.uniform(0, lateness))
         self.waiting.append(data)
         loop.call_at(self.due, self._write)
 
     def _write(self) -> None:
         data = self.waiting.popleft()
-        # The connection may have ended since.
+        # The connection may have ended meanwhile.
         if not self.writer.is_closing():
             self.writer.write(data)
 
 
 class Proxy:
-    """Passes on what comes, and misbehaves on demand; a context manager.
+    """Forwards data, and injects faults on demand; a context manager.
 
     Args:
         target: Where the server listens.
         listen: A unix socket to listen on; without a path, a free port of this host.
-        speaks_postgres: Whether single messages are understood: needed by `cut_at`
-            and `drops_notifications`.
+            speaks_postgres: Whether to parse PostgreSQL's messages, as `cut_at` and
+            `drops_notifications` need.
 
     Attributes:
-        refuses: Whether connections are closed as they come.
-        drops_notifications: Whether wake-ups of the server are lost.
-        lateness: Seconds by which bytes come late at most, each time another part of it, so that
-            those of two connections overtake one another; of a server that is not PostgreSQL.
-        counts: What has happened: ``accepted``, ``refused``, ``failed`` (the server was away),
-            ``cut``, ``swallowed`` (bytes), ``held``, ``notifications``, ``before``, ``after``,
-            ``late``.
-        accepted_at: When each connection came, on the monotonic clock.
+        refuses: Whether new connections are closed at once.
+        drops_notifications: Whether the server's notifications are dropped.
+            lateness: The longest random delay of data, in seconds, so that two connections overtake
+            one another; not for PostgreSQL.
+            counts: The counted events: ``accepted``, ``refused``, ``failed`` (the server was
+            unreachable), ``cut``, ``swallowed`` (bytes), ``held``, ``notifications``, ``before``,
+            ``after``, ``late``.
+        accepted_at: When each connection was opened, by the monotonic clock.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class Proxy:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Listen no more, and end every connection."""
+        """Stop listening, and close all connections."""
         self._server.get_loop().call_soon_threadsafe(self._server.close)
         self.cut()
         self._do(_all_ended())
@@ -163,42 +164,42 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The port on which the proxy listens."""
         return int(self._server.sockets[0].getsockname()[1])
 
     @property
     def open_links(self) -> int:
-        """How many connections there are through it."""
+        """How many connections are open."""
         return len(self._links)
 
     def cut(self, *, reset: bool = True) -> int:
-        """End all connections there are; returns how many."""
+        """Close all connections; return how many."""
         return self._do(self._cut_all(reset))
 
     def swallow(self, *directions: Direction) -> None:
-        """Take what comes from now on and give nothing on; both ways unless told which."""
+        """Swallow all data from now on, in both directions unless one is given."""
         self._swallows = frozenset(directions) or BOTH
 
     def hold(self) -> None:
-        """Keep what comes from now on until `heal`, as a network does that is cut for a while."""
+        """Hold all data from now on until `heal`, as a network does that is cut for a while."""
         self._is_holding = True
 
     def heal(self, *, forgets: bool = True) -> None:
-        """Let everything pass again.
+        """Forward everything again.
 
         Args:
-            forgets: Whether connections of which bytes were swallowed stay silent for ever, as
-                behind a firewall that has lost its table; else they are ended.
+                forgets: Whether connections with swallowed bytes stay silent, as behind a firewall
+                that has lost its table; else they are closed.
         """
         self._do(self._healed(forgets))
 
     def cut_at(self, cut: Cut | None) -> None:
-        """Cut each connection as such a statement passes, from now on; None: no more."""
+        """Cut each connection at such a statement from now on; None to stop."""
         self._seen = 0
         self._cut_at = cut
 
     def rate(self, since: float) -> float:
-        """Connections a second since a moment of the monotonic clock."""
+        """Return the connections per second since a moment of the monotonic clock."""
         recent = [moment for moment in self.accepted_at if moment >= since]
         return len(recent) / max(time.monotonic() - since, 1e-3)
 
@@ -288,7 +289,7 @@ class Proxy:
         return True
 
     def _goes_up(self, link: _Link, message: bytes) -> bool | None:
-        """Whether a message of the client's passes; None: the connection ends here."""
+        """Tell whether to forward a client's message; None to cut the connection."""
         cut = self._cut_at
         if cut is None or not (sql := statement_of(message).lower()) or not cut.matches(sql):
             return True
@@ -300,7 +301,7 @@ class Proxy:
         return True if cut.is_after else None
 
     def _goes_down(self, link: _Link, message: bytes) -> bool | None:
-        """Whether a message of the server's passes; None: the connection ends here."""
+        """Tell whether to forward a server's message; None to cut the connection."""
         if link.ends_at_ready:
             return None if kind_of(message) == READY else False
         if self.drops_notifications and kind_of(message) == NOTIFICATION:
@@ -327,7 +328,7 @@ class Proxy:
 
 
 async def _all_ended() -> None:
-    """Wait until every other task of the loop has ended."""
+    """Wait until all other tasks of the loop have ended."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     if others:
         await asyncio.wait(others, timeout=_PATIENCE)

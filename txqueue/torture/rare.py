@@ -1,4 +1,4 @@
-"""Work that only some nodes know: an application of which half the fleet has the newer release."""
+"""A work type that only some nodes have, as when half the fleet has the newer release."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Rare"]
 
 @define
 class Rare(WorkItem):
-    """Does nothing, where it is known."""
+    """Does nothing."""
 
     intent: str
 

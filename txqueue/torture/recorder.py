@@ -1,4 +1,4 @@
-"""Where processes write down what happens: one file each, every line on the disk at once."""
+"""Records events: one file for each process, every line synced to disk at once."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NODE_VARIABLE = "TXQUEUE_TORTURE_NODE"
 
 
 class Recorder:
-    """Writes lines of one process.
+    """Writes the records of one process.
 
     Args:
-        folder: Where.
-        name: What the file is called, with the process's number.
-        dsn: The database whose clock is asked, past whatever stands between it and a node.
+        folder: The folder of the records.
+        name: The file's name, to which the process id is added.
+        dsn: The database whose clock is read, without a proxy.
         node: The node that this process belongs to.
     """
 
@@ -42,7 +42,7 @@ class Recorder:
             return self._clock.now()
 
     def write(self, what: str, **told: Any) -> None:
-        """Write a line, with the moment by the host's monotonic clock unless one is given."""
+        """Write a record, by default with the host's monotonic time."""
         line = {"what": what, "mono": time.monotonic(), **told}
         text = json.dumps(line, separators=(",", ":")) + "\n"
         with self._turn:
@@ -53,11 +53,11 @@ class Recorder:
             os.fsync(self._file)
 
     def note(self, what: str, job: Any, intent: str, **told: Any) -> None:
-        """Write that something happened to a job that runs here."""
+        """Record an event of a job that runs here."""
         whose = {"intent": intent, "job_id": job.id, "attempt": job.attempt}
         token = {"incarnation": job.token.incarnation, "assignment": job.token.assignment}
         where = {"node": self.node, "pid": os.getpid()}
-        # The moment goes first: asking the database may take a while.
+        # Take the time first, as reading the database's clock may take a while.
         mono = time.monotonic()
         self.write(what, **whose, **token, **where, mono=mono, at=self.at(), **told)
 
@@ -71,6 +71,6 @@ class Recorder:
 
 
 def recorder(name: str = "handler") -> Recorder:
-    """Return this process's recorder, as the environment says where."""
+    """Return this process's recorder, configured by the environment."""
     folder, dsn = Path(os.environ[FOLDER_VARIABLE]), os.environ[DSN_VARIABLE]
     return Recorder(folder, name, dsn, os.environ.get(NODE_VARIABLE, ""))

@@ -1,4 +1,4 @@
-"""Has the first master that imports it kill itself at one exact moment, once."""
+"""Makes the first master that imports it kill itself at one exact moment, once."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ VARIABLE: Final = "TXQUEUE_TORTURE_MOMENT"
 AFTER_CLAIM: Final = "after claim"
 BEFORE_DELIVERY: Final = "before delivery"
 WHAT: Final = "sabotage"
-"""What the line is that tells of it."""
+"""The name of the record of the kill."""
 
-# Jobs that go well before it happens.
+# How many jobs are handled before the kill.
 SPARED: Final = 20
 
 
 def _die(moment: str, job_ids: list[int]) -> None:
-    """Kill this process before it handles some jobs, unless a master has died so before."""
+    """Kill this process before it handles some jobs, unless another master did so before."""
     path = Path(os.environ[FOLDER_VARIABLE]) / "sabotaged"
     try:
         path.touch(exist_ok=False)
@@ -59,7 +59,7 @@ def _dying_workers(perform: Callable[..., None]) -> Callable[..., None]:
 
 
 def _dying_credits(greet: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an end of direct dispatch that dies as a message of committed jobs arrives."""
+    """Make an end of direct dispatch that dies when a message of committed jobs arrives."""
     seen = 0
 
     def dying(self: Credits, pipe: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Scenarios by name, and one run of one: its faults, then what the checker says of it."""
+"""Registers scenarios, and runs one: its faults, then the checker."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _scenarios: dict[str, Scenario] = {}
 
 @frozen
 class Scenario:
-    """One thing that may go wrong.
+    """A scenario: faults that are injected under load.
 
     Attributes:
-        name: Its name.
-        summary: One line that says what happens.
-        act: Does it.
-        needs: What the machine must have, by the names of `txqueue.torture.needs`.
-        own_server: Whether it brings a server of its own, which it hurts.
+        name: The scenario's name.
+        summary: One line about the fault.
+        act: The function that runs it.
+        needs: The required features, by the names of `txqueue.torture.needs`.
+        own_server: Whether it damages a server, and so starts its own.
     """
 
     name: str
@@ -45,19 +45,19 @@ class Scenario:
 
 @frozen
 class Outcome:
-    """What came of a run.
+    """The outcome of a scenario's run.
 
     Attributes:
-        name: The scenario's.
+        name: The scenario's name.
         seconds: How long it took.
         events: How many lines were recorded.
         enqueued: How many enqueues were acknowledged.
         done: How many jobs ended done.
         duplicates: How many runs were not the first of their job, and no retry.
-        restart_seconds: The longest from a kill to the next start of a job that it cut short.
-        figures: What else the scenario has found out.
-        violations: What was not as promised.
-        evidence: What shows of each fault that it happened.
+        restart_seconds: The longest time from a kill to the next start of an interrupted job.
+        figures: Further figures of the scenario.
+        violations: The broken promises.
+        evidence: What proves that each fault happened.
         skipped: Why it did not run at all; None if it did.
     """
 
@@ -74,7 +74,7 @@ class Outcome:
     skipped: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as it is printed in JSON."""
+        """Return the outcome as a dictionary for JSON."""
         return asdict(self)
 
 
@@ -84,10 +84,10 @@ def scenario(
     """Register a function as a scenario.
 
     Args:
-        name: Its name.
-        summary: One line that says what happens.
-        needs: What the machine must have.
-        own_server: Whether it brings a server of its own and tells the ground to use it.
+        name: The scenario's name.
+        summary: One line about the fault.
+        needs: The required features.
+        own_server: Whether it starts its own server and makes the ground use it.
     """
 
     def register(act: Act) -> Act:
@@ -109,12 +109,12 @@ def known_scenarios() -> dict[str, Scenario]:
 def run(
     chosen: Scenario, folder: Path, dsn: str | None, schema: str = "txqueue", scale: float = 1
 ) -> Outcome:
-    """Carry a scenario out, and check what was recorded.
+    """Run a scenario, and check its history.
 
     Args:
         chosen: The scenario.
-        folder: Where its records go; it must be empty.
-        dsn: The database, empty of all other work; None if it brings its own.
+        folder: The folder for its records; it must be empty.
+        dsn: A database without other work; None if the scenario starts its own.
         schema: The name of txqueue's schema there.
         scale: 1 for the fast form, more for the long one.
     """
@@ -126,7 +126,7 @@ def run(
         try:
             return _outcome(chosen, ground, seconds, broken)
         except (ScenarioFailed, TxqueueError):
-            # Whatever broke the scenario has taken its database along.
+            # The error of the scenario may have stopped its database.
             if not broken:
                 raise
             return Outcome(chosen.name, seconds, violations=tuple(broken))

@@ -1,4 +1,4 @@
-"""A PostgreSQL server that is there to be hurt, with a standby and a pooler of its own."""
+"""A PostgreSQL server for fault injection, with an optional standby and pooler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
     "synchronise",
 ]
 
-# Killing a process loses nothing of what the kernel has, so that fsync is spared.
+# Killing a process loses no data that the kernel has, so fsync is not necessary.
 SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {"fsync": "off", "shared_buffers": "64MB", "max_wal_size": "256MB", "max_connections": "150"}
 )
@@ -47,11 +47,11 @@ _SYNCHRONOUS: Final = (
 
 
 class Server:
-    """A server in a folder, which keeps its data over every end; a context manager.
+    """A server in a folder, which keeps its data over restarts; a context manager.
 
     Args:
-        folder: Its folder, with a short name: it holds the unix socket.
-        settings: PostgreSQL's settings on top of what suits a test.
+        folder: The server's folder, with a short path, as it has the unix socket.
+        settings: PostgreSQL settings that override the defaults for tests.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -60,58 +60,58 @@ class Server:
         self.dsn = ""
 
     def __enter__(self) -> Self:
-        """Start it."""
+        """Start the server."""
         self.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop it."""
+        """Stop the server."""
         self.stop()
 
     @property
     def data(self) -> Path:
-        """The folder of its data."""
+        """The server's data folder."""
         return self.folder / "data"
 
     @property
     def address(self) -> Address:
-        """Its socket."""
+        """The address of its socket."""
         return Address(self.data / f".s.PGSQL.{PORT}")
 
     @property
     def log(self) -> str:
-        """What it has printed."""
+        """The server's log."""
         return (self.folder / "postgres.log").read_text("utf-8", "replace")
 
     @property
     def postmaster(self) -> int:
-        """The process that all others of it are children of; 0 if it does not run."""
+        """The postmaster's process id; 0 if it does not run."""
         with suppress(OSError, ValueError):
             pid = int((self.data / "postmaster.pid").read_text().split("\n")[0])
             return pid if is_alive(pid) else 0
         return 0
 
     def start(self) -> str:
-        """Start it; returns the superuser's DSN."""
+        """Start the server; return the superuser's DSN."""
         self.dsn = self._embedded.start()
         return self.dsn
 
     def stop(self) -> None:
-        """Stop it, ending its sessions; its data stay."""
+        """Stop the server, ending its sessions; its data stay."""
         self._embedded.stop()
 
     def kill(self) -> int:
-        """Kill the postmaster, wait until all children of it are gone; returns its number."""
+        """Kill the postmaster, wait until its children have ended, and return its process id."""
         postmaster = self.postmaster
         children = children_of(postmaster)
         os.kill(postmaster, signal.SIGKILL)
         _until(lambda: not any(map(is_alive, [postmaster, *children])), "end of all its processes")
-        # The watcher finds nothing left to stop; what it holds is given back.
+        # Release the watcher, which has nothing left to stop.
         self._embedded.stop()
         return postmaster
 
     def kill_backend(self, pid: int) -> None:
-        """Kill one backend: the server ends all the others, and recovers."""
+        """Kill one backend, after which the server ends all others and recovers."""
         os.kill(pid, signal.SIGKILL)
 
     def run(self, program: str, *arguments: str) -> None:
@@ -132,9 +132,9 @@ def dsn_of(*addresses: Address, user: str = "postgres", attributes: str = "") ->
     """Return the DSN of one or several unix sockets.
 
     Args:
-        addresses: The sockets of the servers, or of what stands before them.
-        user: Whose.
-        attributes: What ``target_session_attrs`` is to be.
+        addresses: The sockets of the servers, or of proxies in front of them.
+        user: The user's name.
+        attributes: The value of ``target_session_attrs``.
     """
     paths = [address.path for address in addresses if address.path is not None]
     folders = quote(",".join(str(path.parent) for path in paths), safe=",")
@@ -144,10 +144,10 @@ def dsn_of(*addresses: Address, user: str = "postgres", attributes: str = "") ->
 
 
 def standby_of(primary: Server, folder: Path) -> Server:
-    """Copy a server, and have the copy follow it; returned before it is started.
+    """Copy a server as its standby; the standby is not started yet.
 
     Args:
-        primary: The server, which runs.
+        primary: The running server.
         folder: The copy's folder.
     """
     standby = Server(folder)
@@ -157,7 +157,7 @@ def standby_of(primary: Server, folder: Path) -> Server:
 
 
 def synchronise(primary: Server) -> None:
-    """Have a primary acknowledge nothing that its standby has not, once that follows it."""
+    """Make replication synchronous, once the standby follows."""
     with primary.session() as session:
         for statement in _SYNCHRONOUS:
             session.rows(statement)
@@ -170,7 +170,7 @@ def synchronise(primary: Server) -> None:
 
 
 def rejoin(former: Server, primary: Server) -> None:
-    """Have a former primary, which is stopped, follow the one that has taken its place."""
+    """Turn a stopped former primary into a standby of the new one."""
     shutil.rmtree(former.data)
     _copy(primary, former)
     former.start()
@@ -185,7 +185,7 @@ def _copy(primary: Server, standby: Server) -> None:
 
 
 def _forget_lock(copy: Server) -> None:
-    """The lock of the socket lies among the data, and a copy's names the other server."""
+    """Delete the copied lock file, which names the other server."""
     for path in copy.data.glob(".s.PGSQL.*.lock"):
         path.unlink()
 
@@ -198,10 +198,10 @@ def pgbouncer(server: Server, folder: Path, mode: str, size: int = 10) -> Iterat
         server: The server.
         folder: A folder for it, with a short name.
         mode: ``transaction``, ``session`` or ``statement``.
-        size: Connections to the server.
+        size: The number of connections to the server.
 
     Yields:
-        Where it listens.
+        The address at which it listens.
     """
     folder.mkdir()
     account = pwd.getpwuid(server.data.stat().st_uid)
@@ -222,14 +222,14 @@ def pgbouncer(server: Server, folder: Path, mode: str, size: int = 10) -> Iterat
 
 
 def _listens(path: Path) -> bool:
-    """A socket is there a moment before its server listens on it."""
+    """Tell whether a server listens, as a socket exists a moment before."""
     with socket.socket(socket.AF_UNIX) as client:
         return client.connect_ex(str(path)) == 0
 
 
 @contextmanager
 def short_folder() -> Iterator[Path]:
-    """Make a folder for servers: its name is short, and their account may go in and out."""
+    """Make a folder for servers, with a short path that their account may enter."""
     with tempfile.TemporaryDirectory(prefix="txqueue-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -238,11 +238,11 @@ def short_folder() -> Iterator[Path]:
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
-    """Mount a file system of its own, which can be filled; needs root.
+    """Mount a small file system that can be filled; needs root.
 
     Args:
-        folder: Where; made.
-        megabytes: How large.
+        folder: The mount point; created.
+        megabytes: The size.
     """
     folder.mkdir()
     options = f"size={megabytes}m,mode=755"
@@ -268,7 +268,7 @@ max_client_conn = 500
 
 
 def _program(name: str) -> str:
-    """Find a program; Debian keeps daemons where only root's path leads."""
+    """Find a program; Debian keeps daemons in folders of root's PATH only."""
     found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
     if found is None:
         raise EmbeddedUnavailable(f"{name} is not installed", f"apt-get install {name}")
@@ -276,7 +276,7 @@ def _program(name: str) -> str:
 
 
 def _as(account: int) -> dict[str, Any]:
-    """How a process is run as another account, if we may choose."""
+    """Return the arguments to run a process as another account, if permitted."""
     entry = pwd.getpwuid(account)
     environment = {key: text for key, text in os.environ.items() if not key.startswith("PG")}
     manners: dict[str, Any] = {"cwd": "/", "env": environment, "start_new_session": True}

@@ -1,4 +1,4 @@
-"""Work of which very many jobs fail at once, so cheap that only the queue sets the pace."""
+"""Cheap jobs that fail in great numbers at once, so that only the queue limits the pace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _file = -1
 
 @define
 class FailsAtOnce(WorkItem):
-    """Fails some times and is tried again as every job is that says nothing about it."""
+    """Fails a number of times, with the default retry policy."""
 
     intent: str
     times: int
@@ -37,7 +37,7 @@ class FailsAtOnce(WorkItem):
 
 
 def _note(job: Any, intent: str, how: str) -> None:
-    """Note a whole run with one write; nothing here outlives the host, so that it is not synced."""
+    """Record a whole run with one write, unsynced, as no fault here kills the host."""
     global _file  # noqa: PLW0603 - opened at the first note, in the process that notes
     if _file < 0:
         path = Path(os.environ[FOLDER_VARIABLE]) / f"storm-{os.getpid()}{SUFFIX}"

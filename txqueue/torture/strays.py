@@ -1,4 +1,4 @@
-"""Watches for jobs that are assigned to a live node which does not hold them."""
+"""Watches for jobs that are assigned to a live node but not held by it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from txqueue.store.reader import Session
 __all__ = ["Strays"]
 
 EVERY: Final = 0.5
-# A heartbeat says what the node held then. What is younger than two beats may have been on its way;
-# a node that is silent, or vouched for, says nothing of how it is now.
+# A heartbeat reports the jobs held at that moment. Jobs assigned within two beats may be on their
+# way; a silent node, or one whose lease a peer renews, has no current report.
 _MISSING: Final = """
     select node.name, count(*) - (node.report ->> 'holds')::integer
       from {schema}.node_info as node join {schema}.job_assigned as job using (incarnation)
@@ -27,14 +27,14 @@ _MISSING: Final = """
 
 
 class Strays:
-    """Asks the database twice a second for as long as the run goes on.
+    """Queries the database twice a second during the run.
 
     Args:
         open_session: Opens a connection of its own.
 
     Attributes:
-        longest: For how many seconds on end some node was found to lack jobs, at most.
-        what: Which node lacked how many then.
+        longest: The longest time, in seconds, for which a node lacked jobs.
+        what: The node, and how many jobs it lacked then.
     """
 
     def __init__(self, open_session: Callable[[], Session]) -> None:
@@ -46,17 +46,17 @@ class Strays:
         self._thread = Thread(target=self._watch, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start watching."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop watching."""
         self._stopped.set()
         self._thread.join()
 
     def _watch(self) -> None:
         while not self._stopped.is_set():
-            # A fault may have taken the database away: what is not seen is not held against it.
+            # A fault may have stopped the database; periods without an answer do not count.
             with suppress(TxqueueError), self._open() as session:
                 while not self._stopped.wait(EVERY):
                     self._note(dict(session.rows(_MISSING.format(schema=session.schema))))

@@ -1,4 +1,4 @@
-"""Work that nobody notes, for scenarios that have far too much of it."""
+"""Work that is not recorded, for scenarios with very many jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG = 600.0
 
 @define
 class Unnoted(WorkItem):
-    """Does nothing, but on one node for long.
+    """Does nothing, but takes long on one node.
 
     Attributes:
         on: The node.

@@ -1,4 +1,4 @@
-"""The application under torture: work that notes its starts and ends, and how it is enqueued."""
+"""The application of the scenarios: work that records its starts and ends."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["KINDS", "Draw", "Note", "Order", "diary", "kind", "noted", "pause"]
 
 SOON: Final = Retry(attempts=1000, first=0.05, factor=1.5, longest=1.0)
 GROUPS: Final = 4
-"""So few that each has always something to do."""
+"""Few enough groups that each always has jobs."""
 CUSTOMERS: Final = 9
-"""So many that each has now and then."""
+"""Enough groups that each has jobs only now and then."""
 SCHEMA: Final = os.environ.get("TXQUEUE_SCHEMA", "txqueue")
 
 _diary: Recorder | None = None
@@ -42,10 +42,10 @@ def diary() -> Recorder:
 
 @define
 class Note:
-    """How a run ends.
+    """How a run ended.
 
     Attributes:
-        how: What is noted if it ends without an exception.
+        how: The text to record if it ends without an exception.
     """
 
     how: str = "returned"
@@ -53,7 +53,7 @@ class Note:
 
 @contextmanager
 def noted(job: Any, intent: str, group: str | None = None) -> Iterator[Note]:
-    """Note that a job starts, and how it ends."""
+    """Record the start and the end of a job."""
     diary().note("start", job, intent, group=group)
     note = Note()
     try:
@@ -71,7 +71,7 @@ def _how(error: BaseException) -> str:
 
 
 def pause(seconds: float) -> Deferred[None]:
-    """Wait without blocking; ends by the reactor's clock."""
+    """Wait without blocking, by the reactor's clock."""
     from twisted.internet import reactor
 
     running: Any = reactor
@@ -95,7 +95,7 @@ class Noop(WorkItem):
 
 @define
 class Slow(WorkItem):
-    """Takes its time."""
+    """Waits for some time."""
 
     intent: str
     seconds: float
@@ -111,7 +111,7 @@ class Slow(WorkItem):
 
 @define
 class Heavy(Slow):
-    """Takes its time and three times the room."""
+    """Waits for some time, with a weight of three."""
 
     work_type = "txqueue.torture.heavy"
     weight = 3
@@ -119,7 +119,7 @@ class Heavy(Slow):
 
 @define
 class Grouped(WorkItem):
-    """One of a group."""
+    """A job of a group."""
 
     intent: str
     key: str
@@ -141,7 +141,7 @@ class Grouped(WorkItem):
 
 @define
 class Effect(WorkItem):
-    """Writes a row in the transaction that completes it."""
+    """Writes a row in the transaction that completes the job."""
 
     intent: str
     seconds: float
@@ -150,7 +150,7 @@ class Effect(WorkItem):
     retry = SOON
 
     async def perform(self, job: Any) -> None:
-        """Write, be slow, commit."""
+        """Write, wait, commit."""
         with noted(job, self.intent) as note:
             async with job.transaction() as txn:
                 await txn.execute(
@@ -162,7 +162,7 @@ class Effect(WorkItem):
 
 @define
 class Failing(WorkItem):
-    """Fails some times before it succeeds."""
+    """Fails a number of times before it succeeds."""
 
     intent: str
     times: int
@@ -179,7 +179,7 @@ class Failing(WorkItem):
 
 @define
 class Stumbling(Slow):
-    """Takes its time, and then fails on one of the nodes."""
+    """Waits for some time, and then fails on one of the nodes."""
 
     on: str
 
@@ -195,7 +195,7 @@ class Stumbling(Slow):
 
 @define
 class Lingering(Slow):
-    """Takes its time on one of the nodes, and next to none on others."""
+    """Waits on one of the nodes, and hardly at all on others."""
 
     on: str
     key: str | None = None
@@ -204,7 +204,7 @@ class Lingering(Slow):
 
     @property
     def group(self) -> str | None:
-        """Its group, if it is in one."""
+        """The job's group, if it has one."""
         return self.key
 
     async def perform(self, job: Any) -> None:
@@ -215,7 +215,7 @@ class Lingering(Slow):
 
 @define
 class Expiring(Slow):
-    """Is not worth doing after its ``not_after``."""
+    """Expires at its ``not_after``."""
 
     work_type = "txqueue.torture.expiring"
     expires = True
@@ -223,13 +223,13 @@ class Expiring(Slow):
 
 @frozen
 class Draw:
-    """What a client knows when it makes an order.
+    """The inputs of a client for an order.
 
     Attributes:
-        intent: The name of what it means to enqueue.
-        number: The how manieth it is.
+        intent: The name of the intended job.
+        number: The running number of the order.
         now: Seconds since 1970 by the database's clock.
-        value: What was given after the kind's name, as in ``slow:2``; empty for nothing.
+        value: The value after the kind's name, as in ``slow:2``; empty for none.
     """
 
     intent: str
@@ -238,7 +238,7 @@ class Draw:
     value: str = ""
 
     def seconds(self, most: float) -> float:
-        """Return the given seconds, or some up to a bound."""
+        """Return the given seconds, or a random number up to a bound."""
         return float(self.value) if self.value else random.uniform(0, most)
 
     def later(self, seconds: float) -> datetime:
@@ -248,11 +248,11 @@ class Draw:
 
 @frozen
 class Order:
-    """What a client enqueues.
+    """A client's order: what to enqueue, and how.
 
     Attributes:
-        work: The work.
-        options: Those of ``enqueue()``.
+        work: The work item.
+        options: The options of ``enqueue()``.
         way: plain, transaction, roll back (a transaction that is) or refuse (the database does).
     """
 
@@ -262,11 +262,11 @@ class Order:
 
 
 KINDS: Final[dict[str, Callable[[Draw], Order]]] = {}
-"""How clients make an order of each kind."""
+"""The functions that make an order of each kind."""
 
 
 def kind(name: str) -> Callable[[Callable[[Draw], Order]], Callable[[Draw], Order]]:
-    """Register how an order of a kind is made; what follows a colon in a kind is its value."""
+    """Register the function that makes orders of a kind."""
 
     def register(make: Callable[[Draw], Order]) -> Callable[[Draw], Order]:
         KINDS[name] = make
@@ -345,6 +345,6 @@ def _refused(draw: Draw) -> Order:
     return Order(Noop(draw.intent), {"priority": 99}, way="refuse")
 
 
-# Tells that this process of a node has imported the application.
+# Record that this process has imported the application.
 if FOLDER_VARIABLE in os.environ and NODE_VARIABLE in os.environ:
     diary().write("up", node=os.environ[NODE_VARIABLE], pid=os.getpid(), began=time.monotonic())

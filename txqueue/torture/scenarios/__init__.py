@@ -1,1 +1,1 @@
-"""The scenarios: a file a family; each file here is found by itself."""
+"""The scenarios, in files by family; all files of this folder are loaded."""

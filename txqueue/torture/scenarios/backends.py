@@ -1,4 +1,4 @@
-"""PostgreSQL's processes killed: the backends that txqueue works with, and the postmaster."""
+"""Kills PostgreSQL's processes: txqueue's backends, and the postmaster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from txqueue.torture.server import Server, short_folder
 __all__ = ["backend_killed", "postmaster_killed"]
 
 ROUNDS = 6
-# Not the connections of the run itself, which watch.
+# Excludes the connections of the scenario itself.
 _TERMINATE = """
     select count(*), count(*) filter (where pg_terminate_backend(pid))
       from pg_stat_activity
@@ -24,8 +24,8 @@ _TERMINATE = """
     "backend_killed", "all of txqueue's backends are terminated every second", own_server=True
 )
 def backend_killed(ground: Ground) -> None:
-    """Terminate; whoever was connected connects anew, and nothing runs twice."""
-    # Elsewhere there may be other people's backends of txqueue.
+    """All processes reconnect, and nothing runs twice."""
+    # In a shared server there may be other installations' backends.
     ground.use(ground.enter(Server(ground.enter(short_folder()) / "pg")).dsn)
     nodes = [ground.start_node("n1"), ground.start_node("n2")]
     for node in nodes:
@@ -47,7 +47,7 @@ def backend_killed(ground: Ground) -> None:
 
 @scenario("postmaster_killed", "the server is killed and started again, twice", own_server=True)
 def postmaster_killed(ground: Ground) -> None:
-    """Kill PostgreSQL as a whole; it comes back with the same data, and the work goes on."""
+    """Kill the whole of PostgreSQL; it restarts with the same data, and work continues."""
     server = ground.enter(Server(ground.enter(short_folder()) / "pg"))
     ground.use(server.dsn)
     nodes = [ground.start_node("n1"), ground.start_node("n2")]
@@ -68,7 +68,7 @@ def postmaster_killed(ground: Ground) -> None:
 
 
 def _expect_progress(ground: Ground) -> None:
-    """Nodes find the database by themselves."""
+    """Expect that nodes reconnect by themselves."""
     before = ended_jobs(ground)
     goes_on = until(lambda: ended_jobs(ground) > before, 10.0)
     ground.expect(goes_on, "jobs are done within 10 s of the database's return")

@@ -1,4 +1,4 @@
-"""Long jobs right after a storm of quick ones, which makes workers look quicker than they are."""
+"""Long jobs right after a storm of quick ones, from which the pace was measured."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from txqueue.torture.scenario import scenario
 __all__ = ["long_after_storm"]
 
 QUICK: Final = 1500
-# More than three times what can run: a worker that is handed too much starts some in the pause.
+# More than three times the capacity: a worker that holds too much would start some in the pause.
 LONG: Final = 56
 SECONDS: Final = 4.0
 NODES, WORKERS, CAPACITY = 2, 2, 4
 SLOTS: Final = NODES * WORKERS * CAPACITY
-# What is on its way as a queue is paused, and the pause as long as the first of them run.
+# Seconds for claims already under way, and a pause as long as the first long jobs run.
 SETTLED, PAUSED_FOR = 2.0, 4.0
 
 
 @scenario("long_after_storm", "a storm of quick jobs, then long ones, with a pause in between")
 def long_after_storm(ground: Ground) -> None:
-    """They spread over all workers, and nothing starts that was handed ahead of a pause."""
+    """They spread over all workers, and no job that was sent ahead starts during a pause."""
     ground.start_client(rate=1000, kinds=["noop"], count=QUICK).wait()
     ground.start_client(rate=1000, kinds=[f"slow:{SECONDS}"], count=LONG).wait()
     nodes = [
@@ -59,7 +59,7 @@ def _long(ground: Ground) -> list[JobRun]:
 
 
 def _most_at_once(runs: list[JobRun]) -> int:
-    """Return how many ran at a time at most."""
+    """Return the largest number that ran at a time."""
     moments = [(run.began, 1) for run in runs]
     moments += [(run.ended, -1) for run in runs if run.ended is not None]
     return max(accumulate(step for _, step in sorted(moments)), default=0)

@@ -8,14 +8,14 @@ from txqueue.torture.scenario import scenario
 __all__ = ["MIXED", "calm"]
 
 MIXED = ("noop", "slow", "grouped", "effect", "failing", "delayed", "heavy", "noop", "grouped")
-"""Some of everything."""
+"""Some jobs of every kind."""
 JOBS = 100
 KINDS = (*MIXED, "grouped:0.3", "grouped:0.3", "expiring:30")
 
 
-@scenario("calm", "no fault: two nodes, clients on both roads")
+@scenario("calm", "no fault: two nodes, clients with and without direct dispatch")
 def calm(ground: Ground) -> None:
-    """Enqueue some of everything on both roads, and let it be done."""
+    """Enqueue jobs of all kinds, with and without direct dispatch, and let them run."""
     first, second = ground.start_node("n1"), ground.start_node("n2")
     first.wait_up()
     second.wait_up()

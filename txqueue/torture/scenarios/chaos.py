@@ -1,4 +1,4 @@
-"""Anything at any time: processes killed, stopped and restarted in no order at all."""
+"""Random faults: processes killed, stopped and restarted in random order."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ DEATHS = 5
 
 @define
 class _Chaos:
-    """Three nodes, and what may be done to one of them."""
+    """Three nodes, and the faults that may hit one of them."""
 
     ground: Ground
     nodes: dict[str, TortureNode] = field(factory=dict)
     done: Counter[str] = field(factory=Counter)
 
     def start(self, name: str) -> None:
-        """Start a node, for the first time or anew."""
+        """Start or restart a node."""
         self.nodes[name] = self.ground.start_node(name, listen=True)
 
     def step(self) -> None:
-        """Do one thing to one node that runs, and have nodes that were ended start again."""
+        """Inject a fault into one running node, and restart ended nodes."""
         acts: list[Callable[[TortureNode], None]] = [
             self._kill_worker,
             self._kill_worker,
@@ -65,7 +65,7 @@ class _Chaos:
         self.start(node.name)
 
     def _kill_while_draining(self, node: TortureNode) -> None:
-        """A supervisor lost patience with a node that waits for its jobs."""
+        """Kill a draining node that waits for its jobs, as an impatient supervisor does."""
         with self.ground.fault("kill while draining", nodes=[node], snapshot=False) as fault:
             node.signal(signal.SIGTERM)
             self.ground.rest(random.uniform(0, 0.3))
@@ -92,9 +92,9 @@ class _Chaos:
         self.start(node.name)
 
 
-@scenario("process_chaos", "workers and masters killed, stopped and restarted in no order at all")
+@scenario("process_chaos", "workers and masters are killed, stopped and restarted at random")
 def process_chaos(ground: Ground) -> None:
-    """All promises hold together, whatever comes after what."""
+    """All promises hold together, whatever the order of faults."""
     chaos = _Chaos(ground)
     for name in NAMES:
         chaos.start(name)

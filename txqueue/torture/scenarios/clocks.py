@@ -1,4 +1,4 @@
-"""Hosts whose wall clocks are wrong, and are set while everything runs."""
+"""Hosts whose wall clocks are wrong, or are set during the run."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ LOAD = (*MIXED, "expiring:5")
 
 @frozen
 class _WallClock:
-    """A wall clock that processes are shown instead of the host's."""
+    """A fake wall clock for processes, by libfaketime."""
 
     file: Path
 
     def set(self, offset: str) -> None:
-        """Set it: an offset from the host's, such as ``-1h``."""
+        """Set the clock to an offset from the host's, such as ``-1h``."""
         made = self.file.with_suffix(".new")
         made.write_text(offset)
         made.rename(self.file)
 
     @property
     def environment(self) -> dict[str, str]:
-        """What shows it to a process; the monotonic clock is left alone."""
+        """Return the environment that shows it to a process; the monotonic clock is unchanged."""
         library = next(Path("/").glob(FAKETIME.lstrip("/")))
         return {
             "LD_PRELOAD": str(library),
             "FAKETIME_TIMESTAMP_FILE": str(self.file),
-            # Else it looks at the file now and then only.
+            # Otherwise libfaketime reads the file only now and then.
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "DONT_FAKE_MONOTONIC": "1",
@@ -48,7 +48,7 @@ class _WallClock:
     "clocks_wrong", "hosts' clocks an hour slow, an hour fast, and right", needs=("faketime",)
 )
 def clocks_wrong(ground: Ground) -> None:
-    """Start so; only the database's clock decides what is due, expired or dead."""
+    """Start with wrong clocks; only the database's clock decides what is due, expired or dead."""
     slow, fast = _clock(ground, "slow", "-1h"), _clock(ground, "fast", "+1h")
     nodes = [
         ground.start_node("n1", env=slow.environment, listen=True),
@@ -70,7 +70,7 @@ def clocks_wrong(ground: Ground) -> None:
 
 @scenario("clocks_stepped", "hosts' clocks are set by hours while they work", needs=("faketime",))
 def clocks_stepped(ground: Ground) -> None:
-    """Step forth and back; timers go on, nobody is presumed dead, nothing runs early."""
+    """Step forth and back; timers work, no node is presumed dead, nothing runs early."""
     clock = _clock(ground, "stepped", "+0")
     nodes = [ground.start_node(name, env=clock.environment, listen=True) for name in ("n1", "n2")]
     for node in nodes:
@@ -83,7 +83,7 @@ def clocks_stepped(ground: Ground) -> None:
         before = ended_jobs(ground)
         with ground.fault("clock stepped") as fault:
             clock.set(offset)
-            # Longer than a lease: who stopped beating is dead by then.
+            # Longer than a lease, so that a node without heartbeats would be declared dead.
             ground.rest(1.2 * ground.lease)
             done = ended_jobs(ground) - before
             fault.evidence = f"set to {offset}, {done} jobs done since"
@@ -105,6 +105,6 @@ def _incarnations(ground: Ground) -> list[tuple[int, str]]:
 
 
 def _expect_apart(ground: Ground, logs: list[str]) -> None:
-    """Hold the run to it that the nodes were really shown different hours."""
+    """Expect that the nodes really had different wall clocks."""
     hours = {log[:13] for log in logs}
     ground.expect(len(hours) == len(logs), f"the nodes' logs begin in different hours: {hours}")

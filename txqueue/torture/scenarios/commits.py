@@ -1,4 +1,4 @@
-"""Connections cut at the very moment of a COMMIT, on either side of it."""
+"""Connections cut just before or just after a COMMIT."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ _OF_NODES = (
     needs=("unix socket",),
 )
 def commit_cut_enqueue(ground: Ground) -> None:
-    """Cut; clients do not know, but nothing acknowledged is lost and nothing rolled back runs."""
+    """The outcome is unknown to clients, but nothing acknowledged is lost, nothing rolled back
+    runs.
+    """
     node = ground.start_node("n1").wait_up()
     proxy, dsn = proxied(ground, "c")
     kinds = ("noop", "grouped", "effect", "rolled_back", "noop", "delayed")
@@ -54,7 +56,7 @@ def commit_cut_enqueue(ground: Ground) -> None:
     needs=("unix socket",),
 )
 def commit_cut_handler(ground: Ground) -> None:
-    """Cut; every job has its effect exactly once, and what was committed does not run again."""
+    """Every job has its effect exactly once, and committed jobs do not run again."""
     proxy, dsn = proxied(ground, "n1")
     ground.start_node("n1", dsn=dsn).wait_up()
     ground.start_client(rate=20, kinds=("effect:0.02", "noop", "effect:0.02"))
@@ -69,7 +71,7 @@ def commit_cut_handler(ground: Ground) -> None:
     needs=("unix socket",),
 )
 def commit_cut_node(ground: Ground) -> None:
-    """Cut; what a claim took whose answer is lost starts later, what was done is written down."""
+    """Jobs of a claim whose answer is lost start later, and completions are written."""
     proxies, nodes = [], []
     for name in ("n1", "n2"):
         proxy, dsn = proxied(ground, name)
@@ -85,7 +87,7 @@ def commit_cut_node(ground: Ground) -> None:
 
 
 def _cut(ground: Ground, *proxies: Proxy, matches: Callable[[str], bool], every: int) -> None:
-    """Cut for a while before the server hears of it, and for a while just after it has done it."""
+    """Cut for a while before the server gets the statement, then for a while just after it."""
     ground.flow(10)
     for is_after in (False, True) * int(ground.scale):
         side = "after" if is_after else "before"

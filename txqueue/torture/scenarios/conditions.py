@@ -22,9 +22,9 @@ _TABLE: Final = "create table if not exists {schema}.torture_condition (id integ
 _PUT: Final = "select {schema}.put_schedule(%s, %s, %s, %s, 'torture')"
 
 
-@scenario("condition_hangs", "the table that a schedule's condition asks is locked for long")
+@scenario("condition_hangs", "the table of a schedule's condition is locked for long")
 def condition_hangs(ground: Ground) -> None:
-    """That schedule waits, and says why; the others are due as ever, and so is it afterwards."""
+    """That schedule waits and reports why; others are not delayed, and it recovers afterwards."""
     ground.database.rows(_TABLE.format(schema=ground.schema))
     table = f"{ground.schema}.torture_condition"
     ground.database.rows(f"insert into {table} values (1) on conflict do nothing")

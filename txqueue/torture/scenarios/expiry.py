@@ -1,4 +1,4 @@
-"""Work that is not worth doing any more when its turn comes."""
+"""Jobs that expire before their turn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["expiry"]
 
 @scenario("expiry", "jobs expire while their node is busy with others")
 def expiry(ground: Ground) -> None:
-    """Those that expired end cancelled without having started; the others are done."""
+    """Expired jobs are cancelled without starting; the others are done."""
     ground.start_node("n1", workers=1, capacity=1).wait_up()
     ground.start_client(rate=20, kinds=("slow:2", *["expiring:0.5"] * 5, "noop"), count=14).wait()
     ground.start_client(rate=20, kinds=("expiring:30", "noop"), count=4).wait()

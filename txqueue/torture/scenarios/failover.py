@@ -1,4 +1,4 @@
-"""The primary goes, and its standby takes over: the DSN names both."""
+"""The primary fails and its standby is promoted; the DSN names both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from txqueue.torture.server import Server, dsn_of, rejoin, short_folder, standby
 
 __all__ = ["failover", "switchover"]
 
-# From the promotion on, seconds.
+# Seconds from the promotion until jobs must be done.
 GOES_ON_WITHIN = 15.0
 _READ_ONLY = (
     "alter system set default_transaction_read_only = on",
@@ -22,7 +22,7 @@ _PROMOTE = "select pg_promote()"
 
 @scenario("failover", "primary killed, its synchronous standby promoted", own_server=True)
 def failover(ground: Ground) -> None:
-    """Kill and promote; what was acknowledged is there, and nodes go over by themselves."""
+    """Acknowledged jobs are kept, and nodes switch over by themselves."""
     primary, standby = _pair(ground)
     ground.flow(10)
     with ground.fault("database down") as fault:
@@ -30,7 +30,7 @@ def failover(ground: Ground) -> None:
         ground.rest(1.0)
         _promoted(ground, standby)
     _expect_progress(ground)
-    # It comes back as the other's standby: nobody may stay with it, or go to it.
+    # The former primary returns as a standby: no process may stay connected to it.
     rejoin(primary, standby)
     ground.rest(2.0)
     ground.drain()
@@ -38,10 +38,12 @@ def failover(ground: Ground) -> None:
 
 
 @scenario(
-    "switchover", "primary made read-only while nodes sit on it, then promoted", own_server=True
+    "switchover",
+    "primary made read-only while nodes are connected, standby promoted",
+    own_server=True,
 )
 def switchover(ground: Ground) -> None:
-    """Nobody is disconnected: who finds that the server takes no writes looks for another."""
+    """No connection is closed: nodes that find the server read-only try the other."""
     primary, standby = _pair(ground)
     ground.flow(10)
     with ground.fault("database read-only") as fault:
@@ -57,7 +59,7 @@ def switchover(ground: Ground) -> None:
 
 
 def _pair(ground: Ground) -> tuple[Server, Server]:
-    """Start a primary with a synchronous standby, two nodes and a client that know both."""
+    """Start a primary with a synchronous standby, two nodes, and a client, whose DSNs name both."""
     folder = ground.enter(short_folder())
     primary = ground.enter(Server(folder / "a"))
     standby = ground.enter(standby_of(primary, folder / "b"))
@@ -74,7 +76,7 @@ def _pair(ground: Ground) -> tuple[Server, Server]:
 def _promoted(ground: Ground, standby: Server) -> None:
     with standby.session() as session:
         session.rows(_PROMOTE)
-    # Whoever only reads would not notice.
+    # A process that only reads would not notice.
     ground.database.close()
 
 

@@ -1,4 +1,4 @@
-"""Masters and whole nodes stopped past their leases in the middle of their jobs, and going on."""
+"""Masters and whole nodes stopped past their leases in the middle of jobs, and resumed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LEASES = 3
 KINDS = ("effect:1", "grouped:0.3", "slow:1", "noop", "effect:0.1")
 SHORT_LEASE = 1.0
 RACES = 6
-# By how much a start may follow the end of the lease: it is looked at, then the start is noted.
+# The tolerance of a start after the end of the lease: the worker checks the lease, then records.
 MARGIN = 0.3
 _INFO = "select incarnation, state from {schema}.node_info where name = %s"
 
 
-@scenario("frozen_master", "a master is stopped for three leases, its workers go on")
+@scenario("frozen_master", "a master is stopped for three leases, its workers continue")
 def frozen_master(ground: Ground) -> None:
     """Its jobs run elsewhere; its workers start nothing more and commit nothing stale."""
     _freeze(ground, lambda node: [node.pid], "freeze master")
@@ -31,7 +31,7 @@ def frozen_master(ground: Ground) -> None:
 
 @scenario("frozen_node", "a whole node is stopped for three leases in the middle of its jobs")
 def frozen_node(ground: Ground) -> None:
-    """Its jobs run elsewhere; going on, it starts none of them and commits nothing stale."""
+    """Its jobs run elsewhere; when resumed, it starts none of them and commits nothing stale."""
     _freeze(ground, lambda node: node.pids(), "freeze node")
 
 
@@ -47,7 +47,7 @@ def _freeze(ground: Ground, chosen: Any, kind: str) -> None:
 
 
 def _freeze_once(ground: Ground, node: TortureNode, pids: list[int], kind: str) -> None:
-    """Freeze, hold it to have lost its jobs, and wait until it works again as somebody else."""
+    """Freeze the node, expect that it lost its jobs, and wait until it works as a new run."""
     incarnation, _ = _info(ground, node)
     with ground.fault(kind, nodes=[node], frozen=True, snapshot=False) as fault:
         with frozen(pids) as still:
@@ -68,7 +68,7 @@ def _info(ground: Ground, node: TortureNode) -> tuple[int, str]:
 
 
 def _works(ground: Ground, node: TortureNode, former: int) -> bool:
-    """Whether it has registered anew and runs jobs."""
+    """Tell whether it has registered as a new run and runs jobs."""
     runs = ground.history().runs
     return any(run.node == node.name and run.incarnation > former for run in runs)
 
@@ -86,9 +86,9 @@ def _expect_no_zombie(ground: Ground, incarnation: int, since: float, stopped: l
     ground.expect(not late, f"it starts nothing that it held before, but {late[:3]}")
 
 
-@scenario("rescue_races_completion", "a master is stopped for about a lease, again and again")
+@scenario("rescue_races_completion", "a master is repeatedly stopped for about a lease")
 def rescue_races_completion(ground: Ground) -> None:
-    """Jobs end just as they are taken: none twice completed, none lost."""
+    """Jobs end just as they are rescued: none is completed twice, none is lost."""
     node = ground.start_node("n1", lease=SHORT_LEASE)
     other = ground.start_node("n2", lease=SHORT_LEASE)
     node.wait_up()
@@ -109,9 +109,9 @@ def rescue_races_completion(ground: Ground) -> None:
 
 
 def _race(ground: Ground, node: TortureNode) -> bool:
-    """Stop a master for about as long as it may be silent; returns whether its jobs were taken."""
+    """Stop a master for about a lease; return whether its jobs were rescued."""
     former, _ = _info(ground, node)
-    # A second is what a rescue waits beyond the lease.
+    # A rescue waits a second beyond the lease.
     seconds = SHORT_LEASE + 1.0 + uniform(-0.4, 0.4)
     with ground.fault("freeze master briefly", nodes=[node], frozen=True, snapshot=False) as fault:
         with frozen([node.pid]) as still:

@@ -1,4 +1,4 @@
-"""Very many groups, and the death of the node that holds them."""
+"""The death of a node that holds very many groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["groups_and_death"]
 
 GROUPS: Final = 20_000
 APP: Final = ("txqueue.torture.unnoted",)
-# The slowest machine that this was tried on needs a fifth of it.
+# A generous limit: the slowest machine so far needs a fifth of it.
 RESCUED_WITHIN: Final = 90.0
 _ENQUEUE: Final = """
     select {schema}.enqueue_many(jsonb_agg(jsonb_build_object(
@@ -24,14 +24,14 @@ _ASSIGNED: Final = "select count(*) from {schema}.job_assigned where work_type =
 
 @scenario("groups_and_death", "a node dies that holds 20,000 jobs of as many groups")
 def groups_and_death(ground: Ground) -> None:
-    """They are rescued piece by piece: the other node keeps its lease, and its own jobs run on."""
+    """They are rescued in parts: the other node keeps its lease, and its own jobs run."""
     wanted = int(GROUPS * ground.scale)
     other = ground.start_node("n2", app=APP)
     dead = ground.start_node("n1", capacity=wanted, app=APP)
     for node in (other, dead):
         node.wait_up()
     with ground.database.session() as session:
-        # Those that the other node takes before the first are done at once.
+        # The jobs that the other node claims first are done at once.
         session.rows(_ENQUEUE.format(schema=ground.schema, work_type=UNNOTED), (wanted,))
     held = _ASSIGNED.format(schema=ground.schema, work_type=UNNOTED)
     ground.wait(lambda: ground.database.value(held) == ground.database.live_jobs(), "all are taken")

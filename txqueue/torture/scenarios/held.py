@@ -1,4 +1,4 @@
-"""A worker whose node has lost its lease: what it must not start, and what it must end."""
+"""A worker whose node's lease has expired: jobs it must not start, and jobs it must end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["group_past_lease", "held_past_lease"]
 
 LEASE = 2.0
 CAPACITY = 4
-# Quick ones, so that much is handed ahead; then as many as fill the worker; and those that wait.
+# Quick jobs, so that many are sent ahead; then enough to fill the worker; then waiting ones.
 HELD = (*["noop"] * 200, *["lingering:n1"] * CAPACITY, *["noop"] * 60)
 GROUPED = (*["lingering_group:n1"], *["noop"] * 9)
 
@@ -35,9 +35,11 @@ def group_past_lease(ground: Ground) -> None:
 
 
 def _stop_master(ground: Ground, backlog: Sequence[str], lingering: int) -> int:
-    """Stop it until all is done elsewhere and its worker is idle; returns what waited in that."""
+    """Stop the master until all jobs are done elsewhere and its worker is idle; return its waiting
+    jobs.
+    """
     ground.lease = LEASE
-    # It takes nothing before there is something to take over.
+    # The other node claims nothing until the master is stopped.
     ground.start_node("n2").wait_up()
     ground.database.rows(f"select {ground.schema}.drain_node('n2', 'torture')")
     ground.start_client(rate=400, kinds=backlog, count=len(backlog)).wait()

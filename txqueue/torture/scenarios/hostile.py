@@ -1,4 +1,4 @@
-"""An application that enqueues what nobody in his right mind would."""
+"""An application that enqueues hostile input."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PAYLOADS: Final[tuple[Any, ...]] = (
 
 @scenario("hostile_enqueues", "options, dates, sizes and names of all kinds, by the enqueue role")
 def hostile_enqueues(ground: Ground) -> None:
-    """Each is refused or does as it says: all other jobs run, and every tool answers."""
+    """Each call is refused or takes effect: all other jobs run, and every tool answers."""
     node = ground.start_node("n1", app=APP).wait_up()
     ground.start_client(rate=20, kinds=("noop", "grouped:0.1", "effect:0.05"))
     ground.flow()
@@ -74,7 +74,7 @@ def hostile_enqueues(ground: Ground) -> None:
 
 
 def _enqueue(ground: Ground, calls: int) -> tuple[int, int]:
-    """Call what the role may call, each time with other arguments; returns how many were taken."""
+    """Call the enqueue role's functions with random arguments; count the accepted ones."""
     chance = random.Random(SEED)
     taken = refused = 0
     with ground.database.session() as session:
@@ -103,7 +103,7 @@ def _may_read(ground: Ground, session: Session) -> bool:
 def _call(
     schema: str, chance: random.Random, node: int, incarnation: int
 ) -> tuple[str, tuple[object, ...]]:
-    """Return a statement, and its parameters."""
+    """Return a statement with its parameters."""
     named = dict(_arguments(chance))
     names = "".join(f', "{name}" => %s::{_TYPES[name]}' for name in named)
     given = (chance.choice(NAMES), json.dumps(chance.choice(PAYLOADS)), *named.values())
@@ -167,7 +167,7 @@ def _as_json(named: dict[str, object]) -> dict[str, object]:
 
 
 def _complaints(ground: Ground) -> Iterator[str]:
-    """Ask all that tools ask; gives what did not answer."""
+    """Run all queries of the tools; yield those that fail."""
     schema = ground.schema
     with ground.database.session() as session:
         reader = Reader(session)
@@ -191,7 +191,7 @@ def _complaints(ground: Ground) -> Iterator[str]:
 
 
 def _cancel_all(ground: Ground) -> None:
-    """Cancel what will never run, some hundred at a time."""
+    """Cancel jobs that can never run, some hundred at a time."""
     cancel = (_CANCEL + _OURS).format(schema=ground.schema)
     left = _LEFT.format(schema=ground.schema)
 

@@ -18,7 +18,7 @@ from txqueue.torture.scenario import scenario
 
 __all__ = ["failing_at_once", "late_commit"]
 
-# How late a transaction commits, seconds, and how much sooner than that its jobs are due.
+# How late a transaction commits, in seconds, and how much earlier its jobs are due.
 LATE, LONG_LATE = 8.0, 90.0
 SOON = timedelta(seconds=1)
 MARGIN = 2.0
@@ -34,15 +34,17 @@ _DUE = """select extract(epoch from not_before)::float8 from {schema}.job
 
 JOBS, FAILURES = 1000, 2
 STORM = ("txqueue.torture.storm",)
-# The default policy varies each delay by a fifth either way; the second one is of two seconds.
+# The default policy varies each delay by a fifth either way; the second delay is two seconds.
 SHORTEST, SPREAD = 1.6, 0.5
-# All that fail at the same instant come back over 0.8 seconds.
+# Jobs that fail at the same instant are retried over 0.8 seconds.
 MOST_SHARE = 0.25
 
 
-@scenario("late_commit", "transactions commit what they enqueued late, past the death of its node")
+@scenario("late_commit", "transactions commit enqueues late, after the death of the assigned node")
 def late_commit(ground: Ground) -> None:
-    """Jobs of both roads run soon after the commit, whatever has become of lanes and nodes."""
+    """Jobs run soon after the commit, with and without direct dispatch, despite rotation and
+    deaths.
+    """
     living, doomed = ground.start_node("n1"), ground.start_node("n2")
     living.wait_up()
     doomed.wait_up()
@@ -69,7 +71,7 @@ def late_commit(ground: Ground) -> None:
 def _enqueue_late(
     ground: Ground, session: Session, recorder: Recorder, doomed: TortureNode
 ) -> dict[str, int]:
-    """Enqueue in the open transaction on every road there is; returns the jobs by intent."""
+    """Enqueue in the open transaction in every way; return the jobs by intent."""
     node = ground.database.rows(_NODE.format(schema=ground.schema), (doomed.name,))[0]
     roads: Sequence[tuple[str, Sequence[object], Sequence[object]]] = [
         (_ENQUEUE, (), ()),
@@ -88,7 +90,7 @@ def _enqueue_late(
 
 
 def _turn_lanes(ground: Ground) -> int:
-    """Have the lanes turn as they do under load; returns how often the current one changed."""
+    """Make the lanes rotate as under load; return how often the current one changed."""
     lane, turns = _LANE.format(schema=ground.schema), 0
     with ground.database.session() as session:
         for _ in range(12):
@@ -120,7 +122,7 @@ def _expect_soon(ground: Ground, ids: set[int], committed: float) -> None:
 
 @scenario("failing_at_once", "a thousand jobs fail at the same moment, twice")
 def failing_at_once(ground: Ground) -> None:
-    """Their retries are spread, so that what broke is not struck by all at once; all are done."""
+    """Their retries are spread over time, and all jobs are done."""
     nodes = [ground.start_node(name, capacity=100, app=STORM) for name in ("n1", "n2")]
     for node in nodes:
         node.wait_up()
@@ -165,7 +167,7 @@ def _write_down(ground: Ground, lines: Iterable[dict[str, object]]) -> None:
 
 
 def _expect_spread(ground: Ground) -> None:
-    """Hold the last retries to come back after different times, and no second to get them all."""
+    """Expect that the last retries have different delays and do not coincide."""
     delays = []
     for its in ground.history().runs_by_job().values():
         last = its[FAILURES : FAILURES + 1]

@@ -1,4 +1,4 @@
-"""Locks that other sessions hold for long: on tables that all nodes use, and on a single job."""
+"""Long locks of other sessions: on tables that all nodes use, and on a single job."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from txqueue.torture.scenario import scenario
 
 __all__ = ["completion_uncommitted", "locks_held"]
 
-# Past a master's patience for a lock, and two leases.
+# Longer than a master's lock timeout, and than two leases.
 HELD_FOR: Final = 7.0
-# As `create index`, a migration of the application's and an operator's open transaction take them.
+# Locks such as those of `create index`, of an application's migration, and of an operator's
+# transaction.
 LOCKS: Final = (
     "lock table {schema}.job_assigned in share mode",
     "lock table {schema}.claiming in exclusive mode",
@@ -34,9 +35,11 @@ _RUNNING: Final = """
 _COMPLETE: Final = "select {schema}.complete_one(%s, %s, %s, null)"
 
 
-@scenario("locks_held", "other sessions hold locks that claims and completions need, past patience")
+@scenario(
+    "locks_held", "other sessions hold locks that claims and completions need, past the timeout"
+)
 def locks_held(ground: Ground) -> None:
-    """Nodes keep their leases meanwhile, and go on when the locks are gone."""
+    """Nodes keep their leases meanwhile, and continue when the locks are released."""
     nodes = [ground.start_node("n1"), ground.start_node("n2")]
     for node in nodes:
         node.wait_up()
@@ -59,7 +62,7 @@ def locks_held(ground: Ground) -> None:
     "completion_uncommitted", "a node dies while one of its jobs is completed and not committed"
 )
 def completion_uncommitted(ground: Ground) -> None:
-    """Its other jobs run elsewhere at once, and this one when its transaction is gone."""
+    """Its other jobs run elsewhere at once, and this one after its transaction has ended."""
     other = ground.start_node("n2").wait_up()
     ground.database.rows(f"select {ground.schema}.drain_node('n2', 'torture')")
     kinds = ["lingering:n1"] * HELD

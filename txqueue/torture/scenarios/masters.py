@@ -1,4 +1,4 @@
-"""Masters killed: at any moment, and at the two at which a job is in nobody's hands."""
+"""Kills masters: at random moments, and at the two moments when no process holds a job."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = [
     "master_kill_other_host",
 ]
 
-# What the restart may take on top of the lease, seconds.
+# Seconds that a restart may take on top of the lease.
 MARGIN = 2.0
-# So quickly have the workers of a killed master ended.
+# Seconds within which the workers of a killed master end.
 ORPHANED = 1.0
 ROOM = 20
 SABOTAGE = "txqueue.torture.sabotage"
 KINDS = ("noop", "slow:0.1", "effect:0.05", "noop")
 
 
-@scenario("master_kill", "kill -9 of one master of three; a supervisor starts it anew later")
+@scenario("master_kill", "kill -9 of one master of three; a supervisor restarts it later")
 def master_kill(ground: Ground) -> None:
-    """Its workers end at once; its jobs start elsewhere as soon as its neighbours see that."""
+    """Its workers end at once; its jobs start elsewhere as soon as other nodes detect that."""
     _kill_masters(ground, ["here", "here", "here"])
 
 
-@scenario("master_kill_other_host", "the same, and nobody can see that its process is gone")
+@scenario("master_kill_other_host", "the same, and no other node can detect the end of its process")
 def master_kill_other_host(ground: Ground) -> None:
-    """Its jobs start elsewhere within the lease and two seconds."""
+    """Its jobs start elsewhere within the lease plus two seconds."""
     _kill_masters(ground, ["here", "there", "elsewhere"])
 
 
@@ -60,7 +60,7 @@ def _kill_masters(ground: Ground, hosts: list[str]) -> None:
 
 
 def _start(ground: Ground, number: int, host: str) -> TortureNode:
-    # With room for all that is taken over at once: what waits for room is late for another reason.
+    # With room for all rescued jobs at once, so that none is late for lack of room.
     host_name = {"TXQUEUE_HOST": host}
     return ground.start_node(f"n{number + 1}", capacity=ROOM, listen=True, env=host_name)
 
@@ -85,9 +85,9 @@ def _expect_restarts(ground: Ground) -> None:
     ground.expect(max(taken, default=0.0) < limit, f"all start again in {limit:g} s, not {taken}")
 
 
-@scenario("master_kill_after_claim", "a master dies between a claim and the hand-off to a worker")
+@scenario("master_kill_after_claim", "a master dies between a claim and the message to a worker")
 def master_kill_after_claim(ground: Ground) -> None:
-    """What it had claimed and given to nobody runs elsewhere, once."""
+    """The jobs that it had claimed run elsewhere, once."""
     doomed = _start_doomed(ground, sabotage.AFTER_CLAIM)
     ground.start_client(rate=60, kinds=KINDS)
     _see_it_die(ground, doomed, "master dies after its claim")
@@ -95,7 +95,7 @@ def master_kill_after_claim(ground: Ground) -> None:
 
 @scenario("master_kill_before_delivery", "a master dies between a client's commit and the delivery")
 def master_kill_before_delivery(ground: Ground) -> None:
-    """A job that a client has assigned to it runs elsewhere, once; the client goes on."""
+    """A job that a client has assigned to it runs elsewhere, once; the client continues."""
     doomed = _start_doomed(ground, sabotage.BEFORE_DELIVERY)
     ground.start_client(rate=30, kinds=KINDS, node=doomed)
     _see_it_die(ground, doomed, "master dies before a delivery")
@@ -109,7 +109,7 @@ def _start_doomed(ground: Ground, moment: str) -> TortureNode:
 
 
 def _see_it_die(ground: Ground, node: TortureNode, kind: str) -> None:
-    """Wait for its death, and hold the jobs that it had not handed on to one run elsewhere."""
+    """Wait for its death, and expect one run elsewhere of the jobs that it held."""
     with ground.fault(kind, nodes=[node], snapshot=False) as fault:
         ground.wait(lambda: not node.is_running, "it dies at that moment", 60.0)
         died = time.monotonic()

@@ -1,4 +1,4 @@
-"""A database that is away for long, and one that cannot write for a while."""
+"""A database that is down for long, and one that cannot write for a while."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["database_down", "disk_full"]
 
 NODES = 4
 DOWN = 8.0
-# Attempts to connect, of a node and a second: over the whole outage, and in its worst second.
-# The pauses are a fifth of the lease, which is short here.
+# The most attempts to connect per node and second: over the whole outage, and in its worst second.
+# The backoff is a fifth of the lease, which is short here.
 MOST_RATE, MOST_AT_ONCE = 5.0, 10
 MEGABYTES = 110
 _FULL = "No space left on device"
 _SMALL = {"max_wal_size": "32MB", "min_wal_size": "32MB", "shared_buffers": "16MB"}
 
 
-@scenario("database_down", "database away for long, with many nodes on it", own_server=True)
+@scenario("database_down", "the database is down for long, with many nodes on it", own_server=True)
 def database_down(ground: Ground) -> None:
-    """Stop and start it: few attempts to connect meanwhile, no storm afterwards."""
+    """Stop and start the database: few attempts to connect meanwhile, no storm afterwards."""
     server = ground.enter(Server(ground.enter(short_folder()) / "pg"))
     ground.use(server.dsn)
     proxies = [_door(ground, server, f"n{number}") for number in range(1, NODES + 1)]
@@ -57,7 +57,7 @@ def database_down(ground: Ground) -> None:
     "disk_full", "the disk fills up, and is freed after a while", needs=("mount",), own_server=True
 )
 def disk_full(ground: Ground) -> None:
-    """Fill it: what was acknowledged is there, and the work goes on once there is room."""
+    """Fill the disk: acknowledged jobs are kept, and work continues once there is room."""
     disk = ground.enter(small_disk(ground.enter(short_folder()) / "disk", MEGABYTES))
     server = ground.enter(Server(disk / "pg", _SMALL))
     ground.use(server.dsn)
@@ -70,7 +70,7 @@ def disk_full(ground: Ground) -> None:
     ballast = disk / "ballast"
     with ground.fault("database down") as fault:
         _fill(ballast)
-        # What is allocated already holds out for a while.
+        # PostgreSQL can still write into allocated files for a while.
         ground.wait(lambda: _is_felt(server, ballast), "the disk is full")
         ground.rest(3 * ground.scale)
         fault.evidence = _FULL if _FULL in server.log else ""
@@ -86,7 +86,7 @@ def disk_full(ground: Ground) -> None:
 
 
 def _door(ground: Ground, server: Server, name: str) -> tuple[Proxy, str]:
-    """Make a way in for one node, on which its attempts are counted."""
+    """Start a proxy for one node that counts its attempts to connect."""
     folder = ground.folder / f"via-{name}"
     folder.mkdir()
     address = server.address.path
@@ -96,7 +96,7 @@ def _door(ground: Ground, server: Server, name: str) -> tuple[Proxy, str]:
 
 
 def _expect_calm(ground: Ground, proxies: Sequence[Proxy], began: float, ended: float) -> None:
-    """Hold the nodes to few attempts while nobody answers, and to no storm when somebody does."""
+    """Expect few attempts during the outage, and no storm at its end."""
     after = ended + 5.0
     ground.wait(lambda: time.monotonic() > after, "the first seconds after the return")
     meanwhile = [_between(proxy, began, ended) for proxy in proxies]
@@ -108,7 +108,7 @@ def _expect_calm(ground: Ground, proxies: Sequence[Proxy], began: float, ended: 
     ground.figure("worst_second_of_all_at_return", _burst(sorted(returns)))
     ground.expect(max(rates) <= MOST_RATE, f"{max(rates):.2f} attempts a node and second")
     ground.expect(max(bursts) <= MOST_AT_ONCE, f"{max(bursts)} attempts of a node in a second")
-    # Each node needs four connections, and may meet the door closed once more.
+    # Each node needs four connections, and may fail once more.
     ground.expect(len(returns) <= 6 * len(proxies), f"{len(returns)} attempts at the return")
 
 
@@ -128,14 +128,14 @@ def _expect_progress(ground: Ground) -> None:
 
 
 def _is_felt(server: Server, ballast: Path) -> bool:
-    """Whether the server could not write; if not yet, what it has freed meanwhile is taken."""
+    """Tell whether the server could not write; if it still can, fill the freed space."""
     if _FULL not in server.log:
         _fill(ballast)
     return _FULL in server.log
 
 
 def _fill(ballast: Path) -> None:
-    """Write until there is no room left."""
+    """Write until the disk is full."""
     block = bytes(1 << 16)
     with ballast.open("ab", buffering=0) as file:
         while True:

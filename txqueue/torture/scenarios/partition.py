@@ -1,4 +1,4 @@
-"""The network divided: a node cut from the database, with peers or alone, and peers from peers."""
+"""Network partitions: a node cut from the database, with or without peers, and peers from peers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = [
     "peers_late",
 ]
 
-# So many leases does a division last.
+# The length of a partition in leases.
 LEASES = 3
-# How late peers' messages come at most, and for how long that is so, seconds.
+# The longest delay of peers' messages, and how long the delays last, in seconds.
 LATENESS, LATE_FOR = 1.0, 12.0
-# A statement without an answer is given up after ten seconds; pauses between tries grow to five.
+# A statement without an answer is given up after ten seconds; the backoff grows to five.
 BACK_WITHIN = 20.0
 LOAD = ("slow:0.5", "noop", "grouped:0.2", "slow:4", "noop", "grouped:1")
-# Peers are told of a road that can be cut instead of each other's ports.
+# Peers connect through a proxy instead of to each other's ports.
 _DETOUR = """
     create table {schema}.torture_detour (port integer primary key, via integer not null);
     create function {schema}.torture_detour() returns trigger language plpgsql
@@ -49,7 +49,7 @@ _DETOUR = """
     needs=("unix socket",),
 )
 def node_cut_linked(ground: Ground) -> None:
-    """Its peers vouch for it: it keeps its jobs, and nothing runs twice."""
+    """Its peers renew its lease: it keeps its jobs, and nothing runs twice."""
     _hold_all(ground, *_cut_node(ground, listen=True))
     ground.drain()
     no_duplicates(ground)
@@ -57,11 +57,11 @@ def node_cut_linked(ground: Ground) -> None:
 
 @scenario(
     "node_cut_alone",
-    "a node is cut from the database for three leases, and nobody else reaches it",
+    "a node is cut from the database for three leases, and no peer reaches it",
     needs=("unix socket",),
 )
 def node_cut_alone(ground: Ground) -> None:
-    """Others take its jobs; those in groups it has ended itself by then, so that none overlap."""
+    """Others take its jobs; it has ended jobs of groups by then, so that none overlap."""
     _hold_all(ground, *_cut_node(ground, listen=False))
     ground.drain()
 
@@ -72,14 +72,14 @@ def node_cut_alone(ground: Ground) -> None:
     needs=("unix socket",),
 )
 def node_cut_with_work(ground: Ground) -> None:
-    """It is handed none of it, and steals none: it could not read what it was given."""
+    """The cut node gets no work and asks for none, as it could not read the jobs."""
     proxy, cut = _cut_node(ground, listen=True)
     other = next(node for node in ground.nodes if node is not cut)
     ground.start_client(rate=15, kinds=("slow:0.5", "noop"), node=other)
     ground.flow()
     with ground.fault("node cut", nodes=[cut]) as fault:
         proxy.hold()
-        # Until its own heartbeat has failed, and its peers have heard of it.
+        # Wait until its own heartbeat has failed, and its peers have its report.
         ground.rest(2 * ground.lease)
         began = ground.database.value("select clock_timestamp()")
         ground.rest(LEASES * ground.lease * ground.scale)
@@ -103,7 +103,7 @@ def node_cut_with_work(ground: Ground) -> None:
     needs=("unix socket",),
 )
 def node_deaf(ground: Ground) -> None:
-    """What it wrote holds, what it was given and never heard of runs elsewhere or later."""
+    """Its writes hold; jobs assigned to it whose answer was lost run elsewhere or later."""
     proxy, cut = _cut_node(ground, listen=False)
     with ground.fault("node cut", nodes=[cut]) as fault:
         proxy.swallow(Direction.DOWN)
@@ -117,7 +117,7 @@ def node_deaf(ground: Ground) -> None:
 
 @scenario("peers_cut", "the links between masters are cut and refused for a while")
 def peers_cut(ground: Ground) -> None:
-    """Everyone goes on by the database alone, and the links come back."""
+    """All nodes continue through the database alone, and the connections come back."""
     nodes, proxies = _on_detours(ground, 2)
     ground.start_client(rate=20, kinds=LOAD[:3])
     ground.start_client(rate=10, kinds=LOAD[:3], node=nodes[0])
@@ -140,9 +140,9 @@ def peers_cut(ground: Ground) -> None:
     no_duplicates(ground)
 
 
-@scenario("peers_late", "what masters tell each other comes up to a second late, each time another")
+@scenario("peers_late", "messages between masters are up to a second late, by varying times")
 def peers_late(ground: Ground) -> None:
-    """Messages overtake what the database says by then: nothing runs twice, and nothing is lost."""
+    """Messages arrive after changes in the database: nothing runs twice, and nothing is lost."""
     nodes, proxies = _on_detours(ground, 3)
     ground.start_client(rate=20, kinds=LOAD[:3])
     for node in nodes[:2]:
@@ -163,7 +163,7 @@ def peers_late(ground: Ground) -> None:
 
 
 def _cut_node(ground: Ground, *, listen: bool) -> tuple[Proxy, TortureNode]:
-    """Start two nodes under load, the first of which reaches the database through a proxy."""
+    """Start two nodes under load; the first reaches the database through a proxy."""
     proxy, dsn = proxied(ground, "n1", speaks_postgres=False)
     cut = ground.start_node("n1", dsn=dsn, listen=listen)
     other = ground.start_node("n2", listen=listen)
@@ -177,7 +177,7 @@ def _cut_node(ground: Ground, *, listen: bool) -> tuple[Proxy, TortureNode]:
 
 
 def _hold_all(ground: Ground, proxy: Proxy, cut: TortureNode) -> None:
-    """Let nothing through for some leases, and hold the node to it that it comes back."""
+    """Hold all data for some leases, and expect that the node recovers."""
     with ground.fault("node cut", nodes=[cut]) as fault:
         proxy.hold()
         ground.rest(LEASES * ground.lease * ground.scale)
@@ -188,14 +188,14 @@ def _hold_all(ground: Ground, proxy: Proxy, cut: TortureNode) -> None:
 
 @contextmanager
 def _resting(ground: Ground, name: str) -> Iterator[None]:
-    """Have a node take nothing meanwhile: the other, behind its proxy, is slower."""
+    """Pause a node's claims meanwhile, as the other one is slower behind its proxy."""
     ground.database.rows(f"select {ground.schema}.drain_node(%s, 'torture')", (name,))
     yield
     ground.database.rows(f"select {ground.schema}.undrain_node(%s, 'torture')", (name,))
 
 
 def _expect_back(ground: Ground, cut: TortureNode) -> None:
-    """Hold a node that was cut to it that it works again, of its own."""
+    """Expect that a node that was cut works again by itself."""
     healed = time.monotonic()
 
     def is_back() -> bool:
@@ -220,7 +220,7 @@ def _on_detours(ground: Ground, count: int) -> tuple[list[TortureNode], list[Pro
 
 
 def _detour(ground: Ground) -> tuple[int, Proxy]:
-    """Choose a port for a node, and a road that its peers are sent over."""
+    """Choose a port for a node, and start a proxy for its peers."""
     port = free_port()
     proxy = ground.enter(Proxy(Address(port=port), speaks_postgres=False))
     table = f"{ground.schema}.torture_detour"

@@ -21,15 +21,15 @@ __all__ = [
 ]
 
 APP = ("txqueue.torture.poison",)
-# Nothing that runs for a second: such a job spends an attempt with the process that it dies with.
+# No job that runs for a second, as it would spend an attempt when its process dies.
 INNOCENT = ("noop", "slow:0.3", "grouped:0.1", "effect:0.2", "heavy:0.1")
 DEATHS = 5
 MANY, FAST = 20_000, 5_000
-# Of those only that ran at the moment of a death.
+# Only jobs that were running at the moment of a death count one.
 MOST_BLAMED = 5 * DEATHS
-# An innocent shares a process with a job that kills it so often, then it runs alone.
+# An innocent job runs beside poison at most this often, then it runs alone.
 COMPANY = 3
-# A worker that dies soon after its start is replaced after ever longer pauses.
+# A worker that dies soon after its start is replaced with growing delays.
 PATIENCE = 90.0
 _POISONED = """select job_id, state::text as state, deaths, error from {schema}.job
     where work_type = 'txqueue.torture.' || %s order by job_id"""
@@ -37,13 +37,13 @@ _POISONED = """select job_id, state::text as state, deaths, error from {schema}.
 
 @scenario("poison_exit", "jobs end their process by os._exit(), among innocent ones")
 def poison_exit(ground: Ground) -> None:
-    """They are quarantined after five deaths; of the others none is failed or spends an attempt."""
+    """They are quarantined after five deaths; no other job fails or spends an attempt."""
     _poison(ground, "exits", 2)
 
 
-@scenario("poison_one_worker", "a job ends the only worker of the only node, again and again")
+@scenario("poison_one_worker", "a job repeatedly ends the only worker of the only node")
 def poison_one_worker(ground: Ground) -> None:
-    """It is found out even there, where all others must share its process or wait."""
+    """It is quarantined even there, where all other jobs must share its process or wait."""
     node = ground.start_node("n1", workers=1, capacity=8, app=APP).wait_up()
     ground.start_client(rate=10, kinds=INNOCENT)
     ground.flow()
@@ -51,15 +51,15 @@ def poison_one_worker(ground: Ground) -> None:
     _expect_innocence(ground)
 
 
-@scenario("poison_segfault", "a job's library reads where no memory is, among innocent ones")
+@scenario("poison_segfault", "a job's library causes a segmentation fault, among innocent ones")
 def poison_segfault(ground: Ground) -> None:
-    """It is quarantined after five deaths; of the others none is failed or spends an attempt."""
+    """It is quarantined after five deaths; no other job fails or spends an attempt."""
     _poison(ground, "crashes", 1)
 
 
-@scenario("poison_memory", "jobs eat all memory their process may have: one aborts, one raises")
+@scenario("poison_memory", "jobs use all memory of their process: one aborts, one raises")
 def poison_memory(ground: Ground) -> None:
-    """The one that ends its process is quarantined, the other fails like any that raises."""
+    """The one that ends its process is quarantined; the other fails with its MemoryError."""
     nodes = _start(ground)
     ground.start_client(rate=2, kinds=["is_eaten"], count=1, app=APP).wait()
     _see_quarantined(ground, nodes, "eats_memory", 1)
@@ -73,7 +73,7 @@ def poison_memory(ground: Ground) -> None:
 
 @scenario("poison_among_many", "a job ends its process, one among 20,000")
 def poison_among_many(ground: Ground) -> None:
-    """It is found out, and holds up the innocent ones no longer than a moment."""
+    """It is quarantined, and delays the innocent jobs only for a moment."""
     half = int(MANY * ground.scale / 2)
     ground.start_client(rate=FAST, kinds=["noop"], count=half).wait()
     ground.start_client(rate=5, kinds=["exits"], count=1, app=APP).wait()
@@ -98,7 +98,7 @@ def poison_among_many(ground: Ground) -> None:
 
 @scenario("poison_and_drain", "a node is stopped by SIGTERM while a job kills its workers")
 def poison_and_drain(ground: Ground) -> None:
-    """It ends, in order; the job is found out elsewhere, and the innocent are done."""
+    """The node drains properly; the job is quarantined elsewhere, and innocent jobs are done."""
     first, second = _start(ground)
     with ground.fault("poison", snapshot=False) as fault:
         ground.start_client(rate=5, kinds=["exits"], count=1, app=APP).wait()
@@ -127,7 +127,7 @@ def _start(ground: Ground) -> list[TortureNode]:
 
 
 def _see_quarantined(ground: Ground, nodes: Sequence[TortureNode], kind: str, count: int) -> None:
-    """Enqueue poison, and hold it to be found out."""
+    """Enqueue poison, and expect that it is quarantined."""
     wanted = int(count * ground.scale)
     with ground.fault("poison", nodes=nodes, snapshot=False) as fault:
         ground.start_client(rate=5, kinds=[kind], count=wanted, app=APP).wait()
@@ -140,7 +140,7 @@ def _see_quarantined(ground: Ground, nodes: Sequence[TortureNode], kind: str, co
     starts = [run for run in ground.history().runs if run.job_id in ids]
     ground.figure("poison", len(found))
     ground.figure("poison_starts", len(starts))
-    # Each that is found lifts suspicion from the others that died twice, poison among them.
+    # Each quarantined job clears other suspects that died twice, including other poison.
     lifted = len(found) * (len(found) - 1) // 2
     most = DEATHS * len(found) + lifted
     ground.expect(len(starts) <= most, f"poison runs {len(starts)} times")
@@ -161,7 +161,7 @@ def _await_ended(ground: Ground, kind: str) -> list[dict[str, Any]]:
 
 
 def _expect_innocence(ground: Ground) -> None:
-    """Hold all others to be done, with no attempt spent, and to have died beside poison rarely."""
+    """Expect that all other jobs are done, spent no attempt, and rarely died beside poison."""
     ground.rest(1.0)
     ground.drain()
     history = ground.history()

@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode between everybody and the database."""
+"""PgBouncer in transaction mode between all processes and the database."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _DEAF = "pooler in transaction mode"
 
 @scenario(
     "pgbouncer",
-    "everybody connects through PgBouncer in transaction mode",
+    "all processes connect through PgBouncer in transaction mode",
     needs=("pgbouncer",),
     own_server=True,
 )
 def pgbouncer_transactions(ground: Ground) -> None:
-    """Nodes say at the start that they hear no wake-ups, and work all the same."""
+    """Nodes log at the start that they receive no notifications, and work nevertheless."""
     folder = ground.enter(short_folder())
     server = ground.enter(Server(folder / "pg"))
     ground.use(server.dsn)
@@ -29,7 +29,10 @@ def pgbouncer_transactions(ground: Ground) -> None:
     nodes = [ground.start_node(name, dsn=dsn) for name in ("n1", "n2")]
     for node in nodes:
         node.wait_up()
-        ground.wait(lambda node=node: _DEAF in node.log, f"{node.name} says that it is deaf")
+        ground.wait(
+            lambda node=node: _DEAF in node.log,
+            f"{node.name} logs that it receives no notifications",
+        )
     ground.start_client(rate=20, kinds=(*MIXED, "rolled_back", "refused"), dsn=dsn)
     ground.start_client(rate=10, kinds=MIXED, dsn=dsn, node=nodes[0])
     ground.flow(10)

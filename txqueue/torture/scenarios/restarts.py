@@ -1,4 +1,4 @@
-"""Nodes stopped and started on purpose, and nodes of which not all are alike."""
+"""Nodes that are restarted on purpose, and nodes with different applications."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TYPES = "select name, 'txqueue.torture.rare' = any (work_types) from {schema}.n
 
 @scenario("rolling_restart", "three nodes are restarted one after the other by SIGTERM under load")
 def rolling_restart(ground: Ground) -> None:
-    """Nothing is lost, nothing runs twice, no attempt is spent on it."""
+    """Nothing is lost, nothing runs twice, no attempt is spent."""
     names = ("n1", "n2", "n3")
     nodes = {name: _start(ground, name) for name in names}
     for node in nodes.values():
@@ -44,7 +44,7 @@ def _start(ground: Ground, name: str) -> TortureNode:
 
 
 def _restart(ground: Ground, node: TortureNode) -> float:
-    """Drain a node under load; returns how long that took."""
+    """Drain a node under load; return how long that took."""
     with ground.fault("restart", nodes=[node], snapshot=False) as fault:
         held = len(ground.database.held_by([node.name]))
         began = time.monotonic()
@@ -65,7 +65,7 @@ def _expect_unspent(ground: Ground) -> None:
 
 @scenario("stop_at_once", "a second SIGTERM ends a node in the middle of its jobs")
 def stop_at_once(ground: Ground) -> None:
-    """It ends within seconds; what it cut short runs again elsewhere, and nothing has died."""
+    """It ends within seconds; interrupted jobs run again elsewhere and count no death."""
     node, other = ground.start_node("n1"), ground.start_node("n2")
     node.wait_up()
     other.wait_up()
@@ -89,9 +89,9 @@ def stop_at_once(ground: Ground) -> None:
     ground.expect(not marked, f"all are done and nothing has died, but {marked[:3]}")
 
 
-@scenario("half_known_type", "a type that half of the nodes know, and then nobody for a while")
+@scenario("half_known_type", "a work type that half of the nodes have, and then none for a while")
 def half_known_type(ground: Ground) -> None:
-    """Its jobs run there only, and wait when nobody knows it; all others go on."""
+    """Its jobs run only on those nodes, and wait when no node has it; all others run."""
     knowing = ground.start_node("n1", app=RARE)
     other = ground.start_node("n2")
     knowing.wait_up()
@@ -122,7 +122,7 @@ def half_known_type(ground: Ground) -> None:
 
 @scenario("broken_application", "one node's workers cannot import the application")
 def broken_application(ground: Ground) -> None:
-    """It takes nothing that it cannot run, the other does all of it, and no attempt is spent."""
+    """It claims nothing, the other node runs all jobs, and no attempt is spent."""
     broken = ground.start_node("n1", app=BROKEN, listen=True)
     ground.start_node("n2", listen=True).wait_up()
     ground.start_client(rate=30, kinds=(*MIXED, "slow:0.5"))

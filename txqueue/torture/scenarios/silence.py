@@ -1,4 +1,4 @@
-"""Connections that are open and silent, and wake-ups that nobody hears."""
+"""Connections that are open but silent, and dropped notifications."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from txqueue.torture.scenario import scenario
 
 __all__ = ["half_open", "wakeups_dropped"]
 
-# A statement without an answer is given up after so long, or after a lease if that is longer.
+# Seconds after which a statement without an answer is given up, unless the lease is longer.
 PATIENCE = 10.0
-# An idle node looks once a second by itself.
+# An idle node polls once a second.
 SLOW_POLL = 1.0
 MARGIN = 1.5
 
 
 @scenario(
     "half_open",
-    "all connections of a node stay open and silent for ever; new ones work after a while",
+    "all connections of a node stay open but silent; new ones work after a while",
     needs=("unix socket",),
 )
 def half_open(ground: Ground) -> None:
-    """Swallow: statements without an answer are given up, and the node works again by itself."""
+    """Statements without an answer are given up, and the node recovers by itself."""
     proxy, dsn = proxied(ground, "n1", speaks_postgres=False)
     node = ground.start_node("n1", dsn=dsn).wait_up()
     ground.start_client(rate=10, kinds=("noop", "slow:0.2", "grouped:0.1", "delayed"))
@@ -51,11 +51,11 @@ def half_open(ground: Ground) -> None:
     "wakeups_dropped", "every notification of the database is dropped", needs=("unix socket",)
 )
 def wakeups_dropped(ground: Ground) -> None:
-    """Drop them all: everything starts all the same, within the slow poll."""
+    """Everything still starts, within the interval of the slow poll."""
     proxy, dsn = proxied(ground, "n1")
     proxy.drops_notifications = True
     ground.start_node("n1", dsn=dsn).wait_up()
-    # So slow that the node sleeps between them, and each would need to be woken.
+    # So slow that the node sleeps between jobs, and would need a notification for each.
     kinds = ("noop", "effect:0", "delayed", "grouped:0", "failing:1")
     with ground.fault("wake-ups dropped") as fault:
         ground.start_client(rate=1.5, kinds=kinds)
@@ -71,7 +71,7 @@ def wakeups_dropped(ground: Ground) -> None:
 
 
 def _waits(ground: Ground) -> list[float]:
-    """How long each job that is due at once waited for its first start."""
+    """Return how long each job that was due at once waited for its first start."""
     history = ground.history()
     at_once = {
         intent: each.mono for intent, each in history.enqueues.items() if each.not_before is None

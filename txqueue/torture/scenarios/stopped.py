@@ -1,4 +1,4 @@
-"""Backends stopped in the middle of a statement, until after its client has given it up."""
+"""Backends stopped in the middle of a statement until their clients have given up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["backend_stopped"]
 
 # A master gives a statement up after ten seconds.
 STOPPED_FOR: Final = 11.5
-# What is stopped, whose backend it is, and the table whose lock holds it there meanwhile.
+# The statement to stop, the application name of its backend, and the table whose lock delays it.
 STOPPED: Final = (
     ("claim", "txqueue n%", "claiming", "exclusive"),
     ("completion", "txqueue n%", "job_done", "share"),
@@ -27,17 +27,17 @@ _WAITING: Final = """
      where not lock.granted and waiter.application_name like %s
        and lock.relation in (select %s::regclass union select relid from pg_partition_tree(%s))
      limit 1"""
-# Backends for a master and its listener, and for the attempts that it has given up.
+# Limit of backends: for a master, its listener, and the attempts that it has given up.
 MOST_BACKENDS: Final = 8
 
 
 @scenario(
     "backend_stopped",
-    "a backend is stopped in a claim, a completion, a heartbeat and an enqueue, past patience",
+    "a backend is stopped in a claim, a completion, a heartbeat and an enqueue, past timeouts",
     own_server=True,
 )
 def backend_stopped(ground: Ground) -> None:
-    """What it does when it goes on is too late for its client, and is undone or mended."""
+    """When resumed, its late writes are undone or repaired."""
     ground.use(ground.enter(Server(ground.enter(short_folder()) / "pg")).dsn)
     nodes = [ground.start_node("n1"), ground.start_node("n2")]
     for node in nodes:
@@ -60,7 +60,7 @@ def backend_stopped(ground: Ground) -> None:
 
 @contextmanager
 def _caught(ground: Ground, whose: str, table: str, mode: str) -> Iterator[int]:
-    """Give a backend that waits for a lock, which it gets once it is caught and stopped."""
+    """Yield a backend that waits for a lock; release the lock once the backend is stopped."""
     name = f"{ground.schema}.{table}"
     with ground.database.session() as session:
         session.rows("begin")

@@ -1,4 +1,4 @@
-"""A node that goes on in the midst of what was taken from it."""
+"""A stopped node that resumes after its jobs were rescued."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ JOBS = 8
 LEASE = 2.0
 
 
-@scenario("taken_over", "a stopped node goes on while another runs what it held")
+@scenario("taken_over", "a stopped node resumes while another runs its former jobs")
 def taken_over(ground: Ground) -> None:
-    """Whatever it then says of its jobs, the node that has them now decides."""
+    """Its late reports change nothing: the node that has the jobs now decides."""
     ground.lease = LEASE
     for number in range(int(ground.scale)):
         _take_over(ground, f"first{number}", f"second{number}")

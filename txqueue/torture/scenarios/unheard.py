@@ -1,4 +1,4 @@
-"""Claims that commit for a live node which never hears of them."""
+"""Claims that commit for a live node which never receives the answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from txqueue.torture.scenario import scenario
 __all__ = ["unheard_claim"]
 
 CLAIMS = 3
-# Its room is that of ten jobs: some are left for the node to claim itself.
+# Claims of ten jobs each, so that some are left for the node itself.
 _CLAIM = """
     select coalesce(sum(claimed.jobs), 0)
       from {schema}.node_info as node,
@@ -19,11 +19,11 @@ _CLAIM = """
      where node.name = %s and node.state = 'alive' and claimed.assignment is not null"""
 
 
-@scenario("unheard_claim", "claims commit in a live node's name whose answer it never hears")
+@scenario("unheard_claim", "claims commit for a live node that never receives the answer")
 def unheard_claim(ground: Ground) -> None:
-    """Claim in its name, as one does that commits late; it finds what it lacks and gives it back.
+    """Claim for the node, as a late commit does; it detects the missing jobs and returns them.
 
-    The load is more than the node can do at once, so that there is always something to claim.
+    The load exceeds the node's capacity, so that there is always a job to claim.
     """
     node = ground.start_node("n1", workers=1, capacity=2).wait_up()
     ground.start_client(rate=30, kinds=("slow:0.2",), count=120)

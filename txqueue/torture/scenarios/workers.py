@@ -1,4 +1,4 @@
-"""Workers killed while they run jobs, and before they can."""
+"""Kills workers while they run jobs, and while they start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESTARTED_WITHIN = 1.0
 
 @scenario("worker_kill", "kill -9 of a random worker every second under mixed load")
 def worker_kill(ground: Ground) -> None:
-    """What a killed worker ran starts again within a second, and only that runs twice."""
+    """The running jobs of a killed worker start again within a second, and only they run twice."""
     nodes = [ground.start_node(name, workers=3) for name in ("n1", "n2")]
     for node in nodes:
         node.wait_up()
@@ -51,9 +51,9 @@ def _kill_one(ground: Ground, node: TortureNode) -> None:
             fault.evidence = f"{pid} is gone, of {node.name} are left {node.worker_pids()}"
 
 
-@scenario("worker_kill_at_start", "one node's workers are killed again and again as they start")
+@scenario("worker_kill_at_start", "one node's workers are repeatedly killed as they start")
 def worker_kill_at_start(ground: Ground) -> None:
-    """The node takes nothing it cannot run, the other goes on, and nothing is run twice."""
+    """The node claims nothing it cannot run, the other continues, and nothing runs twice."""
     ground.start_node("n1").wait_up()
     ground.start_client(rate=30, kinds=MIXED)
     ground.flow()
@@ -83,7 +83,7 @@ def worker_kill_at_start(ground: Ground) -> None:
 
 @scenario("frozen_worker", "one worker is stopped for three leases in the middle of its jobs")
 def frozen_worker(ground: Ground) -> None:
-    """Its master lives and keeps its jobs for it: they wait, and nothing runs twice."""
+    """Its master is alive and keeps the jobs: they wait, and nothing runs twice."""
     node, other = ground.start_node("n1"), ground.start_node("n2")
     node.wait_up()
     other.wait_up()
@@ -106,7 +106,7 @@ def frozen_worker(ground: Ground) -> None:
 
 
 def _busiest(ground: Ground, node: TortureNode) -> int:
-    """Return the worker of a node that is in the middle of the most jobs."""
+    """Return the worker of a node that is running the most jobs."""
     workers = node.worker_pids()
     ground.wait(
         lambda: any(_open_runs(ground)[pid] for pid in workers), "a worker has work", every=0.3
