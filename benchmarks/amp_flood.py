@@ -17,7 +17,7 @@ from attrs import asdict
 from rich.console import Console
 
 from benchmarks.flooding import HOST, Figures, Flooded, flooded
-from txqueue.bench.environment import Ground, embedded_ground
+from txqueue.bench.environment import BenchSchema, embedded_schema
 from txqueue.bench.node import RunningNode
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
@@ -35,12 +35,12 @@ def free_port() -> int:
         return int(trial.getsockname()[1])
 
 
-def measured(ground: Ground, frames: int, connections: int) -> Figures:
+def measured(target: BenchSchema, frames: int, connections: int) -> Figures:
     """Flood a node."""
     port = free_port()
     settings = {"TXQUEUE_LISTEN": f"tcp:{port}", "TXQUEUE_LEASE": "60"}
-    with RunningNode(ground, "txqueue.bench.work", 1, settings=settings) as node:
-        with ground.session() as session:
+    with RunningNode(target, "txqueue.bench.work", 1, settings=settings) as node:
+        with target.session() as session:
             incarnation = session.value(REGISTER.format(session.schema))
         admin = Path(node.endpoint.removeprefix("unix:"))
         return flooded(Flooded(node.pid, port, admin, "peer", incarnation), frames, connections)
@@ -48,9 +48,9 @@ def measured(ground: Ground, frames: int, connections: int) -> Figures:
 
 def main(frames: int = 1_000_000, connections: int = 1_000) -> None:
     """Measure and print."""
-    with bars(GlobalOptions()) as stages, embedded_ground(stages) as ground:
+    with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
         stages.begin("flooding")
-        figures = measured(ground, frames, connections)
+        figures = measured(target, frames, connections)
     Console().print_json(data={**asdict(figures), "grown_mib": figures.grown})
 
 

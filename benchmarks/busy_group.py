@@ -19,7 +19,7 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import WorkItem
-from txqueue.bench.environment import Ground, embedded_ground
+from txqueue.bench.environment import BenchSchema, embedded_schema
 from txqueue.bench.node import RunningNode
 from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Counted
@@ -101,9 +101,9 @@ class Claimer:
         return took
 
 
-def claims(ground: Ground, jobs: int) -> dict[str, object]:
+def claims(target: BenchSchema, jobs: int) -> dict[str, object]:
     """Time claims in an empty queue, and behind a busy group."""
-    with ground.session() as session:
+    with target.session() as session:
         claimer = Claimer(session)
         claimer.timed_claims()
         empty = claimer.timed_claims()
@@ -120,15 +120,15 @@ def claims(ground: Ground, jobs: int) -> dict[str, object]:
     }
 
 
-def chain(ground: Ground, jobs: int) -> dict[str, object]:
+def chain(target: BenchSchema, jobs: int) -> dict[str, object]:
     """Have a node run jobs of one group."""
-    with ground.session() as session:
+    with target.session() as session:
         publish(session, Counted)
         for start in range(1, jobs + 1, 1000):
             numbers = range(start, min(start + 1000, jobs + 1))
             kind = {"work_type": Counted.work_type, "group": "busy"}
             session.enqueue_text(json.dumps([{**kind, "payload": {"number": n}} for n in numbers]))
-        with RunningNode(ground, "txqueue.bench.work", 2) as node:
+        with RunningNode(target, "txqueue.bench.work", 2) as node:
             wait_until_done(session, node, jobs, lambda _: None)
         return {
             "one_at_a_time_per_second": round(float(session.value(SPEED.format(session.schema)))),
@@ -142,11 +142,11 @@ def _percentile(values: Sequence[float], part: int) -> float:
 
 def main(jobs: int = 100_000, run: int = 5_000) -> None:
     """Measure and print."""
-    with bars(GlobalOptions()) as stages, embedded_ground(stages) as ground:
+    with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
         stages.begin("claims beside a busy group")
-        document = claims(ground, jobs)
+        document = claims(target, jobs)
         stages.begin("one at a time")
-        document |= chain(ground, run)
+        document |= chain(target, run)
     Console().print_json(data={"jobs": jobs, **document})
 
 

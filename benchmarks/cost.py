@@ -19,10 +19,10 @@ from rich.console import Console
 
 from benchmarks.history import APP, WORKERS
 from txqueue.bench.cpu_time import cpu_seconds
-from txqueue.bench.environment import Ground, embedded_ground
+from txqueue.bench.environment import BenchSchema, embedded_schema
 from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Pace
-from txqueue.bench.traffic import fill, publish, wait_until_done
+from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
@@ -67,14 +67,14 @@ def used(session: Session, group: int = -1) -> Used:
     return Used(server, both - server, wal, float(inserted), float(deleted))
 
 
-def measured(ground: Ground, session: Session, jobs: int) -> tuple[Used, Used]:
+def measured(target: BenchSchema, session: Session, jobs: int) -> tuple[Used, Used]:
     """Enqueue jobs, and have them drained; returns what each cost in either."""
     start = used(session)
-    fill(session, map(Counted, range(1, jobs + 1)), lambda _: None)
+    enqueue_all(session, map(Counted, range(1, jobs + 1)), lambda _: None)
     enqueued = used(session).since(start, jobs)
     # What the node's own start costs is not to be counted.
     session.rows(f"select {session.schema}.pause('queue', 'default', 'benchmark')")
-    with RunningNode(ground, APP, WORKERS) as node:
+    with RunningNode(target, APP, WORKERS) as node:
         time.sleep(REST)
         before = used(session, node.pid)
         session.rows(f"select {session.schema}.resume('queue', 'default', 'benchmark')")
@@ -93,19 +93,19 @@ def medians(name: str, rounds: Sequence[Used]) -> dict[str, float]:
 
 def main(jobs: int = 200_000, rounds: int = 3) -> None:
     """Measure and print."""
-    with bars(GlobalOptions()) as stages, embedded_ground(stages) as ground:
-        with ground.session() as session:
+    with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
+        with target.session() as session:
             publish(session, Counted)
             advance = stages.begin("enqueuing and draining", rounds)
             each = []
             for number in range(rounds):
-                each.append(measured(ground, session, jobs))
+                each.append(measured(target, session, jobs))
                 advance(number + 1)
             size = session.value(
                 "select sum(pg_total_relation_size(inhrelid)) from pg_inherits"
                 f" where inhparent = '{session.schema}.job_done'::regclass"
             )
-        facts = ground.facts()
+        facts = target.facts()
     cost = {
         **medians("enqueue", [one for one, _ in each]),
         **medians("drain", [two for _, two in each]),

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from txqueue.bench.environment import Ground, embedded_ground
+from txqueue.bench.environment import BenchSchema, embedded_schema
 from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Pace
-from txqueue.bench.traffic import fill, publish, wait_until_done
+from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
@@ -32,19 +32,21 @@ SPAN = """
 """
 
 
-def drained(grounds: Sequence[Ground], jobs: int) -> float:
-    """Have one service drain jobs from all grounds; returns jobs a second."""
-    share = jobs // len(grounds)
+def drained(targets: Sequence[BenchSchema], jobs: int) -> float:
+    """Have one service drain jobs from all schemas; returns jobs a second."""
+    share = jobs // len(targets)
     firsts = []
-    for ground in grounds:
-        with ground.session() as session:
-            firsts.append(fill(session, map(Counted, range(1, share + 1)), lambda _: None)[0])
-    dsns = "\n".join(ground.dsn for ground in grounds)
-    workers = WORKERS // len(grounds)
+    for target in targets:
+        with target.session() as session:
+            firsts.append(
+                enqueue_all(session, map(Counted, range(1, share + 1)), lambda _: None)[0]
+            )
+    dsns = "\n".join(target.dsn for target in targets)
+    workers = WORKERS // len(targets)
     spans = []
-    with RunningNode(grounds[0], APP, workers, settings={"TXQUEUE_DSN": dsns}) as node:
-        for ground, first in zip(grounds, firsts, strict=True):
-            with ground.session() as session:
+    with RunningNode(targets[0], APP, workers, settings={"TXQUEUE_DSN": dsns}) as node:
+        for target, first in zip(targets, firsts, strict=True):
+            with target.session() as session:
                 pace = Pace(least=0.5, share=0.01)
                 wait_until_done(session, node, share, lambda _: None, pace)
                 spans += session.rows(SPAN.format(session.schema), (first,))
@@ -55,11 +57,11 @@ def main(jobs: int = 100_000, rounds: int = 3) -> None:
     """Measure and print."""
     with (
         bars(GlobalOptions()) as stages,
-        embedded_ground(stages) as one,
-        embedded_ground(stages) as two,
+        embedded_schema(stages) as one,
+        embedded_schema(stages) as two,
     ):
-        for ground in (one, two):
-            with ground.session() as session:
+        for target in (one, two):
+            with target.session() as session:
                 publish(session, Counted)
         advance = stages.begin("draining by turns", rounds + 1)
         speeds: list[tuple[float, float]] = []

@@ -15,10 +15,10 @@ from datetime import timedelta
 
 from rich.console import Console
 
-from txqueue.bench.environment import embedded_ground
+from txqueue.bench.environment import embedded_schema
 from txqueue.bench.latency import percentile
 from txqueue.bench.node import RunningNode
-from txqueue.bench.tally import noted
+from txqueue.bench.tally import noted_numbers
 from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Timed
 from txqueue.cli.options import GlobalOptions
@@ -50,14 +50,14 @@ def main(jobs: int = 10_000, seconds: float = 10.0) -> None:
     """Measure and print."""
     with (
         bars(GlobalOptions()) as stages,
-        embedded_ground(stages) as ground,
-        ground.session() as session,
+        embedded_schema(stages) as target,
+        target.session() as session,
     ):
         publish(session, Timed)
-        with RunningNode(ground, APP, 2) as node:
+        with RunningNode(target, APP, 2) as node:
             enqueue_due(session, jobs, seconds)
             wait_until_done(session, node, jobs, stages.begin("due one by one", jobs))
-        took = sorted(noted(ground.folder))
+        took = sorted(noted_numbers(target.folder))
     late = {f"p{part}_ms": round(percentile(took, part) / 1e6, 2) for part in (50, 95, 99, 100)}
     early = sum(nanoseconds < 0 for nanoseconds in took)
     Console().print_json(data={"jobs": jobs, "started": len(took), "early": early, **late})

@@ -24,10 +24,10 @@ from rich.console import Console
 from benchmarks.history import WORKERS
 from txqueue import Retry, WorkItem
 from txqueue.bench.cpu_time import cpu_seconds
-from txqueue.bench.environment import Ground, embedded_ground
+from txqueue.bench.environment import BenchSchema, embedded_schema
 from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Pace
-from txqueue.bench.traffic import fill, publish, wait_until_done
+from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 from txqueue.store.reader import Session
@@ -146,7 +146,7 @@ class Drain:
 def drained(session: Session, node: RunningNode, kind: type[WorkItem], jobs: int) -> Drain:
     """Fill the queue while it is paused, and have it drained."""
     session.rows(f"select {session.schema}.pause('queue', 'default', 'benchmark')")
-    first = fill(session, map(kind, range(jobs)), lambda _: None)[0]
+    first = enqueue_all(session, map(kind, range(jobs)), lambda _: None)[0]
     session.rows(f"analyze {session.schema}.job_ready")
     before = _used(session, node)
     session.rows(f"select {session.schema}.resume('queue', 'default', 'benchmark')")
@@ -166,7 +166,7 @@ def _used(session: Session, node: RunningNode) -> tuple[float, float]:
     return both - server, server
 
 
-def plain(ground: Ground, session: Session, jobs: int) -> float:
+def plain(target: BenchSchema, session: Session, jobs: int) -> float:
     """Do with bare SQL what a job that writes has done; returns the transactions a second."""
     session.rows("truncate plain_assigned, plain_done")
     session.rows(
@@ -178,7 +178,7 @@ def plain(ground: Ground, session: Session, jobs: int) -> float:
     session.rows("analyze plain_assigned")
 
     def write(place: int) -> None:
-        with ground.session() as other:
+        with target.session() as other:
             for number in numbers[place::CONNECTIONS]:
                 with other.transaction():
                     other.rows(INSERT, (number,))
@@ -191,32 +191,32 @@ def plain(ground: Ground, session: Session, jobs: int) -> float:
 
 
 def measured(
-    ground: Ground, kinds: list[str], jobs: int, rounds: int
+    target: BenchSchema, kinds: list[str], jobs: int, rounds: int
 ) -> tuple[dict[str, list[Drain]], list[float]]:
     """Drain each kind by turns; the first round only warms up."""
     drains: dict[str, list[Drain]] = {name: [] for name in kinds}
     floors = []
-    with ground.session() as session:
+    with target.session() as session:
         publish(session, *(KINDS[name][0] for name in kinds))
         session.rows(TABLES.format(session.schema))
-        with RunningNode(ground, APP, WORKERS) as node:
+        with RunningNode(target, APP, WORKERS) as node:
             time.sleep(REST)
             for number in range(rounds + 1):
                 for name in kinds:
                     kind, share = KINDS[name]
                     part = round(jobs * share) if number else 500
                     drains[name].append(drained(session, node, kind, part))
-                floors.append(plain(ground, session, max(500, jobs // 20)))
+                floors.append(plain(target, session, max(500, jobs // 20)))
     return {name: each[1:] for name, each in drains.items()}, floors[1:]
 
 
 def main(jobs: int = 60_000, rounds: int = 3, *kinds: str) -> None:
     """Measure and print."""
     chosen = list(kinds or KINDS)
-    with bars(GlobalOptions()) as stages, embedded_ground(stages, warm=True) as ground:
+    with bars(GlobalOptions()) as stages, embedded_schema(stages, warm=True) as target:
         stages.begin("draining by turns")
-        drains, floors = measured(ground, chosen, jobs, rounds)
-        facts = ground.facts()
+        drains, floors = measured(target, chosen, jobs, rounds)
+        facts = target.facts()
     speeds = {name: _median(each, "speed") for name, each in drains.items()}
     base, floor = speeds.get("nothing", 0.0), statistics.median(floors)
     Console().print_json(

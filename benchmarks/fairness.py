@@ -20,7 +20,7 @@ from statistics import median
 from rich.console import Console
 
 from benchmarks.work import Waits
-from txqueue.bench.environment import Ground, embedded_ground
+from txqueue.bench.environment import BenchSchema, embedded_schema
 from txqueue.bench.node import RunningNode
 from txqueue.bench.traffic import publish
 from txqueue.cli.options import GlobalOptions
@@ -52,9 +52,9 @@ def wait_for(session: Session, tenant: str) -> None:
         time.sleep(0.05)
 
 
-def took(ground: Ground, workers: int, large: int, small: int, seconds: float) -> float:
+def took(target: BenchSchema, workers: int, large: int, small: int, seconds: float) -> float:
     """Have a node with so many workers run both tenants' jobs; returns the small one's seconds."""
-    with ground.session() as session, RunningNode(ground, APP, workers):
+    with target.session() as session, RunningNode(target, APP, workers):
         session.rows(f"truncate {session.schema}.job")
         enqueue(session, "warm", WARM_UP, seconds)
         wait_for(session, "warm")
@@ -69,13 +69,13 @@ def took(ground: Ground, workers: int, large: int, small: int, seconds: float) -
 def main(large: int = 200_000, small: int = 100, milliseconds: int = 100) -> None:
     """Measure and print."""
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
-    with bars(GlobalOptions()) as stages, embedded_ground(stages) as ground:
-        with ground.session() as session:
+    with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
+        with target.session() as session:
             publish(session, Waits)
         stages.begin("the small tenant alone")
-        alone = [took(ground, 1, 0, small, milliseconds / 1000) for _ in range(ROUNDS)]
+        alone = [took(target, 1, 0, small, milliseconds / 1000) for _ in range(ROUNDS)]
         stages.begin("both tenants")
-        beside = [took(ground, 2, large, small, milliseconds / 1000) for _ in range(ROUNDS)]
+        beside = [took(target, 2, large, small, milliseconds / 1000) for _ in range(ROUNDS)]
     Console().print_json(
         data={
             "large": large,

@@ -21,7 +21,7 @@ from psycopg2.extensions import make_dsn
 from rich.console import Console
 
 from txqueue.bench.drain import drain
-from txqueue.bench.environment import embedded_ground
+from txqueue.bench.environment import embedded_schema
 from txqueue.bench.progress import Stages
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
@@ -66,11 +66,11 @@ def flooded(dsn: str, sql: str) -> Iterator[None]:
 
 def measure(stages: Stages, jobs: int, sql: str) -> int:
     """Drain once under a flood; returns jobs a second."""
-    with embedded_ground(stages, warm=True) as ground:
-        with ground.session() as session:
+    with embedded_schema(stages, warm=True) as target:
+        with target.session() as session:
             session.rows(f"create role {LOGIN} login")
-        with flooded(ground.dsn, sql):
-            return int(drain(ground, stages, jobs, 2)["jobs_per_second"])
+        with flooded(target.dsn, sql):
+            return int(drain(target, stages, jobs, 2)["jobs_per_second"])
 
 
 def main(words: Sequence[str]) -> None:

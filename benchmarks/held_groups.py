@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from txqueue.bench.environment import embedded_ground
+from txqueue.bench.environment import embedded_schema
 from txqueue.bench.node import RunningNode
 from txqueue.bench.traffic import publish
 from txqueue.bench.work import Counted
@@ -56,14 +56,14 @@ def main(words: Sequence[str]) -> None:
     seconds = []
     with (
         bars(GlobalOptions()) as stages,
-        embedded_ground(stages, warm=True) as ground,
-        ground.session() as session,
-        ground.session() as holder,
+        embedded_schema(stages, warm=True) as target,
+        target.session() as session,
+        target.session() as holder,
     ):
         publish(session, Counted)
         holder.rows("begin isolation level repeatable read")
-        holder.rows(f"select count(*) from {ground.schema}.job")
-        with RunningNode(ground, APP, 2):
+        holder.rows(f"select count(*) from {target.schema}.job")
+        with RunningNode(target, APP, 2):
             for number in range(WAVES):
                 seconds.append(round(wave(session, jobs), 2))
                 if number in ANALYZED:

@@ -26,10 +26,10 @@ from attrs import frozen
 from rich.console import Console
 
 from txqueue.bench.cpu_time import cpu_seconds
-from txqueue.bench.environment import Ground, embedded_ground
+from txqueue.bench.environment import BenchSchema, embedded_schema
 from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Pace, Stages
-from txqueue.bench.traffic import fill, publish, wait_until_done
+from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
@@ -76,12 +76,12 @@ class Drain:
     wal_octets: float
 
 
-def drained(ground: Ground, session: Session, jobs: int) -> Drain:
+def drained(target: BenchSchema, session: Session, jobs: int) -> Drain:
     """Fill the queue, and have a node work it off."""
-    first = fill(session, map(Counted, range(1, jobs + 1)), lambda _: None)[0]
+    first = enqueue_all(session, map(Counted, range(1, jobs + 1)), lambda _: None)[0]
     session.rows(f"analyze {session.schema}.job_ready")
     backend = int(session.value("select pg_backend_pid()"))
-    with RunningNode(ground, APP, WORKERS) as node:
+    with RunningNode(target, APP, WORKERS) as node:
         before = _used(node.pid, backend), _written(session)
         wait_until_done(session, node, jobs, lambda _: None, Pace(least=0.5, share=0.01))
         after = _used(node.pid, backend), _written(session)
@@ -139,12 +139,12 @@ def look_up(reader: Reader, schema: str, number: int) -> float:
 
 
 @contextmanager
-def looking_up(ground: Ground, number: int) -> Iterator[list[float]]:
+def looking_up(target: BenchSchema, number: int) -> Iterator[list[float]]:
     """Look one job up again and again meanwhile; gives what each look took, in ms."""
     stopped, took = Event(), list[float]()
 
     def go_on() -> None:
-        with ground.session() as session:
+        with target.session() as session:
             reader = Reader(session)
             while not stopped.is_set():
                 took.append(look_up(reader, session.schema, number))
@@ -200,36 +200,36 @@ def summary(name: str, drains: Sequence[Drain]) -> dict[str, object]:
 
 
 def by_turns(
-    empty: Ground, full: Ground, stages: Stages, jobs: int, rounds: int
+    empty: BenchSchema, full: BenchSchema, stages: Stages, jobs: int, rounds: int
 ) -> tuple[list[Drain], list[Drain]]:
     """Drain both queues again and again; the first round does not count."""
     advance = stages.begin("draining by turns", rounds + 1)
     drains: tuple[list[Drain], list[Drain]] = ([], [])
     for round_ in range(rounds + 1):
-        for ground, kept in zip((empty, full), drains, strict=True):
-            with ground.session() as session:
-                kept.append(drained(ground, session, jobs))
+        for target, kept in zip((empty, full), drains, strict=True):
+            with target.session() as session:
+                kept.append(drained(target, session, jobs))
         advance(round_ + 1)
     return drains[0][1:], drains[1][1:]
 
 
-def measured(ground: Ground, stages: Stages, sizes: Sequence[int]) -> dict[str, object]:
+def measured(target: BenchSchema, stages: Stages, sizes: Sequence[int]) -> dict[str, object]:
     """Measure all of it."""
     jobs, days, drain, rounds = sizes
-    empty = Ground(ground.dsn, "txqueue_empty", ground.folder)
+    empty = BenchSchema(target.dsn, "txqueue_empty", target.folder)
     migrate(empty.dsn, empty.schema)
-    with ground.session() as session, ground.session() as asking:
-        for each in (empty, ground):
+    with target.session() as session, target.session() as asking:
+        for each in (empty, target):
             with each.session() as other:
                 publish(other, Counted)
         speed = filled(session, jobs, days, stages.begin("making history", jobs))
-        without, beside = by_turns(empty, ground, stages, drain, rounds)
+        without, beside = by_turns(empty, target, stages, drain, rounds)
         stages.begin("looking jobs up, dropping a day")
         size = session.value(SIZE.format(session.schema))
         took = looked_up(asking, jobs)
-        with looking_up(ground, -1) as meanwhile:
+        with looking_up(target, -1) as meanwhile:
             drop = dropped(session, days)
-        drop["bare_file_ms"] = given_back(ground.folder, int(drop["drop_mib"]) << 20)
+        drop["bare_file_ms"] = given_back(target.folder, int(drop["drop_mib"]) << 20)
     ratios = {
         f"ratio_{name}": round(_median(beside, name) / _median(without, name), 3)
         for name in ("speed", "server_us", "node_us", "wal_octets")
@@ -246,7 +246,7 @@ def measured(ground: Ground, stages: Stages, sizes: Sequence[int]) -> dict[str, 
         "job_p95_ms": round(sorted(took)[len(took) * 95 // 100], 2),
         **{name: round(value, 1) for name, value in drop.items()},
         "longest_look_meanwhile_ms": round(max(meanwhile), 1),
-        **ground.facts(),
+        **target.facts(),
     }
 
 
@@ -256,8 +256,8 @@ def _median(drains: Sequence[Drain], name: str) -> float:
 
 def main(jobs: int = 10_000_000, days: int = 20, drain: int = 100_000, rounds: int = 3) -> None:
     """Measure and print."""
-    with bars(GlobalOptions()) as stages, embedded_ground(stages) as ground:
-        document = measured(ground, stages, (jobs, days, drain, rounds))
+    with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
+        document = measured(target, stages, (jobs, days, drain, rounds))
     Console().print_json(data=document)
 
 

@@ -31,7 +31,7 @@ from rich.console import Console
 from txqueue.embedded import EmbeddedServer
 from txqueue.store.reader import Session
 from txqueue.torture.checker import check
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.figures import figures_of
 from txqueue.torture.freezing import frozen
 from txqueue.torture.node import TortureNode
@@ -70,7 +70,7 @@ CUT = """select count(pg_terminate_backend(pid)) from pg_stat_activity
 class Watch:
     """Samples of memory by process, and of the relations' size."""
 
-    ground: Ground
+    testbed: Testbed
     steady: TortureNode
     memory: dict[tuple[str, int], list[tuple[float, float]]] = field(
         factory=lambda: defaultdict(list)
@@ -88,14 +88,14 @@ class Watch:
 
     def go_on(self) -> None:
         """Sample until stopped."""
-        with self.ground.database.session() as session:
+        with self.testbed.database.session() as session:
             while not self.stopped.wait(SAMPLE_EVERY):
                 self.sample(session)
 
     def sample(self, session: Session) -> None:
         """Look once."""
         now = time.monotonic()
-        self.sizes.append((now, session.value(SIZE, (self.ground.schema,))))
+        self.sizes.append((now, session.value(SIZE, (self.testbed.schema,))))
         its = {self.steady.pid: "master", **dict.fromkeys(self.steady.worker_pids(), "worker")}
         served = {pid: f"server for {name}" for pid, name in session.rows(SERVED)}
         for pid, what in (its | served).items():
@@ -128,17 +128,17 @@ def is_long(samples: list[tuple[float, float]], seconds: float) -> bool:
 
 
 @contextmanager
-def reading(ground: Ground) -> Iterator[None]:
+def reading(testbed: Testbed) -> Iterator[None]:
     """Keep a snapshot open, a new one every ten minutes."""
     stopped = Event()
 
     def read() -> None:
         while not stopped.is_set():
             with (
-                ground.database.session() as session,
+                testbed.database.session() as session,
                 session.transaction("isolation level repeatable read"),
             ):
-                session.rows(f"select count(*) from {ground.schema}.node_info")
+                session.rows(f"select count(*) from {testbed.schema}.node_info")
                 stopped.wait(READER_TURN)
 
     thread = Thread(target=read, daemon=True)
@@ -148,51 +148,51 @@ def reading(ground: Ground) -> Iterator[None]:
     thread.join()
 
 
-def kill_worker(ground: Ground, nodes: list[TortureNode]) -> None:
+def kill_worker(testbed: Testbed, nodes: list[TortureNode]) -> None:
     """Kill a worker of a node that is not watched."""
     node = random.choice(nodes[1:])
     pids = node.worker_pids()
     if pids:
-        with ground.fault("kill worker", nodes=[node], still=True) as fault:
+        with testbed.fault("kill worker", nodes=[node], still=True) as fault:
             fault.pids = {node.kill_worker(random.randrange(len(pids)))}
             fault.evidence = f"{fault.pids} of {node.name}"
 
 
-def kill_master(ground: Ground, nodes: list[TortureNode]) -> None:
+def kill_master(testbed: Testbed, nodes: list[TortureNode]) -> None:
     """Kill a master of a node that is not watched, and start it anew later."""
     place = random.randrange(1, len(nodes))
     node = nodes[place]
-    with ground.fault("kill master", nodes=[node], still=True) as fault:
+    with testbed.fault("kill master", nodes=[node], still=True) as fault:
         fault.evidence = f"{node.kill_master()} was {node.name}"
-    ground.rest(LEASE)
-    nodes[place] = ground.start_node(node.name, lease=LEASE, listen=True, capacity=20)
+    testbed.rest(LEASE)
+    nodes[place] = testbed.start_node(node.name, lease=LEASE, listen=True, capacity=20)
 
 
-def restart(ground: Ground, nodes: list[TortureNode]) -> None:
+def restart(testbed: Testbed, nodes: list[TortureNode]) -> None:
     """Drain a node that is not watched, and start it anew."""
     place = random.randrange(1, len(nodes))
     nodes[place].stop()
-    nodes[place] = ground.start_node(nodes[place].name, lease=LEASE, listen=True, capacity=20)
+    nodes[place] = testbed.start_node(nodes[place].name, lease=LEASE, listen=True, capacity=20)
 
 
-def stop_for_long(ground: Ground, nodes: list[TortureNode]) -> None:
+def stop_for_long(testbed: Testbed, nodes: list[TortureNode]) -> None:
     """Stop all processes of a node that is not watched for longer than a lease."""
     node = random.choice(nodes[1:])
     with (
-        ground.fault("freeze node", nodes=[node], frozen=True, snapshot=False) as fault,
+        testbed.fault("freeze node", nodes=[node], frozen=True, snapshot=False) as fault,
         frozen(node.pids()) as still,
     ):
         fault.evidence = f"{len(still)} processes of {node.name} stood still"
-        ground.rest(1.5 * LEASE)
+        testbed.rest(1.5 * LEASE)
 
 
-def cut(ground: Ground, nodes: list[TortureNode]) -> None:  # noqa: ARG001 - of all nodes
+def cut(testbed: Testbed, nodes: list[TortureNode]) -> None:  # noqa: ARG001 - of all nodes
     """Terminate the connections of clients, and of the nodes that are not watched."""
-    with ground.fault("backends terminated", snapshot=False) as fault:
-        fault.evidence = f"{ground.database.value(CUT)} connections"
+    with testbed.fault("backends terminated", snapshot=False) as fault:
+        fault.evidence = f"{testbed.database.value(CUT)} connections"
 
 
-FAULTS: tuple[Callable[[Ground, list[TortureNode]], None], ...] = (
+FAULTS: tuple[Callable[[Testbed, list[TortureNode]], None], ...] = (
     kill_worker,
     kill_worker,
     kill_worker,
@@ -203,34 +203,34 @@ FAULTS: tuple[Callable[[Ground, list[TortureNode]], None], ...] = (
 )
 
 
-def soak(ground: Ground, seconds: float, rate: float) -> dict[str, Any]:
+def soak(testbed: Testbed, seconds: float, rate: float) -> dict[str, Any]:
     """Carry it out; returns the figures."""
     nodes = [
-        ground.start_node(name, lease=LEASE, listen=True, capacity=20)
+        testbed.start_node(name, lease=LEASE, listen=True, capacity=20)
         for name in ("n1", "n2", "n3")
     ]
     for node in nodes:
         node.wait_up()
-    watch = Watch(ground, nodes[0])
+    watch = Watch(testbed, nodes[0])
     watching = Thread(target=watch.go_on, daemon=True)
     watching.start()
     began = time.monotonic()
-    ground.start_client(rate=rate / 2, kinds=KINDS)
-    ground.start_client(rate=rate / 2, kinds=KINDS, node=nodes[0])
+    testbed.start_client(rate=rate / 2, kinds=KINDS)
+    testbed.start_client(rate=rate / 2, kinds=KINDS, node=nodes[0])
     faults = 0
-    with reading(ground):
+    with reading(testbed):
         while (left := began + seconds - time.monotonic()) > 0:
-            ground.rest(min(FAULT_EVERY, left))
+            testbed.rest(min(FAULT_EVERY, left))
             if left > 2 * FAULT_EVERY:
-                random.choice(FAULTS)(ground, nodes)
+                random.choice(FAULTS)(testbed, nodes)
                 faults += 1
-                restore(ground, nodes)
+                restore(testbed, nodes)
     watch.stopped.set()
     watching.join()
-    live = ground.database.live_jobs()
-    bytes_kept = ground.database.value(HISTORY, (ground.schema,))
-    (ground.folder / "samples.json").write_text(json.dumps(watch.told(began)))
-    ground.drain()
+    live = testbed.database.live_jobs()
+    bytes_kept = testbed.database.value(HISTORY, (testbed.schema,))
+    (testbed.folder / "samples.json").write_text(json.dumps(watch.told(began)))
+    testbed.drain()
     return {
         "faults": faults,
         "waiting_at_the_end": live,
@@ -239,10 +239,10 @@ def soak(ground: Ground, seconds: float, rate: float) -> dict[str, Any]:
     }
 
 
-def restore(ground: Ground, nodes: list[TortureNode]) -> None:
+def restore(testbed: Testbed, nodes: list[TortureNode]) -> None:
     """Wait until all nodes have workers again; to read all the records for it would take long."""
     for node in nodes:
-        ground.wait(node.worker_pids, f"{node.name} has workers")
+        testbed.wait(node.worker_pids, f"{node.name} has workers")
 
 
 def grown(watch: Watch, began: float, seconds: float) -> dict[str, Any]:
@@ -282,13 +282,13 @@ def main(seconds: float = 3600.0, rate: float = 200.0, kept: str | None = None) 
     # A reader must not be waited for.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with EmbeddedServer() as dsn:
-        ground = Ground(folder, lease=LEASE)
+        testbed = Testbed(folder, lease=LEASE)
         try:
-            ground.use(dsn)
-            figures = soak(ground, seconds, rate)
-            history = ground.history()
+            testbed.use(dsn)
+            figures = soak(testbed, seconds, rate)
+            history = testbed.history()
         finally:
-            ground.close()
+            testbed.close()
     violations = [str(each) for each in check(history)]
     told = {"seconds": seconds, "rate": rate, **figures_of(history), **figures}
     Console().print_json(data={**told, "violations": violations[:50]})

@@ -21,7 +21,7 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import WorksetItem
-from txqueue.bench.environment import Ground, embedded_ground
+from txqueue.bench.environment import BenchSchema, embedded_schema
 from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Advance
 from txqueue.cli.options import GlobalOptions
@@ -71,12 +71,12 @@ def fill(session: Session, items: int) -> None:
     )
 
 
-def plain(ground: Ground, items: int, sessions: int = 2) -> float:
+def plain(target: BenchSchema, items: int, sessions: int = 2) -> float:
     """Take and delete parts of the plain table in some sessions; returns the items a second."""
     parts = items // Entry.batch
 
     def take(place: int) -> None:
-        with ground.session() as session:
+        with target.session() as session:
             for part in range(place, parts, sessions):
                 session.rows(PLAIN, (part,))
 
@@ -112,22 +112,22 @@ def main(items: int = 1_000_000, workers: int = 2) -> None:
     """Measure and print."""
     with (
         bars(GlobalOptions()) as stages,
-        embedded_ground(stages) as ground,
-        ground.session() as session,
+        embedded_schema(stages) as target,
+        target.session() as session,
     ):
         stages.begin("filling")
         fill(session, items)
         session.value("select txqueue.start_workset('entry')")
-        with RunningNode(ground, APP, workers, "first") as node:
+        with RunningNode(target, APP, workers, "first") as node:
             _, most = work(session, node, items // 3, stages.begin("until it is killed", items))
             os.killpg(node.pid, signal.SIGKILL)
             node.kill()
         at_kill, _, _ = status(session)
-        with RunningNode(ground, APP, workers, "first") as node:
+        with RunningNode(target, APP, workers, "first") as node:
             speed, again = work(session, node, items, stages.begin("resumed", items))
         counted, remaining, _ = status(session)
         stages.begin("plain SQL")
-        limit = plain(ground, items)
+        limit = plain(target, items)
     Console().print_json(
         data={
             "items": items,

@@ -12,7 +12,7 @@ from tests.db.masters import Master
 from txqueue import WorkItem
 from txqueue.errors import KeyUnavailable
 from txqueue.node.settings import policy_row
-from txqueue.store.encryption import KEY, sealed
+from txqueue.store.encryption import KEY, encrypted
 from txqueue.store.queries import about_job
 from txqueue.store.reader import Reader, Session
 
@@ -114,7 +114,7 @@ async def test_operators_do_not_see_it(
     async with opened(dsn) as queue:
         job_id = await queue.enqueue(cls(CANARY))
         assert CANARY not in repr(await queue.job(job_id))
-    result = sealed(cls.work_type, "result", CANARY) if cls.encrypted else CANARY
+    result = encrypted(cls.work_type, "result", CANARY) if cls.encrypted else CANARY
     node.cursor.execute("update txqueue.job set result = %s", (json.dumps(result),))
     with Session(dsn) as session:
         seen = Reader(session).find(about_job("txqueue", job_id))
@@ -130,6 +130,6 @@ async def test_whoever_waits_gets_the_result(node: Master, dsn: str) -> None:
     async with opened(dsn) as queue:
         job_id = await queue.enqueue(Secret(CANARY))
         (chunk,) = node.take(work_types=[Secret.work_type]).chunks
-        node.settle(chunk, "done", result=sealed(Secret.work_type, "result", {"paid": CANARY}))
+        node.settle(chunk, "done", result=encrypted(Secret.work_type, "result", {"paid": CANARY}))
         assert CANARY not in stored(node)
         assert await queue.wait(job_id, 20) == {"paid": CANARY}

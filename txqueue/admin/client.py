@@ -13,7 +13,7 @@ from twisted.internet.error import ConnectError, ConnectionClosed, DNSLookupErro
 
 from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.policy.blockers import Explanation
-from txqueue.policy.pagination import MOST_NUMBERS, joined, numbers, read_document
+from txqueue.policy.pagination import MOST_NUMBERS, join_numbers, numbers, read_document
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint
 from txqueue.wire.pipe import Pipe, PipeFactory
@@ -364,7 +364,7 @@ class Admin:
         """Send a command for all the jobs, some at a time, and merge the answers."""
         sums: dict[str, list[int]] = {name.decode(): [] for name, _ in command.response}
         for start in range(0, len(ids), MOST_NUMBERS):
-            some = joined(ids[start : start + MOST_NUMBERS])
+            some = join_numbers(ids[start : start + MOST_NUMBERS])
             for name, text in (await self._say(command, ids=some, **arguments)).items():
                 sums[name] += numbers(text)
         return sums

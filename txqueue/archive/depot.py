@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
 
-__all__ = ["Depot", "opened", "reachable"]
+__all__ = ["Depot", "open_depot", "reachable"]
 
 
 @frozen
@@ -71,7 +71,7 @@ class Depot:
         return bool(self.filesystem.type_name != "local")
 
 
-def opened(location: str) -> Depot:
+def open_depot(location: str) -> Depot:
     """Open the storage of a location.
 
     Args:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from txqueue.archive.depot import opened, reachable
+from txqueue.archive.depot import open_depot, reachable
 
 __all__ = ["archived_job", "archived_jobs", "batches_of"]
 
@@ -82,7 +82,7 @@ def batches_of(
     Raises:
         ArchiveUnavailable: When the archive cannot be read.
     """
-    depot = opened(day["location"])
+    depot = open_depot(day["location"])
     path = depot.path(day["state"], day["day"])
     with reachable(depot.location):
         dataset = ds.dataset(path, filesystem=depot.filesystem, format="parquet")

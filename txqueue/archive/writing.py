@@ -10,7 +10,7 @@ import pyarrow as pa
 from attrs import frozen
 
 from txqueue.archive.checksum import Checksum
-from txqueue.archive.depot import Depot, opened, reachable
+from txqueue.archive.depot import Depot, open_depot, reachable
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
 from txqueue.store.history import Column, Day, PastDays
 from txqueue.store.reader import Session
@@ -70,7 +70,7 @@ def archive(
         raise ConfigurationError(
             "there is no archive", "give --to, or set txqueue.setting.archive to a location"
         )
-    depot = opened(chosen)
+    depot = open_depot(chosen)
     done: list[Archived] = []
     with past.alone() as is_alone:
         for day in past.due(before) if is_alone else ():

@@ -8,10 +8,10 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from txqueue.bench.environment import Ground
+from txqueue.bench.environment import BenchSchema
 from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Pace, Stages
-from txqueue.bench.traffic import fill, publish, wait_until_done
+from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.store.reader import Session
 
@@ -22,7 +22,7 @@ SNAPSHOT = "isolation level repeatable read, read only"
 
 
 def decay(
-    ground: Ground,
+    target: BenchSchema,
     stages: Stages,
     jobs: int,
     waves: int,
@@ -37,7 +37,7 @@ def decay(
     that commit to its last completion. An uncounted wave comes first.
 
     Args:
-        ground: Where.
+        target: Where.
         stages: Told how far it is.
         jobs: How many jobs per wave.
         waves: How many waves are counted.
@@ -49,9 +49,9 @@ def decay(
     Returns:
         The input of `typical`; waves are in jobs per second.
     """
-    with ground.session() as session, _snapshot(ground, held=held_snapshot):
+    with target.session() as session, _snapshot(target, held=held_snapshot):
         publish(session, Counted)
-        with RunningNode(ground, APP, workers) as node:
+        with RunningNode(target, APP, workers) as node:
             _wave(session, node, stages, jobs, f"{title}warming up")
             took = [
                 _wave(session, node, stages, jobs, f"{title}wave {number} of {waves}")
@@ -65,7 +65,7 @@ def decay(
         "workers": workers,
         "waves": speeds,
         "held_snapshot": held_snapshot,
-        **ground.facts(),
+        **target.facts(),
     }
 
 
@@ -94,7 +94,9 @@ def typical(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _wave(session: Session, node: RunningNode, stages: Stages, jobs: int, name: str) -> float:
-    ids = fill(session, map(Counted, range(1, jobs + 1)), stages.begin(f"{name}: enqueuing", jobs))
+    ids = enqueue_all(
+        session, map(Counted, range(1, jobs + 1)), stages.begin(f"{name}: enqueuing", jobs)
+    )
     committed: datetime = session.value("select clock_timestamp()")
     advance = stages.begin(f"{name}: performing", jobs)
     wait_until_done(session, node, jobs, advance, Pace(share=0.01))
@@ -107,11 +109,11 @@ def _wave(session: Session, node: RunningNode, stages: Stages, jobs: int, name: 
 
 
 @contextmanager
-def _snapshot(ground: Ground, *, held: bool) -> Iterator[None]:
+def _snapshot(target: BenchSchema, *, held: bool) -> Iterator[None]:
     if not held:
         yield
         return
-    with ground.session() as session, session.transaction(SNAPSHOT):
+    with target.session() as session, session.transaction(SNAPSHOT):
         # The first statement takes the snapshot; the server must not end the idle session.
         session.rows("set local idle_in_transaction_session_timeout = 0")
         session.rows(f"select from {session.schema}.setting")

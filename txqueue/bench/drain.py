@@ -5,12 +5,12 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from txqueue.bench.environment import Ground
+from txqueue.bench.environment import BenchSchema
 from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Pace, Stages
 from txqueue.bench.sql_limit import raw_limit
-from txqueue.bench.tally import noted
-from txqueue.bench.traffic import fill, outcome, publish, wait_until_done
+from txqueue.bench.tally import noted_numbers
+from txqueue.bench.traffic import enqueue_all, outcome, publish, wait_until_done
 from txqueue.bench.work import Counted
 
 __all__ = ["drain", "runs_of"]
@@ -18,14 +18,14 @@ __all__ = ["drain", "runs_of"]
 APP = "txqueue.bench.work"
 
 
-def drain(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[str, Any]:
+def drain(target: BenchSchema, stages: Stages, jobs: int, workers: int) -> dict[str, Any]:
     """Fill a queue, start a node, and measure until the last job is done.
 
     The time is the database's, from the first assignment to the last end. Every worker records the
     jobs that it runs, which are compared with the enqueued jobs and with history.
 
     Args:
-        ground: Where.
+        target: Where.
         stages: Told how far it is.
         jobs: How many jobs.
         workers: How many worker processes.
@@ -33,18 +33,18 @@ def drain(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[str, 
     Returns:
         The document that ``--json`` prints.
     """
-    with ground.session() as session:
+    with target.session() as session:
         publish(session, Counted)
-        fill(session, map(Counted, range(1, jobs + 1)), stages.begin("enqueuing", jobs))
+        enqueue_all(session, map(Counted, range(1, jobs + 1)), stages.begin("enqueuing", jobs))
         stages.begin("starting a node")
-        with RunningNode(ground, APP, workers) as node:
+        with RunningNode(target, APP, workers) as node:
             advance = stages.begin("performing", jobs)
             # Query rarely, because counting so many jobs costs measured time of the server.
             wait_until_done(session, node, jobs, advance, Pace(least=0.5, share=0.01))
         span = outcome(session)
         limit = raw_limit(session, stages.begin("the limit of raw SQL", min(jobs, 100_000)))
     speed = span.done / span.seconds if span.seconds else 0.0
-    lost, again = runs_of(noted(ground.folder), jobs)
+    lost, again = runs_of(noted_numbers(target.folder), jobs)
     return {
         "workload": "drain",
         "jobs": jobs,
@@ -57,7 +57,7 @@ def drain(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[str, 
         "lost": lost,
         "history": span.done,
         "failed": span.failed,
-        **ground.facts(),
+        **target.facts(),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from txqueue.bench.environment import Ground
+from txqueue.bench.environment import BenchSchema
 from txqueue.bench.progress import Advance, Stages
 from txqueue.bench.traffic import publish
 from txqueue.bench.work import Counted
@@ -17,26 +17,26 @@ __all__ = ["enqueuing"]
 SINGLY_SECONDS = 3.0
 
 
-def enqueuing(ground: Ground, stages: Stages, jobs: int) -> dict[str, Any]:
+def enqueuing(target: BenchSchema, stages: Stages, jobs: int) -> dict[str, Any]:
     """Enqueue with ``WorkQueue.enqueue`` for 3 seconds, then with ``enqueue_many``.
 
     Both use one connection; no node runs.
 
     Args:
-        ground: The server and schema to measure in.
+        target: The server and schema to measure in.
         stages: Shows the progress.
         jobs: How many jobs to enqueue in bulk, in one transaction.
 
     Returns:
         The document for ``--json``.
     """
-    with ground.session() as session:
+    with target.session() as session:
         publish(session, Counted)
     began = time.monotonic()
 
     async def measure(reactor: IClientReactor) -> tuple[int, float, float]:
         queue = await WorkQueue.connect(
-            ground.dsn, schema=ground.schema, connections=1, reactor=reactor
+            target.dsn, schema=target.schema, connections=1, reactor=reactor
         )
         try:
             count, singly = await _singly(queue, stages.begin("one at a time"))
@@ -52,7 +52,7 @@ def enqueuing(ground: Ground, stages: Stages, jobs: int) -> dict[str, Any]:
         "workers": 0,
         "one_at_a_time_per_second": round(singly),
         "bulk_per_second": round(bulk),
-        **ground.facts(),
+        **target.facts(),
     }
 
 

@@ -17,10 +17,10 @@ from txqueue.store.migrations import ROLES, migrate
 from txqueue.store.reader import Session
 
 __all__ = [
-    "Ground",
+    "BenchSchema",
     "drop_roles",
     "drop_schema",
-    "embedded_ground",
+    "embedded_schema",
     "missing_roles",
     "own_schema",
     "warm_log",
@@ -33,7 +33,7 @@ _LOCK = "select pg_try_advisory_lock(hashtextextended('txqueue bench', 839))"
 
 
 @frozen
-class Ground:
+class BenchSchema:
     """A fresh schema to measure in.
 
     Attributes:
@@ -60,7 +60,7 @@ class Ground:
 
 
 @contextmanager
-def embedded_ground(stages: Stages, *, warm: bool = False) -> Iterator[Ground]:
+def embedded_schema(stages: Stages, *, warm: bool = False) -> Iterator[BenchSchema]:
     """Run a fresh embedded server, and delete it at the end.
 
     Args:
@@ -68,7 +68,7 @@ def embedded_ground(stages: Stages, *, warm: bool = False) -> Iterator[Ground]:
         warm: Whether to prepare its WAL as on a server that has run for a while; see `warm_log`.
 
     Yields:
-        The ground.
+        The target.
 
     Raises:
         EmbeddedUnavailable: When there is no such server here.
@@ -78,12 +78,12 @@ def embedded_ground(stages: Stages, *, warm: bool = False) -> Iterator[Ground]:
     stages.begin("starting PostgreSQL")
     with EmbeddedServer() as dsn, _folder() as folder:
         migrate(dsn)
-        ground = Ground(dsn, "txqueue", folder)
+        target = BenchSchema(dsn, "txqueue", folder)
         if warm:
             stages.begin("warming up")
-            with ground.session() as session:
+            with target.session() as session:
                 warm_log(session)
-        yield ground
+        yield target
 
 
 def warm_log(session: Session) -> None:
@@ -100,7 +100,7 @@ def warm_log(session: Session) -> None:
 
 
 @contextmanager
-def own_schema(dsn: str, stages: Stages) -> Iterator[Ground]:
+def own_schema(dsn: str, stages: Stages) -> Iterator[BenchSchema]:
     """Make a separate schema in an existing database, and drop it at the end.
 
     Args:
@@ -108,7 +108,7 @@ def own_schema(dsn: str, stages: Stages) -> Iterator[Ground]:
         stages: Shows the progress.
 
     Yields:
-        The ground.
+        The target.
 
     Raises:
         Refused: When another measurement runs in the database.
@@ -121,7 +121,7 @@ def own_schema(dsn: str, stages: Stages) -> Iterator[Ground]:
         drop_schema(session)
         try:
             migrate(dsn, SCHEMA)
-            yield Ground(dsn, SCHEMA, folder)
+            yield BenchSchema(dsn, SCHEMA, folder)
         finally:
             drop_schema(session)
             drop_roles(session, made)

@@ -13,10 +13,10 @@ from typing import Any
 from attrs import frozen
 
 from txqueue.bench.cpu_time import cpu_seconds
-from txqueue.bench.environment import Ground
+from txqueue.bench.environment import BenchSchema
 from txqueue.bench.node import NodeFailed, RunningNode
 from txqueue.bench.progress import Advance, Stages
-from txqueue.bench.tally import noted
+from txqueue.bench.tally import noted_numbers
 from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Timed
 from txqueue.store.reader import Session
@@ -64,7 +64,7 @@ class _Run:
 
 
 def latency(
-    ground: Ground, stages: Stages, *, jobs: int, workers: int, road: str
+    target: BenchSchema, stages: Stages, *, jobs: int, workers: int, road: str
 ) -> dict[str, Any]:
     """Enqueue a job every 20 ms, and measure the time until its handler starts.
 
@@ -72,7 +72,7 @@ def latency(
     is part of the time.
 
     Args:
-        ground: Where.
+        target: Where.
         stages: Told how far it is.
         jobs: How many jobs.
         workers: How many worker processes.
@@ -82,16 +82,16 @@ def latency(
         The document that ``--json`` prints.
     """
     plan = TrafficPlan(jobs, EVERY, workers, road)
-    return {"workload": "latency", **_result(ground, plan, _measured(ground, stages, plan))}
+    return {"workload": "latency", **_result(target, plan, _measured(target, stages, plan))}
 
 
 def steady(
-    ground: Ground, stages: Stages, *, rate: int, seconds: int, workers: int, road: str
+    target: BenchSchema, stages: Stages, *, rate: int, seconds: int, workers: int, road: str
 ) -> dict[str, Any]:
     """Enqueue at a steady rate; measure the same as `latency`, and the CPU time.
 
     Args:
-        ground: Where.
+        target: Where.
         stages: Told how far it is.
         rate: Jobs a second.
         seconds: The duration.
@@ -102,15 +102,15 @@ def steady(
         The document that ``--json`` prints.
     """
     plan = TrafficPlan(rate * seconds, 1 / rate, workers, road)
-    run = _measured(ground, stages, plan)
-    result = {"workload": "steady", "rate": rate, **_result(ground, plan, run)}
+    run = _measured(target, stages, plan)
+    result = {"workload": "steady", "rate": rate, **_result(target, plan, run)}
     if run.cpu is not None:
         result["cpu_seconds_per_1000"] = round(run.cpu / plan.jobs * 1000, 3)
     return result
 
 
-def _result(ground: Ground, plan: TrafficPlan, run: _Run) -> dict[str, Any]:
-    took = sorted(noted(ground.folder))
+def _result(target: BenchSchema, plan: TrafficPlan, run: _Run) -> dict[str, Any]:
+    took = sorted(noted_numbers(target.folder))
     return {
         "jobs": plan.jobs,
         "seconds": round(run.seconds, 3),
@@ -120,14 +120,14 @@ def _result(ground: Ground, plan: TrafficPlan, run: _Run) -> dict[str, Any]:
         "max_ms": _ms(took[-1] if took else 0),
         "started": len(took),
         "without_claim": run.delivered,
-        **ground.facts(),
+        **target.facts(),
     }
 
 
-def _measured(ground: Ground, stages: Stages, plan: TrafficPlan) -> _Run:
-    with ground.session() as session:
+def _measured(target: BenchSchema, stages: Stages, plan: TrafficPlan) -> _Run:
+    with target.session() as session:
         publish(session, Timed)
-        with RunningNode(ground, APP, plan.workers) as node:
+        with RunningNode(target, APP, plan.workers) as node:
             stages.begin("warming up")
             _send(session, WARM_UP, EVERY, lambda _: None, is_timed=False)
             wait_until_done(session, node, WARM_UP, lambda _: None)

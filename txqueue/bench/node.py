@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from txqueue.bench.environment import Ground
+from txqueue.bench.environment import BenchSchema
 from txqueue.bench.tally import FOLDER_VARIABLE
 from txqueue.errors import TxqueueError
 from txqueue.system.supervision import open_gate, start_gated, start_watcher
@@ -37,7 +37,7 @@ class RunningNode:
     """``twistd -n txqueue`` in a process group of its own.
 
     Args:
-        ground: The node's database and schema, and the folder of its log.
+        target: The node's database and schema, and the folder of its log.
         app: The module with the work items.
         workers: How many worker processes.
         name: The node's name.
@@ -46,19 +46,19 @@ class RunningNode:
 
     def __init__(
         self,
-        ground: Ground,
+        target: BenchSchema,
         app: str,
         workers: int,
         name: str = "bench",
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self._ground = ground
+        self._bench_schema = target
         self._app = app
         self._workers = workers
         self._name = name
         self._settings = settings or {}
         self._is_killed = False
-        self._log = ground.folder / f"{name}.log"
+        self._log = target.folder / f"{name}.log"
 
     def __enter__(self) -> Self:
         """Start the node and wait until it has registered.
@@ -67,7 +67,9 @@ class RunningNode:
             NodeFailed: When it ends or takes too long.
         """
         with self._log.open("wb") as log:
-            self._process = _spawn(self._command(), self._environment(), self._ground.folder, log)
+            self._process = _spawn(
+                self._command(), self._environment(), self._bench_schema.folder, log
+            )
         self._watcher = start_watcher(_WATCH, str(self._process.pid))
         open_gate(self._process)
         try:
@@ -98,7 +100,7 @@ class RunningNode:
     @property
     def endpoint(self) -> str:
         """The node's admin endpoint, at which clients join."""
-        return f"unix:{self._ground.folder / self._name}.sock"
+        return f"unix:{self._bench_schema.folder / self._name}.sock"
 
     def environment(self) -> dict[str, str]:
         """The environment that tells a process the node, its queue and the folder of records."""
@@ -121,17 +123,17 @@ class RunningNode:
         """Return this process's environment, without the user's node settings, and with the DSN."""
         ours = {name: text for name, text in os.environ.items() if not name.startswith("TXQUEUE_")}
         return ours | {
-            "TXQUEUE_DSN": self._ground.dsn,
-            "TXQUEUE_SCHEMA": self._ground.schema,
-            "TXQUEUE_STATE_DIR": str(self._ground.folder),
-            FOLDER_VARIABLE: str(self._ground.folder),
+            "TXQUEUE_DSN": self._bench_schema.dsn,
+            "TXQUEUE_SCHEMA": self._bench_schema.schema,
+            "TXQUEUE_STATE_DIR": str(self._bench_schema.folder),
+            FOLDER_VARIABLE: str(self._bench_schema.folder),
             **self._settings,
         }
 
     def _await_registered(self) -> None:
         deadline = time.monotonic() + START_LIMIT
-        question = _REGISTERED.format(schema=self._ground.schema)
-        with self._ground.session() as session:
+        question = _REGISTERED.format(schema=self._bench_schema.schema)
+        with self._bench_schema.session() as session:
             while not session.value(question, (self._process.pid,)):
                 self.ensure_alive()
                 if time.monotonic() > deadline:

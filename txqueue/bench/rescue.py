@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from txqueue.bench.environment import Ground
+from txqueue.bench.environment import BenchSchema
 from txqueue.bench.node import NodeFailed, RunningNode
 from txqueue.bench.progress import Stages
-from txqueue.bench.tally import NOTES, noted
-from txqueue.bench.traffic import fill, publish
+from txqueue.bench.tally import NOTES, noted_numbers
+from txqueue.bench.traffic import enqueue_all, publish
 from txqueue.bench.work import ENOUGH, Endless
 from txqueue.store.reader import Session
 from txqueue.system.procfs import children_of
@@ -27,14 +27,14 @@ PATIENCE = 120.0
 SETTLING = 2.0
 
 
-def rescue(ground: Ground, stages: Stages, workers: int, lease: float) -> dict[str, Any]:
+def rescue(target: BenchSchema, stages: Stages, workers: int, lease: float) -> dict[str, Any]:
     """Kill a worker, then a master with a peer on the same host, then one with a peer elsewhere.
 
     Each holds ten running jobs that do not end by themselves. The time is measured from the kill
     until the last of them has started again.
 
     Args:
-        ground: The server and schema to measure in.
+        target: The server and schema to measure in.
         stages: Shows the progress.
         workers: How many worker processes a node has.
         lease: Seconds of the nodes' leases.
@@ -43,15 +43,15 @@ def rescue(ground: Ground, stages: Stages, workers: int, lease: float) -> dict[s
         The document for ``--json``.
     """
     began = time.monotonic()
-    with ground.session() as session:
+    with target.session() as session:
         publish(session, Endless)
-        trial = _Trial(ground, session, stages, workers, lease)
+        trial = _Trial(target, session, stages, workers, lease)
         figures = {
             "worker_seconds": trial.of_a_worker(),
             "neighbour_seconds": trial.of_a_master(["one", "one"]),
             "master_seconds": trial.of_a_master(["one", "another"]),
         }
-        (done,) = session.rows(f"select count(*) from {ground.schema}.job where state = 'done'")[0]
+        (done,) = session.rows(f"select count(*) from {target.schema}.job where state = 'done'")[0]
     return {
         "workload": "rescue",
         "jobs": 3 * JOBS,
@@ -60,7 +60,7 @@ def rescue(ground: Ground, stages: Stages, workers: int, lease: float) -> dict[s
         "lease": lease,
         **{name: round(seconds, 3) for name, seconds in figures.items()},
         "lost": 3 * JOBS - done,
-        **ground.facts(),
+        **target.facts(),
     }
 
 
@@ -68,14 +68,14 @@ class _Trial:
     """The kills, one after the other."""
 
     def __init__(
-        self, ground: Ground, session: Session, stages: Stages, workers: int, lease: float
+        self, target: BenchSchema, session: Session, stages: Stages, workers: int, lease: float
     ) -> None:
-        self._ground = ground
+        self._bench_schema = target
         self._session = session
         self._stages = stages
         self._workers = workers
         self._lease = lease
-        self._enough = ground.folder / ENOUGH
+        self._enough = target.folder / ENOUGH
 
     def of_a_worker(self) -> float:
         """Kill a worker of a node that stays alive."""
@@ -99,19 +99,21 @@ class _Trial:
 
     def _busy_worker(self, node: RunningNode) -> int:
         """Return the process id of a worker that runs some of the jobs."""
-        noting = {int(path.name.partition(".")[0]) for path in self._ground.folder.glob(NOTES)}
+        noting = {
+            int(path.name.partition(".")[0]) for path in self._bench_schema.folder.glob(NOTES)
+        }
         return max(noting.intersection(children_of(node.pid)))
 
     def _node(self, name: str, host: str) -> RunningNode:
         settings = {"TXQUEUE_HOST": host, "TXQUEUE_LEASE": f"{self._lease:g}"}
-        return RunningNode(self._ground, APP, self._workers, name, settings)
+        return RunningNode(self._bench_schema, APP, self._workers, name, settings)
 
     def _occupy(self) -> None:
         """Make the node run its jobs."""
         self._enough.unlink(missing_ok=True)
-        before = len(noted(self._ground.folder))
-        fill(self._session, map(Endless, range(1, JOBS + 1)), lambda _: None)
-        self._until(lambda: len(noted(self._ground.folder)) >= before + JOBS)
+        before = len(noted_numbers(self._bench_schema.folder))
+        enqueue_all(self._session, map(Endless, range(1, JOBS + 1)), lambda _: None)
+        self._until(lambda: len(noted_numbers(self._bench_schema.folder)) >= before + JOBS)
 
     def _restarted(self, kill: Callable[[], None]) -> float:
         """Kill, and return the seconds until the last interrupted job has started again."""
@@ -119,7 +121,11 @@ class _Trial:
         kill()
         self._enough.touch()
         self._until(lambda: self._session.live_jobs() == 0)
-        again = [each * NANO for each in noted(self._ground.folder) if each * NANO > killed_at]
+        again = [
+            each * NANO
+            for each in noted_numbers(self._bench_schema.folder)
+            if each * NANO > killed_at
+        ]
         if not again:
             raise NodeFailed("nothing ran again: the process that was killed held no job")
         return max(again) - killed_at

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["FOLDER_VARIABLE", "NOTES", "Tally", "noted"]
+__all__ = ["FOLDER_VARIABLE", "NOTES", "Tally", "noted_numbers"]
 
 FOLDER_VARIABLE = "TXQUEUE_BENCH_FOLDER"
 SUFFIX = ".tally"
@@ -53,7 +53,7 @@ def _adder(cells: memoryview) -> Callable[[int], None]:
     return add
 
 
-def noted(folder: Path) -> array[int]:
+def noted_numbers(folder: Path) -> array[int]:
     """Return all numbers recorded in a folder.
 
     Args:

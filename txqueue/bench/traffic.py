@@ -15,7 +15,7 @@ from txqueue.node.settings import policy_row
 from txqueue.store.enqueueing import batches
 from txqueue.store.reader import Session
 
-__all__ = ["Span", "fill", "outcome", "publish", "wait_until_done"]
+__all__ = ["Span", "enqueue_all", "outcome", "publish", "wait_until_done"]
 
 
 @frozen
@@ -39,7 +39,7 @@ def publish(session: Session, *kinds: type[WorkItem]) -> None:
     session.rows(f"select {session.schema}.publish(%s)", (json.dumps(rows),))
 
 
-def fill(session: Session, works: Iterable[WorkItem], advance: Advance) -> list[int]:
+def enqueue_all(session: Session, works: Iterable[WorkItem], advance: Advance) -> list[int]:
     """Enqueue work items in one transaction, a thousand per round trip; return their numbers."""
     ids: list[int] = []
     with session.transaction():

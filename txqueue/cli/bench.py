@@ -16,7 +16,7 @@ from txqueue.cli.progress import bars
 from txqueue.model.humanize import amount, duration
 
 if TYPE_CHECKING:
-    from txqueue.bench.environment import Ground
+    from txqueue.bench.environment import BenchSchema
     from txqueue.bench.progress import Stages
 
 __all__ = ["bench"]
@@ -44,7 +44,7 @@ LABELS = {
     "cpu_seconds_per_1000": "CPU seconds for 1,000",
 }
 
-Measure = Callable[["Ground", "Stages"], dict[str, Any]]
+Measure = Callable[["BenchSchema", "Stages"], dict[str, Any]]
 _embedded = click.option("--embedded", is_flag=True, help="On a fresh embedded server.")
 _workers = click.option(
     "--workers", type=click.IntRange(1), default=2, show_default=True, help="Worker processes."
@@ -77,7 +77,7 @@ def bench_enqueue(options: GlobalOptions, jobs: int, embedded: bool) -> int:
     """Measure how fast an application enqueues, one at a time and in bulk."""
     from txqueue.bench.enqueue import enqueuing
 
-    return _run(options, embedded, lambda ground, stages: enqueuing(ground, stages, jobs))
+    return _run(options, embedded, lambda target, stages: enqueuing(target, stages, jobs))
 
 
 @bench.command("drain")
@@ -89,7 +89,7 @@ def bench_drain(options: GlobalOptions, jobs: int, workers: int, embedded: bool)
     """Measure how fast a full queue is drained, and whether every job ran just once."""
     from txqueue.bench.drain import drain
 
-    return _run(options, embedded, lambda ground, stages: drain(ground, stages, jobs, workers))
+    return _run(options, embedded, lambda target, stages: drain(target, stages, jobs, workers))
 
 
 @bench.command("latency")
@@ -104,8 +104,8 @@ def bench_latency(
     """Measure how soon a job starts on an idle node."""
     from txqueue.bench.latency import latency
 
-    def measure(ground: Ground, stages: Stages) -> dict[str, Any]:
-        return latency(ground, stages, jobs=jobs, workers=workers, road=road)
+    def measure(target: BenchSchema, stages: Stages) -> dict[str, Any]:
+        return latency(target, stages, jobs=jobs, workers=workers, road=road)
 
     return _run(options, embedded, measure)
 
@@ -127,8 +127,8 @@ def bench_steady(
     """Measure how soon jobs start at a steady rate, and what they cost."""
     from txqueue.bench.latency import steady
 
-    def measure(ground: Ground, stages: Stages) -> dict[str, Any]:
-        return steady(ground, stages, rate=rate, seconds=seconds, workers=workers, road=road)
+    def measure(target: BenchSchema, stages: Stages) -> dict[str, Any]:
+        return steady(target, stages, rate=rate, seconds=seconds, workers=workers, road=road)
 
     return _run(options, embedded, measure)
 
@@ -164,9 +164,9 @@ def bench_decay(
 
     numbers = count(1)
 
-    def measure(ground: Ground, stages: Stages) -> dict[str, Any]:
+    def measure(target: BenchSchema, stages: Stages) -> dict[str, Any]:
         title = f"round {next(numbers)} of {rounds}, " if rounds > 1 else ""
-        return decay(ground, stages, jobs, waves, workers, held_snapshot=held_snapshot, title=title)
+        return decay(target, stages, jobs, waves, workers, held_snapshot=held_snapshot, title=title)
 
     return _run(options, embedded, measure, rounds, typical)
 
@@ -182,7 +182,7 @@ def bench_rescue(options: GlobalOptions, lease: float, workers: int, embedded: b
     """Measure how soon the jobs of a killed worker, and of a killed master, run again."""
     from txqueue.bench.rescue import rescue
 
-    return _run(options, embedded, lambda ground, stages: rescue(ground, stages, workers, lease))
+    return _run(options, embedded, lambda target, stages: rescue(target, stages, workers, lease))
 
 
 def _run(
@@ -196,20 +196,20 @@ def _run(
     results = []
     with bars(options) as stages:
         for _ in range(rounds):
-            with _ground(options, embedded, stages) as ground:
-                results.append(measure(ground, stages))
+            with _bench_schema(options, embedded, stages) as target:
+                results.append(measure(target, stages))
     result = summary(results)
     show(options, result, lambda: _lines(result))
     return 1 if _is_faulty(result) else 0
 
 
-def _ground(
+def _bench_schema(
     options: GlobalOptions, embedded: bool, stages: Stages
-) -> AbstractContextManager[Ground]:
-    from txqueue.bench.environment import embedded_ground, own_schema
+) -> AbstractContextManager[BenchSchema]:
+    from txqueue.bench.environment import embedded_schema, own_schema
 
     return (
-        embedded_ground(stages, warm=True) if embedded else own_schema(options.chosen_dsn, stages)
+        embedded_schema(stages, warm=True) if embedded else own_schema(options.chosen_dsn, stages)
     )
 
 

@@ -15,7 +15,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import amount, duration, rate
 
 if TYPE_CHECKING:
-    from txqueue.bench.environment import Ground
+    from txqueue.bench.environment import BenchSchema
     from txqueue.bench.progress import Stages
 
 __all__ = ["demo"]
@@ -34,26 +34,26 @@ def demo(options: GlobalOptions, jobs: int, workers: int) -> int:
             "the demo starts its own server and takes no --dsn",
             "leave it out; to measure your database: txqueue bench drain --dsn DSN",
         )
-    from txqueue.bench.environment import embedded_ground
+    from txqueue.bench.environment import embedded_schema
 
-    with bars(options) as stages, embedded_ground(stages) as ground:
-        document = _perform(ground, stages, jobs, workers)
+    with bars(options) as stages, embedded_schema(stages) as target:
+        document = _perform(target, stages, jobs, workers)
     show(options, document, lambda: _summary(document))
     return 0 if document["done"] == jobs else 1
 
 
-def _perform(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[str, Any]:
+def _perform(target: BenchSchema, stages: Stages, jobs: int, workers: int) -> dict[str, Any]:
     from txqueue.bench.node import RunningNode
-    from txqueue.bench.traffic import fill, outcome, publish, wait_until_done
+    from txqueue.bench.traffic import enqueue_all, outcome, publish, wait_until_done
     from txqueue.demo import Nothing
 
-    with ground.session() as session:
+    with target.session() as session:
         publish(session, Nothing)
         began = time.monotonic()
-        fill(session, map(Nothing, range(jobs)), stages.begin("enqueuing", jobs))
+        enqueue_all(session, map(Nothing, range(jobs)), stages.begin("enqueuing", jobs))
         filled = time.monotonic() - began
         stages.begin("starting a node")
-        with RunningNode(ground, APP, workers) as node:
+        with RunningNode(target, APP, workers) as node:
             advance = stages.begin("performing", jobs)
             wait_until_done(session, node, jobs, advance)
         span = outcome(session)
@@ -65,7 +65,7 @@ def _perform(ground: Ground, stages: Stages, jobs: int, workers: int) -> dict[st
         "jobs_per_second": round(span.done / span.seconds) if span.seconds else 0,
         "enqueue_per_second": round(jobs / filled),
         "workers": workers,
-        **ground.facts(),
+        **target.facts(),
     }
 
 

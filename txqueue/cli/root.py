@@ -96,12 +96,12 @@ def run(arguments: Sequence[str] | None, options: GlobalOptions) -> int:
         _complain("interrupted", options)
         return INTERRUPTED
     except Exception as error:
-        line, status = described(error)
+        line, status = error_line(error)
         _complain(line, options)
         return status
 
 
-def described(error: Exception) -> tuple[str, int]:
+def error_line(error: Exception) -> tuple[str, int]:
     """Say in one line what is wrong and how to mend it, and with which status to exit."""
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "txqueue"

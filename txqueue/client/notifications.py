@@ -12,7 +12,7 @@ from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.driver import IStoreReactor
 from txqueue.store.listener import Listener
 
-__all__ = ["Hearing", "numbers_in"]
+__all__ = ["Hearing", "job_ids_in"]
 
 # Nodes announce ends for this many seconds after a request; the client renews its request in time.
 TOLD_FOR, EVERY = 10, 4.0
@@ -45,7 +45,7 @@ class Hearing:
         self._schema = schema
         self.heard: Callable[[frozenset[int] | None], None] = lambda _: None
         self._listener = Listener(
-            reactor, dsn or "", f"{schema}_ended", lambda text: self.heard(numbers_in(text))
+            reactor, dsn or "", f"{schema}_ended", lambda text: self.heard(job_ids_in(text))
         )
         self._asked_at = float("-inf")
         self._asking: Deferred[None] | None = None
@@ -88,7 +88,7 @@ class Hearing:
                 self.heard(None)
 
 
-def numbers_in(text: str) -> frozenset[int] | None:
+def job_ids_in(text: str) -> frozenset[int] | None:
     """Return the job numbers in a notification; None if it has none."""
     parts = text.split(",")
     return frozenset(map(int, parts)) if all(part.isdecimal() for part in parts) else None

@@ -24,7 +24,7 @@ from txqueue.store.batches import Batch
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.direct_dispatch import Trip
 from txqueue.store.driver import IStoreReactor
-from txqueue.store.encryption import opened_result
+from txqueue.store.encryption import decrypted_result
 from txqueue.store.enqueueing import EnqueueOptions, enqueue_call
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.jobs import read_attempts, read_jobs
@@ -319,7 +319,7 @@ class WorkQueue:
             raise JobFailed(
                 f"job {job_id} is {job.state}: {(job.error or 'no reason given').splitlines()[0]}"
             )
-        return opened_result(job.work_type, job.result)
+        return decrypted_result(job.work_type, job.result)
 
     async def close(self) -> None:
         """Close the connections; callers that still wait get `DatabaseUnavailable`."""

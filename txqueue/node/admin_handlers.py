@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
 from txqueue.model.assignment import CancelledJob
 from txqueue.node.lease import Lease
-from txqueue.policy.pagination import as_text, first_page, joined, numbers
+from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
 from txqueue.store import queries
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.history import about_failures
@@ -225,9 +225,9 @@ class AdminHandlers:
             if incarnation == self._lease.incarnation:
                 self._workers.cancel(CancelledJob(assignment, job_id, who))
         return {
-            "cancelled": joined(cancelled),
-            "requested": joined(job_id for _, _, job_id in held),
-            "refused": joined(refused),
+            "cancelled": join_numbers(cancelled),
+            "requested": join_numbers(job_id for _, _, job_id in held),
+            "refused": join_numbers(refused),
         }
 
     async def _act_on_schedule(self, who: str, name: str, act: str) -> Answer:
@@ -243,7 +243,7 @@ class AdminHandlers:
 
 def _as_argument(value: Any) -> Any:
     if isinstance(value, list):
-        return joined(value)
+        return join_numbers(value)
     return value.isoformat() if isinstance(value, datetime) else value
 
 

@@ -12,7 +12,15 @@ from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
 from txqueue.model.directives import Discard, Fail, Snooze
 from txqueue.model.retry import Retry
 
-__all__ = ["EXPIRED", "LEASE_OUT", "Verdict", "described", "judge", "judge_cancelled", "summary_of"]
+__all__ = [
+    "EXPIRED",
+    "LEASE_OUT",
+    "Verdict",
+    "error_text",
+    "judge",
+    "judge_cancelled",
+    "summary_of",
+]
 
 # AMP and readers need short texts; the end of a traceback says most.
 LONGEST_ERROR = 8000
@@ -68,7 +76,7 @@ def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> V
     """
     if (verdict := _said_by(error)) is not None:
         return verdict
-    said = described(error)
+    said = error_text(error)
     if isinstance(error, retry.fatal) or retry.is_spent(failures + 1):
         return Verdict("failed", error=said)
     return Verdict("retry", delay=retry.delay(failures + 1, chance), error=said)
@@ -103,7 +111,7 @@ def judge_cancelled(error: BaseException | None, who: str) -> Verdict:
     if isinstance(error, Discard):
         more = f": {error.reason}" if error.reason else ""
     elif error is not None and type(error).__name__ != "CancelledError":
-        more = f"; as it ended: {described(error)}"
+        more = f"; as it ended: {error_text(error)}"
     return Verdict("cancelled", error=_stored(f"cancelled by {who}{more}"))
 
 
@@ -116,7 +124,7 @@ def summary_of(error: BaseException) -> str:
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def described(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return an exception's line and its traceback, without its beginning if it is long."""
     summary = summary_of(error)
     whole = "".join(traceback.format_exception(error)).strip()

@@ -17,7 +17,7 @@ __all__ = [
     "Page",
     "as_text",
     "first_page",
-    "joined",
+    "join_numbers",
     "numbers",
     "read_document",
 ]
@@ -71,13 +71,13 @@ def first_page(rows: Iterable[Mapping[str, Any]], at_most: int = LARGEST_PAGE) -
     return Page(f"[{','.join(texts)}]", last, is_whole=True)
 
 
-def joined(ids: Iterable[int]) -> str:
+def join_numbers(ids: Iterable[int]) -> str:
     """Return job numbers as the commands carry them."""
     return ",".join(map(str, ids))
 
 
 def numbers(text: str) -> list[int]:
-    """Return the job numbers in a text of `joined`.
+    """Return the job numbers in a text of `join_numbers`.
 
     Raises:
         AdminRefused: When the text has no valid job numbers.

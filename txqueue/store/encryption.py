@@ -19,7 +19,15 @@ from txqueue.model.work_item import find_work_type
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
-__all__ = ["KEY", "check_key", "has_key", "is_sealed", "opened", "opened_result", "sealed"]
+__all__ = [
+    "KEY",
+    "check_key",
+    "decrypted",
+    "decrypted_result",
+    "encrypted",
+    "has_key",
+    "is_encrypted",
+]
 
 KEY = "TXQUEUE_PAYLOAD_KEY"
 _MARK = "encrypted"
@@ -29,7 +37,7 @@ _REMEDY = (
 )
 
 
-def sealed(work_type: str, what: str, value: Any) -> dict[str, str]:
+def encrypted(work_type: str, what: str, value: Any) -> dict[str, str]:
     """Encrypt a value that fits JSON.
 
     Args:
@@ -56,8 +64,8 @@ def sealed(work_type: str, what: str, value: Any) -> dict[str, str]:
     return {_MARK: ring.encrypt(text.encode()).decode()}
 
 
-def opened(work_type: str, what: str, stored: Any) -> Any:
-    """Decrypt a result of `sealed`.
+def decrypted(work_type: str, what: str, stored: Any) -> Any:
+    """Decrypt a result of `encrypted`.
 
     Raises:
         InvalidWork: When it is not encrypted, or was encrypted for something else.
@@ -65,7 +73,7 @@ def opened(work_type: str, what: str, stored: Any) -> Any:
     """
     from cryptography.fernet import InvalidToken
 
-    if not is_sealed(stored):
+    if not is_encrypted(stored):
         raise InvalidWork(
             f"the {what} of {work_type} is not encrypted", f"enqueue it where {KEY} is set"
         )
@@ -84,7 +92,7 @@ def opened(work_type: str, what: str, stored: Any) -> Any:
     return value
 
 
-def opened_result(work_type: str, stored: Any) -> Any:
+def decrypted_result(work_type: str, stored: Any) -> Any:
     """Return a job's result decrypted; the result of an unknown work type is returned as stored.
 
     Raises:
@@ -94,11 +102,13 @@ def opened_result(work_type: str, stored: Any) -> Any:
         cls = find_work_type(work_type)
     except UnknownWorkType:
         return stored
-    return opened(work_type, "result", stored) if cls.encrypted and is_sealed(stored) else stored
+    return (
+        decrypted(work_type, "result", stored) if cls.encrypted and is_encrypted(stored) else stored
+    )
 
 
-def is_sealed(stored: Any) -> bool:
-    """Tell whether a value has the form of a result of `sealed`."""
+def is_encrypted(stored: Any) -> bool:
+    """Tell whether a value has the form of a result of `encrypted`."""
     return isinstance(stored, Mapping) and stored.keys() == {_MARK} and type(stored[_MARK]) is str
 
 

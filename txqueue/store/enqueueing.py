@@ -14,7 +14,7 @@ from txqueue.model.assignment import chunk_of_one
 from txqueue.model.payload import encode, option_json
 from txqueue.model.retry import MOST_ATTEMPTS
 from txqueue.model.work_item import UniqueMode, WorkItem, explicit_policy, is_timeout
-from txqueue.store.encryption import sealed
+from txqueue.store.encryption import encrypted
 
 __all__ = [
     "EnqueueOptions",
@@ -154,7 +154,7 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
     """
     payload = encode(work)
     if work.encrypted:
-        payload = sealed(work.work_type, "payload", payload)
+        payload = encrypted(work.work_type, "payload", payload)
     job: dict[str, Any] = {"work_type": work.work_type, "payload": payload}
     if (group := work.group) is not None:
         job["group"] = group

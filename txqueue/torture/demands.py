@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.figures import duplicates
 
 __all__ = ["ended_jobs", "no_duplicates", "nothing_spent", "running_on", "started_on"]
 
 
-def no_duplicates(ground: Ground) -> None:
+def no_duplicates(testbed: Testbed) -> None:
     """Expect of a finished run that no job ran twice, except for declared retries."""
-    twice = sorted({again.job_id for _, again in duplicates(ground.history())})
-    ground.expect(not twice, f"no job runs twice: {twice[:20]}")
+    twice = sorted({again.job_id for _, again in duplicates(testbed.history())})
+    testbed.expect(not twice, f"no job runs twice: {twice[:20]}")
 
 
-def nothing_spent(ground: Ground) -> None:
+def nothing_spent(testbed: Testbed) -> None:
     """Expect of a finished run that no job counted a death."""
-    blamed = sorted(job.job_id for job in ground.history().jobs.values() if job.deaths)
-    ground.expect(not blamed, f"no job is blamed for a death: {blamed[:20]}")
+    blamed = sorted(job.job_id for job in testbed.history().jobs.values() if job.deaths)
+    testbed.expect(not blamed, f"no job is blamed for a death: {blamed[:20]}")
 
 
-def ended_jobs(ground: Ground) -> int:
+def ended_jobs(testbed: Testbed) -> int:
     """Return how many jobs are done."""
-    table = f"{ground.schema}.job"
-    return int(ground.database.value(f"select count(*) from {table} where state = 'done'"))
+    table = f"{testbed.schema}.job"
+    return int(testbed.database.value(f"select count(*) from {table} where state = 'done'"))
 
 
-def started_on(ground: Ground, name: str) -> set[int]:
+def started_on(testbed: Testbed, name: str) -> set[int]:
     """Return the jobs that have started on a node."""
-    return {run.job_id for run in ground.history().runs if run.node == name}
+    return {run.job_id for run in testbed.history().runs if run.node == name}
 
 
-def running_on(ground: Ground, name: str) -> set[int]:
+def running_on(testbed: Testbed, name: str) -> set[int]:
     """Return the jobs that have started on a node without a recorded end."""
-    runs = ground.history().runs
+    runs = testbed.history().runs
     return {run.job_id for run in runs if run.node == name and run.ended is None}

@@ -19,7 +19,7 @@ from txqueue.torture.processes import Leash
 from txqueue.torture.recorder import DSN_VARIABLE, FOLDER_VARIABLE, NODE_VARIABLE, Recorder
 from txqueue.torture.strays import Strays
 
-__all__ = ["FaultInProgress", "Ground", "ScenarioFailed"]
+__all__ = ["FaultInProgress", "ScenarioFailed", "Testbed"]
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class FaultInProgress:
     pids: set[int] = field(factory=set)
 
 
-class Ground:
+class Testbed:
     """The environment of one scenario.
 
     Args:
@@ -127,7 +127,7 @@ class Ground:
             name: The node's name; the name of an ended node restarts it.
             workers: How many worker processes.
             capacity: The weight that each of them runs at a time.
-            lease: Seconds; by default the ground's.
+            lease: Seconds; by default the testbed's.
             listen: Whether it listens for peers on this host, or the endpoint.
             dsn: The DSN that it uses.
             app: More modules of work items.

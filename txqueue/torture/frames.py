@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from attrs import define, field
 
-__all__ = ["NOTIFICATION", "QUERY", "READY", "Frames", "kind_of", "statement_of"]
+__all__ = ["NOTIFICATION", "QUERY", "READY", "Frames", "message_kind", "statement_of"]
 
 QUERY, NOTIFICATION, READY = b"Q", b"A", b"Z"
 _LENGTH = struct.Struct("!i")
@@ -47,11 +47,11 @@ class Frames:
         return size if len(self._rest) >= size else 0
 
 
-def kind_of(message: bytes) -> bytes:
+def message_kind(message: bytes) -> bytes:
     """Return the letter of a message's kind."""
     return message[:1]
 
 
 def statement_of(message: bytes) -> str:
     """Return the SQL of a simple query message; an empty text for other messages."""
-    return message[5:-1].decode("utf-8", "replace") if kind_of(message) == QUERY else ""
+    return message[5:-1].decode("utf-8", "replace") if message_kind(message) == QUERY else ""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from txqueue.store.conninfo import redirected, socket_of
-from txqueue.torture.environment import Ground, ScenarioFailed
+from txqueue.torture.environment import ScenarioFailed, Testbed
 from txqueue.torture.proxy import Address, Proxy
 
 __all__ = ["proxied"]
 
 
-def proxied(ground: Ground, name: str, *, speaks_postgres: bool = True) -> tuple[Proxy, str]:
-    """Start a proxy in front of the ground's database.
+def proxied(testbed: Testbed, name: str, *, speaks_postgres: bool = True) -> tuple[Proxy, str]:
+    """Start a proxy in front of the testbed's database.
 
     Args:
-        ground: The scenario's ground.
+        testbed: The scenario's testbed.
         name: A short name for the proxy's socket.
         speaks_postgres: Whether the proxy parses PostgreSQL's messages.
 
@@ -23,11 +23,11 @@ def proxied(ground: Ground, name: str, *, speaks_postgres: bool = True) -> tuple
     Raises:
         ScenarioFailed: When the database has no unix socket.
     """
-    target = socket_of(ground.dsn)
+    target = socket_of(testbed.dsn)
     if target is None:
         raise ScenarioFailed("a proxy needs a database that is reached by a unix socket")
-    folder = ground.folder / f"via-{name}"
+    folder = testbed.folder / f"via-{name}"
     folder.mkdir()
     own = folder / target.name
     proxy = Proxy(Address(target), Address(own), speaks_postgres=speaks_postgres)
-    return ground.enter(proxy), redirected(ground.dsn, own)
+    return testbed.enter(proxy), redirected(testbed.dsn, own)

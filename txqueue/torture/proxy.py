@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar
 
 from attrs import define, field, frozen
 
-from txqueue.torture.frames import NOTIFICATION, READY, Frames, kind_of, statement_of
+from txqueue.torture.frames import NOTIFICATION, READY, Frames, message_kind, statement_of
 
 __all__ = ["Address", "Cut", "Direction", "Proxy"]
 
@@ -303,8 +303,8 @@ class Proxy:
     def _goes_down(self, link: _Link, message: bytes) -> bool | None:
         """Tell whether to forward a server's message; None to cut the connection."""
         if link.ends_at_ready:
-            return None if kind_of(message) == READY else False
-        if self.drops_notifications and kind_of(message) == NOTIFICATION:
+            return None if message_kind(message) == READY else False
+        if self.drops_notifications and message_kind(message) == NOTIFICATION:
             self.counts["notifications"] += 1
             return False
         return True

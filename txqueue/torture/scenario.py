@@ -14,12 +14,12 @@ from attrs import asdict, field, frozen
 
 from txqueue.errors import TxqueueError
 from txqueue.torture.checker import Violation, check
-from txqueue.torture.environment import Ground, ScenarioFailed
+from txqueue.torture.environment import ScenarioFailed, Testbed
 from txqueue.torture.figures import figures_of
 
 __all__ = ["Outcome", "Scenario", "known_scenarios", "run", "scenario"]
 
-Act = Callable[[Ground], None]
+Act = Callable[[Testbed], None]
 
 _scenarios: dict[str, Scenario] = {}
 
@@ -87,7 +87,7 @@ def scenario(
         name: The scenario's name.
         summary: One line about the fault.
         needs: The required features.
-        own_server: Whether it starts its own server and makes the ground use it.
+        own_server: Whether it starts its own server and makes the testbed use it.
     """
 
     def register(act: Act) -> Act:
@@ -119,42 +119,44 @@ def run(
         scale: 1 for the fast form, more for the long one.
     """
     began = time.monotonic()
-    ground = Ground(folder, schema, scale)
+    testbed = Testbed(folder, schema, scale)
     try:
-        broken = _act(chosen, ground, dsn)
+        broken = _act(chosen, testbed, dsn)
         seconds = round(time.monotonic() - began, 1)
         try:
-            return _outcome(chosen, ground, seconds, broken)
+            return _outcome(chosen, testbed, seconds, broken)
         except (ScenarioFailed, TxqueueError):
             # The error of the scenario may have stopped its database.
             if not broken:
                 raise
             return Outcome(chosen.name, seconds, violations=tuple(broken))
     finally:
-        ground.close()
+        testbed.close()
 
 
-def _act(chosen: Scenario, ground: Ground, dsn: str | None) -> list[Violation]:
+def _act(chosen: Scenario, testbed: Testbed, dsn: str | None) -> list[Violation]:
     try:
         if dsn is not None and not chosen.own_server:
-            ground.use(dsn)
-        chosen.act(ground)
-        ground.drain()
+            testbed.use(dsn)
+        chosen.act(testbed)
+        testbed.drain()
     except (ScenarioFailed, TxqueueError, OSError) as error:
-        (ground.folder / "error").write_text(traceback.format_exc())
+        (testbed.folder / "error").write_text(traceback.format_exc())
         return [Violation("run", f"{type(error).__name__}: {error}")]
     return []
 
 
-def _outcome(chosen: Scenario, ground: Ground, seconds: float, broken: list[Violation]) -> Outcome:
-    history = ground.history()
-    failures = [Violation("expected", text) for text in ground.failures]
+def _outcome(
+    chosen: Scenario, testbed: Testbed, seconds: float, broken: list[Violation]
+) -> Outcome:
+    history = testbed.history()
+    failures = [Violation("expected", text) for text in testbed.failures]
     return Outcome(
         name=chosen.name,
         seconds=seconds,
         **figures_of(history),
-        events=ground.figures.pop("lines"),
-        figures=ground.figures,
+        events=testbed.figures.pop("lines"),
+        figures=testbed.figures,
         violations=tuple(broken + failures + check(history)),
         evidence=tuple(f"{fault.kind}: {fault.evidence}" for fault in history.faults),
     )

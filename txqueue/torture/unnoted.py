@@ -9,7 +9,7 @@ from attrs import define
 
 from txqueue.model.work_item import WorkItem
 from txqueue.torture.recorder import NODE_VARIABLE
-from txqueue.torture.work import pause
+from txqueue.torture.work import sleep_for
 
 __all__ = ["UNNOTED", "Unnoted"]
 
@@ -32,4 +32,4 @@ class Unnoted(WorkItem):
     async def perform(self, job: Any) -> None:  # noqa: ARG002 - a handler takes it
         """Do nothing."""
         if self.on and os.environ[NODE_VARIABLE] == self.on:
-            await pause(LONG)
+            await sleep_for(LONG)

@@ -20,7 +20,7 @@ from txqueue.model.retry import Retry
 from txqueue.model.work_item import WorkItem
 from txqueue.torture.recorder import FOLDER_VARIABLE, NODE_VARIABLE, Recorder, recorder
 
-__all__ = ["KINDS", "Draw", "Note", "Order", "diary", "kind", "noted", "pause"]
+__all__ = ["KINDS", "Draw", "Note", "Order", "diary", "kind", "noted", "sleep_for"]
 
 SOON: Final = Retry(attempts=1000, first=0.05, factor=1.5, longest=1.0)
 GROUPS: Final = 4
@@ -70,7 +70,7 @@ def _how(error: BaseException) -> str:
     return known.get(type(error), "raised")
 
 
-def pause(seconds: float) -> Deferred[None]:
+def sleep_for(seconds: float) -> Deferred[None]:
     """Wait without blocking, by the reactor's clock."""
     from twisted.internet import reactor
 
@@ -106,7 +106,7 @@ class Slow(WorkItem):
     async def perform(self, job: Any) -> None:
         """Wait."""
         with noted(job, self.intent):
-            await pause(self.seconds)
+            await sleep_for(self.seconds)
 
 
 @define
@@ -136,7 +136,7 @@ class Grouped(WorkItem):
     async def perform(self, job: Any) -> None:
         """Wait."""
         with noted(job, self.intent, self.key):
-            await pause(self.seconds)
+            await sleep_for(self.seconds)
 
 
 @define
@@ -156,7 +156,7 @@ class Effect(WorkItem):
                 await txn.execute(
                     f"insert into {SCHEMA}.torture_effect values (%s, %s)", (job.id, self.intent)
                 )
-                await pause(self.seconds)
+                await sleep_for(self.seconds)
             note.how = "committed"
 
 
@@ -188,7 +188,7 @@ class Stumbling(Slow):
     async def perform(self, job: Any) -> None:
         """Wait, then fail or succeed."""
         with noted(job, self.intent):
-            await pause(self.seconds)
+            await sleep_for(self.seconds)
             if diary().node == self.on:
                 raise ValueError("not here")
 
@@ -210,7 +210,7 @@ class Lingering(Slow):
     async def perform(self, job: Any) -> None:
         """Wait."""
         with noted(job, self.intent, self.key):
-            await pause(self.seconds if diary().node == self.on else 0.05)
+            await sleep_for(self.seconds if diary().node == self.on else 0.05)
 
 
 @define

@@ -13,7 +13,7 @@ from txqueue.model.directives import Next
 from txqueue.model.payload import decode
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.policy.outcome import Verdict, judge_cancelled
-from txqueue.store.encryption import opened
+from txqueue.store.encryption import decrypted
 from txqueue.store.enqueueing import job_object
 from txqueue.store.errors import is_passing
 from txqueue.worker.runtimes import Kind
@@ -88,7 +88,7 @@ async def coalesced(job: RunningJob, limit: int, *, later: bool = False) -> list
 
 def _work(cls: type[WorkItem], payload: Any) -> WorkItem:
     if cls.encrypted:
-        payload = opened(cls.work_type, "payload", payload)
+        payload = decrypted(cls.work_type, "payload", payload)
     return decode(cls, payload)
 
 

@@ -22,7 +22,7 @@ from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.failed_attempt import FailedAttempt, failure_hooks
 from txqueue.model.retry import Retry
 from txqueue.model.work_item import find_work_type
-from txqueue.policy.outcome import EXPIRED, LEASE_OUT, Verdict, described, judge, judge_cancelled
+from txqueue.policy.outcome import EXPIRED, LEASE_OUT, Verdict, error_text, judge, judge_cancelled
 from txqueue.store.driver import IStoreReactor
 from txqueue.system.inflight import InFlight
 from txqueue.worker.failure_log import FailureLog
@@ -377,7 +377,7 @@ class Performer:
                 verdict = judge(error, retry, job.attempt - 1, random.random())
         except Exception as broken:
             # Application code can fail here too: a property, or an exception's __str__.
-            verdict = Verdict("failed", error=described(broken))
+            verdict = Verdict("failed", error=error_text(broken))
         if verdict.outcome in ("retry", "failed"):
             self._failures.note(_failed_attempt(job, kind, retry, verdict, error))
         self._settle(job, verdict.as_json(job.id, job.token.assignment))

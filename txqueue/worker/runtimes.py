@@ -21,7 +21,7 @@ from txqueue.model.payload import decode, decoder, encode_result
 from txqueue.model.work_item import Runtime, WorkItem
 from txqueue.model.workset_item import WorksetItem, WorksetJob
 from txqueue.store.driver import IStoreReactor
-from txqueue.store.encryption import opened, sealed
+from txqueue.store.encryption import decrypted, encrypted
 
 __all__ = ["Kind", "WorkThrough", "in_asyncio", "kind_of"]
 
@@ -70,7 +70,7 @@ class Kind:
             InvalidWork: When JSON cannot carry it.
         """
         plain = json.loads(encode_result(value))
-        return sealed(self.cls.work_type, "result", plain) if self.cls.encrypted else plain
+        return encrypted(self.cls.work_type, "result", plain) if self.cls.encrypted else plain
 
 
 def kind_of(
@@ -110,7 +110,7 @@ def kind_of(
 
 
 def _opening(payload: Any, cls: type[WorkItem]) -> WorkItem:
-    return decode(cls, opened(cls.work_type, "payload", payload))
+    return decode(cls, decrypted(cls.work_type, "payload", payload))
 
 
 def _by_hand(work: WorkItem, job: Any) -> Any:

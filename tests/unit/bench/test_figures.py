@@ -8,7 +8,7 @@ import pytest
 from txqueue.bench.decay import typical
 from txqueue.bench.drain import runs_of
 from txqueue.bench.latency import percentile
-from txqueue.bench.tally import FOLDER_VARIABLE, Tally, noted
+from txqueue.bench.tally import FOLDER_VARIABLE, Tally, noted_numbers
 
 
 def test_percentiles() -> None:
@@ -37,11 +37,11 @@ def test_one_slow_wave_of_a_round_does_not_count() -> None:
 def test_what_is_noted_is_there_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing needs to be closed or flushed first."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    assert noted(tmp_path) == array("q")
+    assert noted_numbers(tmp_path) == array("q")
     tally = Tally()
     for number in (5, 2**40, 5):
         tally.add(number)
-    assert noted(tmp_path) == array("q", [5, 2**40, 5])
+    assert noted_numbers(tmp_path) == array("q", [5, 2**40, 5])
 
 
 def test_many_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,4 +50,4 @@ def test_many_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     tally = Tally()
     for number in range(1, 140_001):
         tally.add(number)
-    assert noted(tmp_path) == array("q", range(1, 140_001))
+    assert noted_numbers(tmp_path) == array("q", range(1, 140_001))

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.output import console, table
-from txqueue.cli.root import described, root, run
+from txqueue.cli.root import error_line, root, run
 from txqueue.errors import ConfigurationError, Refused
 
 NOWHERE = "host=/nonexistent user=nobody"
@@ -192,7 +192,7 @@ def test_migrate_prints_its_sql(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_errors_in_words(error: Exception, line: str, status: int) -> None:
     """What, why and the remedy; a fault of ours says so."""
-    said, code = described(error)
+    said, code = error_line(error)
     assert said.startswith(line)
     assert code == status
 

@@ -10,7 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from txqueue import Job, State
-from txqueue.client.notifications import numbers_in
+from txqueue.client.notifications import job_ids_in
 from txqueue.client.waiting import LONGEST, Waiting
 
 
@@ -142,7 +142,7 @@ async def test_who_is_told_asks_at_once() -> None:
 @pytest.mark.parametrize("text", ["", "x", "1,", "1;2", "-1"])
 def test_a_notification_without_numbers_may_mean_any(text: str) -> None:
     """Anybody may notify anything."""
-    assert numbers_in(text) is None
+    assert job_ids_in(text) is None
 
 
 async def test_an_end_that_may_be_any_makes_all_ask() -> None:
@@ -151,10 +151,10 @@ async def test_an_end_that_may_be_any_makes_all_ask() -> None:
     wait = asked.waiting.ended(1)
     asked.clock.pump([0.1] * 200)
     asked.ended = {1}
-    asked.waiting.heard(numbers_in(""))
+    asked.waiting.heard(job_ids_in(""))
     asked.clock.advance(0)
     assert (await wait).id == 1
-    assert numbers_in("12,7") == frozenset({7, 12})
+    assert job_ids_in("12,7") == frozenset({7, 12})
 
 
 def test_nobody_waits_and_nothing_is_asked() -> None:

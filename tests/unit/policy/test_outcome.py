@@ -5,7 +5,7 @@ from twisted.internet import defer
 
 from txqueue import Discard, Fail, Retry, Snooze
 from txqueue.errors import InvalidWork, UnknownWorkType
-from txqueue.policy.outcome import LONGEST_ERROR, Verdict, described, judge
+from txqueue.policy.outcome import LONGEST_ERROR, Verdict, error_text, judge
 
 RETRY = Retry(attempts=3, first=10.0, factor=2.0, jitter=0, fatal=(KeyError,))
 
@@ -63,14 +63,14 @@ def test_a_failure_keeps_its_traceback() -> None:
     try:
         raise ValueError("the reason")
     except ValueError as error:
-        first, _, rest = described(error).partition("\n")
+        first, _, rest = error_text(error).partition("\n")
     assert first == "ValueError: the reason"
     assert "test_a_failure_keeps_its_traceback" in rest
 
 
 def test_a_long_error_is_shortened() -> None:
     """The end of a traceback says most; NULs and lone surrogates are replaced."""
-    text = described(ValueError("\0\ud800" + "x" * 100_000 + "END"))
+    text = error_text(ValueError("\0\ud800" + "x" * 100_000 + "END"))
     assert len(text) < LONGEST_ERROR + 1100
     assert text.endswith("END")
     assert not {"\0", "\ud800"} & set(text)
@@ -109,7 +109,7 @@ def test_nobody_snoozes_for_ever(delay: float) -> None:
 
 def test_a_deferred_that_timed_out_says_what_took_too_long() -> None:
     """Twisted's own error is a pair: a number, and the word Deferred."""
-    assert described(defer.TimeoutError(0.5, "Deferred")).startswith(
+    assert error_text(defer.TimeoutError(0.5, "Deferred")).startswith(
         "TimeoutError: a Deferred took longer than 0.5 s\n\n"
     )
-    assert described(TimeoutError("mine")).startswith("TimeoutError: mine\n\n")
+    assert error_text(TimeoutError("mine")).startswith("TimeoutError: mine\n\n")

@@ -13,7 +13,7 @@ from txqueue.policy.pagination import (
     LARGEST_PAGE,
     as_text,
     first_page,
-    joined,
+    join_numbers,
     numbers,
     read_document,
 )
@@ -68,7 +68,7 @@ def test_what_is_no_moment_stays_text() -> None:
 @pytest.mark.parametrize("ids", [[], [7], [1, 2, 2**63 - 1]])
 def test_numbers_come_back(ids: list[int]) -> None:
     """However many."""
-    assert numbers(joined(ids)) == ids
+    assert numbers(join_numbers(ids)) == ids
 
 
 @pytest.mark.parametrize("text", ["x", "1;2", "1,-2", str(2**63), ",".join(["1"] * 1001), "1.5"])

@@ -12,7 +12,7 @@ from txqueue.errors import ConfigurationError, InvalidWork, KeyUnavailable
 from txqueue.model.payload import decode, encode
 from txqueue.model.work_item import WorkItem
 from txqueue.policy.outcome import KEYLESS_PAUSE, judge
-from txqueue.store.encryption import KEY, check_key, has_key, opened, opened_result, sealed
+from txqueue.store.encryption import KEY, check_key, decrypted, decrypted_result, encrypted, has_key
 from txqueue.store.enqueueing import batches, enqueue_call, job_object
 
 CANARY = "s3cr3t-4111111111111111"
@@ -72,8 +72,8 @@ def key(monkeypatch: pytest.MonkeyPatch) -> str:
 @given(value=JSON)
 def test_what_was_sealed_is_opened(key: str, value: Any) -> None:
     """Whatever JSON can carry, and no two are alike."""
-    first, second = (sealed("a.type", "payload", value) for _ in range(2))
-    assert opened("a.type", "payload", first) == value
+    first, second = (encrypted("a.type", "payload", value) for _ in range(2))
+    assert decrypted("a.type", "payload", first) == value
     assert first != second
     assert key not in str(first)
 
@@ -84,7 +84,7 @@ def test_a_work_item_comes_back(number: str, amount: int) -> None:
     """By whichever way it is enqueued."""
     card = Card(number, amount)
     job = job_object(card)
-    assert decode(Card, opened(Card.work_type, "payload", job["payload"])) == card
+    assert decode(Card, decrypted(Card.work_type, "payload", job["payload"])) == card
     assert job.keys() == {"work_type", "payload", "options"}
 
 
@@ -109,24 +109,24 @@ def test_keys_rotate(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first encrypts; all decrypt, so the old one stays until its jobs are gone."""
     old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
     monkeypatch.setenv(KEY, old)
-    before = sealed("a.type", "payload", 1)
+    before = encrypted("a.type", "payload", 1)
     monkeypatch.setenv(KEY, f"{new}, {old}")
-    after = sealed("a.type", "payload", 2)
-    assert [opened("a.type", "payload", each) for each in (before, after)] == [1, 2]
+    after = encrypted("a.type", "payload", 2)
+    assert [decrypted("a.type", "payload", each) for each in (before, after)] == [1, 2]
     monkeypatch.setenv(KEY, new)
-    assert opened("a.type", "payload", after) == 2
+    assert decrypted("a.type", "payload", after) == 2
     with pytest.raises(KeyUnavailable, match="no key of this process decrypts the payload"):
-        opened("a.type", "payload", before)
+        decrypted("a.type", "payload", before)
 
 
 @pytest.mark.usefixtures("key")
 def test_nothing_stands_in_for_another() -> None:
     """Not another type's payload, nor a result; not what somebody else made or changed."""
-    foreign, result = sealed("other.type", "payload", {}), sealed("a.type", "result", {})
+    foreign, result = encrypted("other.type", "payload", {}), encrypted("a.type", "result", {})
     for wrong in (foreign, result, {}, {"number": "1"}, {**foreign, "more": 1}, "x", None):
         with pytest.raises(InvalidWork):
-            opened("a.type", "payload", wrong)
-    token = sealed("a.type", "payload", {})["encrypted"]
+            decrypted("a.type", "payload", wrong)
+    token = encrypted("a.type", "payload", {})["encrypted"]
     for forged in (
         token[:-4] + "AAA=",
         "",
@@ -134,7 +134,7 @@ def test_nothing_stands_in_for_another() -> None:
         Fernet(Fernet.generate_key()).encrypt(b"[]").decode(),
     ):
         with pytest.raises(KeyUnavailable):
-            opened("a.type", "payload", {"encrypted": forged})
+            decrypted("a.type", "payload", {"encrypted": forged})
 
 
 def test_without_a_key_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,11 +167,11 @@ def test_a_job_that_no_key_opens_waits() -> None:
 @pytest.mark.usefixtures("key")
 def test_results_are_opened_for_whoever_knows_the_type() -> None:
     """Others get what is stored."""
-    result = sealed(Card.work_type, "result", {"paid": True})
-    assert opened_result(Card.work_type, result) == {"paid": True}
-    assert opened_result("unknown.type", result) == result
-    assert opened_result(Shy.work_type, {"encrypted": "x"}) == {"encrypted": "x"}
-    assert opened_result(Card.work_type, None) is None
+    result = encrypted(Card.work_type, "result", {"paid": True})
+    assert decrypted_result(Card.work_type, result) == {"paid": True}
+    assert decrypted_result("unknown.type", result) == result
+    assert decrypted_result(Shy.work_type, {"encrypted": "x"}) == {"encrypted": "x"}
+    assert decrypted_result(Card.work_type, None) is None
 
 
 @pytest.mark.parametrize("amount", ["many", None, 1.5, CANARY])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txqueue.torture.demands import ended_jobs, no_duplicates
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.node import until
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
@@ -23,52 +23,52 @@ _TERMINATE = """
 @scenario(
     "backend_killed", "all of txqueue's backends are terminated every second", own_server=True
 )
-def backend_killed(ground: Ground) -> None:
+def backend_killed(testbed: Testbed) -> None:
     """All processes reconnect, and nothing runs twice."""
     # In a shared server there may be other installations' backends.
-    ground.use(ground.enter(Server(ground.enter(short_folder()) / "pg")).dsn)
-    nodes = [ground.start_node("n1"), ground.start_node("n2")]
+    testbed.use(testbed.enter(Server(testbed.enter(short_folder()) / "pg")).dsn)
+    nodes = [testbed.start_node("n1"), testbed.start_node("n2")]
     for node in nodes:
         node.wait_up()
-    ground.start_client(rate=20, kinds=MIXED)
-    ground.start_client(rate=20, kinds=MIXED, node=nodes[0])
-    ground.flow(10)
+    testbed.start_client(rate=20, kinds=MIXED)
+    testbed.start_client(rate=20, kinds=MIXED, node=nodes[0])
+    testbed.flow(10)
     killed = 0
-    for _ in range(int(ROUNDS * ground.scale)):
-        ground.rest(1.0)
-        with ground.fault("terminate backends") as fault:
-            found, ended = ground.database.rows(_TERMINATE)[0]
+    for _ in range(int(ROUNDS * testbed.scale)):
+        testbed.rest(1.0)
+        with testbed.fault("terminate backends") as fault:
+            found, ended = testbed.database.rows(_TERMINATE)[0]
             killed += ended
             fault.evidence = f"terminated {ended} of {found} backends" if ended else ""
-    ground.figure("backends", killed)
-    ground.drain()
-    no_duplicates(ground)
+    testbed.figure("backends", killed)
+    testbed.drain()
+    no_duplicates(testbed)
 
 
 @scenario("postmaster_killed", "the server is killed and started again, twice", own_server=True)
-def postmaster_killed(ground: Ground) -> None:
+def postmaster_killed(testbed: Testbed) -> None:
     """Kill the whole of PostgreSQL; it restarts with the same data, and work continues."""
-    server = ground.enter(Server(ground.enter(short_folder()) / "pg"))
-    ground.use(server.dsn)
-    nodes = [ground.start_node("n1"), ground.start_node("n2")]
+    server = testbed.enter(Server(testbed.enter(short_folder()) / "pg"))
+    testbed.use(server.dsn)
+    nodes = [testbed.start_node("n1"), testbed.start_node("n2")]
     for node in nodes:
         node.wait_up()
-    ground.start_client(rate=20, kinds=MIXED)
-    ground.start_client(rate=10, kinds=MIXED, node=nodes[0])
-    ground.flow(10)
-    for _ in range(int(2 * ground.scale)):
-        ground.rest(2.0)
-        with ground.fault("database down") as fault:
+    testbed.start_client(rate=20, kinds=MIXED)
+    testbed.start_client(rate=10, kinds=MIXED, node=nodes[0])
+    testbed.flow(10)
+    for _ in range(int(2 * testbed.scale)):
+        testbed.rest(2.0)
+        with testbed.fault("database down") as fault:
             fault.evidence = f"killed postmaster {server.kill()}"
-            ground.rest(1.0)
+            testbed.rest(1.0)
             server.start()
-        _expect_progress(ground)
-    ground.drain()
-    no_duplicates(ground)
+        _expect_progress(testbed)
+    testbed.drain()
+    no_duplicates(testbed)
 
 
-def _expect_progress(ground: Ground) -> None:
+def _expect_progress(testbed: Testbed) -> None:
     """Expect that nodes reconnect by themselves."""
-    before = ended_jobs(ground)
-    goes_on = until(lambda: ended_jobs(ground) > before, 10.0)
-    ground.expect(goes_on, "jobs are done within 10 s of the database's return")
+    before = ended_jobs(testbed)
+    goes_on = until(lambda: ended_jobs(testbed) > before, 10.0)
+    testbed.expect(goes_on, "jobs are done within 10 s of the database's return")

@@ -6,7 +6,7 @@ import time
 from itertools import accumulate
 from typing import Final
 
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.history import JobRun
 from txqueue.torture.scenario import scenario
 
@@ -23,39 +23,39 @@ SETTLED, PAUSED_FOR = 2.0, 4.0
 
 
 @scenario("long_after_storm", "a storm of quick jobs, then long ones, with a pause in between")
-def long_after_storm(ground: Ground) -> None:
+def long_after_storm(testbed: Testbed) -> None:
     """They spread over all workers, and no job that was sent ahead starts during a pause."""
-    ground.start_client(rate=1000, kinds=["noop"], count=QUICK).wait()
-    ground.start_client(rate=1000, kinds=[f"slow:{SECONDS}"], count=LONG).wait()
+    testbed.start_client(rate=1000, kinds=["noop"], count=QUICK).wait()
+    testbed.start_client(rate=1000, kinds=[f"slow:{SECONDS}"], count=LONG).wait()
     nodes = [
-        ground.start_node(f"n{number + 1}", workers=WORKERS, capacity=CAPACITY)
+        testbed.start_node(f"n{number + 1}", workers=WORKERS, capacity=CAPACITY)
         for number in range(NODES)
     ]
     for node in nodes:
         node.wait_up()
-    ground.wait(lambda: len(_long(ground)) >= SLOTS // 2, "long ones run", every=0.2)
-    ground.wait(lambda: len(_long(ground)) >= SLOTS, "they fill all workers", SECONDS, 0.2)
-    with ground.fault("pause", snapshot=False) as fault:
-        ground.database.rows(f"select {ground.schema}.pause('queue', 'default', 'torture')")
-        ground.rest(SETTLED)
+    testbed.wait(lambda: len(_long(testbed)) >= SLOTS // 2, "long ones run", every=0.2)
+    testbed.wait(lambda: len(_long(testbed)) >= SLOTS, "they fill all workers", SECONDS, 0.2)
+    with testbed.fault("pause", snapshot=False) as fault:
+        testbed.database.rows(f"select {testbed.schema}.pause('queue', 'default', 'torture')")
+        testbed.rest(SETTLED)
         since = time.monotonic()
-        ground.rest(PAUSED_FOR)
+        testbed.rest(PAUSED_FOR)
         until = time.monotonic()
-        ground.database.rows(f"select {ground.schema}.resume('queue', 'default', 'torture')")
+        testbed.database.rows(f"select {testbed.schema}.resume('queue', 'default', 'torture')")
         fault.evidence = f"the queue was paused for {until - since + SETTLED:.1f} s"
-    ground.drain()
-    runs = _long(ground)
-    ground.figure("at_once", _most_at_once(runs))
-    ground.expect(len({run.pid for run in runs}) == NODES * WORKERS, "every worker has some")
+    testbed.drain()
+    runs = _long(testbed)
+    testbed.figure("at_once", _most_at_once(runs))
+    testbed.expect(len({run.pid for run in runs}) == NODES * WORKERS, "every worker has some")
     late = [run for run in runs if since < run.began < until]
-    ground.expect(not late, f"nothing starts while the queue is paused, but {late[:3]}")
+    testbed.expect(not late, f"nothing starts while the queue is paused, but {late[:3]}")
 
 
-def _long(ground: Ground) -> list[JobRun]:
+def _long(testbed: Testbed) -> list[JobRun]:
     intents = {
-        each.intent for each in ground.history().enqueues.values() if each.kind.startswith("slow")
+        each.intent for each in testbed.history().enqueues.values() if each.kind.startswith("slow")
     }
-    return [run for run in ground.history().runs if run.intent in intents]
+    return [run for run in testbed.history().runs if run.intent in intents]
 
 
 def _most_at_once(runs: list[JobRun]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.scenario import scenario
 
 __all__ = ["MIXED", "calm"]
@@ -14,19 +14,19 @@ KINDS = (*MIXED, "grouped:0.3", "grouped:0.3", "expiring:30")
 
 
 @scenario("calm", "no fault: two nodes, clients with and without direct dispatch")
-def calm(ground: Ground) -> None:
+def calm(testbed: Testbed) -> None:
     """Enqueue jobs of all kinds, with and without direct dispatch, and let them run."""
-    first, second = ground.start_node("n1"), ground.start_node("n2")
+    first, second = testbed.start_node("n1"), testbed.start_node("n2")
     first.wait_up()
     second.wait_up()
-    kinds, count = (*KINDS, "rolled_back", "refused"), int(JOBS * ground.scale)
+    kinds, count = (*KINDS, "rolled_back", "refused"), int(JOBS * testbed.scale)
     for road in (None, first):
-        ground.start_client(rate=20, kinds=kinds, count=count, node=road)
-    for client in ground.clients:
-        client.wait(60.0 * ground.scale)
-    ground.drain()
-    history = ground.history()
+        testbed.start_client(rate=20, kinds=kinds, count=count, node=road)
+    for client in testbed.clients:
+        client.wait(60.0 * testbed.scale)
+    testbed.drain()
+    history = testbed.history()
     enqueues = history.enqueues.values()
-    ground.expect(len(history.runs) > 50, "some jobs run")
+    testbed.expect(len(history.runs) > 50, "some jobs run")
     outcomes = {each.outcome for each in enqueues}
-    ground.expect(outcomes == {"acknowledged", "refused", "rolled back"}, f"outcomes {outcomes}")
+    testbed.expect(outcomes == {"acknowledged", "refused", "rolled back"}, f"outcomes {outcomes}")

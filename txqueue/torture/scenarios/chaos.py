@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from attrs import define, field
 
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.figures import restarts
 from txqueue.torture.freezing import frozen
 from txqueue.torture.node import TortureNode, until
@@ -27,13 +27,13 @@ DEATHS = 5
 class _Chaos:
     """Three nodes, and the faults that may hit one of them."""
 
-    ground: Ground
+    testbed: Testbed
     nodes: dict[str, TortureNode] = field(factory=dict)
     done: Counter[str] = field(factory=Counter)
 
     def start(self, name: str) -> None:
         """Start or restart a node."""
-        self.nodes[name] = self.ground.start_node(name, listen=True)
+        self.nodes[name] = self.testbed.start_node(name, listen=True)
 
     def step(self) -> None:
         """Inject a fault into one running node, and restart ended nodes."""
@@ -50,25 +50,25 @@ class _Chaos:
         self.done[act.__name__.strip("_")] += 1
 
     def _kill_worker(self, node: TortureNode) -> None:
-        with self.ground.fault("kill worker", nodes=[node], still=True) as fault:
+        with self.testbed.fault("kill worker", nodes=[node], still=True) as fault:
             pid = node.kill_worker()
             fault.pids = {pid}
             if until(lambda: pid not in node.worker_pids(), 5.0):
                 fault.evidence = f"{pid} of {node.name} is gone"
 
     def _kill_master(self, node: TortureNode) -> None:
-        with self.ground.fault("kill master", nodes=[node], still=True) as fault:
+        with self.testbed.fault("kill master", nodes=[node], still=True) as fault:
             fault.pids = {node.pid, *node.worker_pids()}
             node.kill_master()
             fault.evidence = f"{node.pid}, the master of {node.name}, is gone"
-        self.ground.rest(random.uniform(0, 2 * self.ground.lease))
+        self.testbed.rest(random.uniform(0, 2 * self.testbed.lease))
         self.start(node.name)
 
     def _kill_while_draining(self, node: TortureNode) -> None:
         """Kill a draining node that waits for its jobs, as an impatient supervisor does."""
-        with self.ground.fault("kill while draining", nodes=[node], snapshot=False) as fault:
+        with self.testbed.fault("kill while draining", nodes=[node], snapshot=False) as fault:
             node.signal(signal.SIGTERM)
-            self.ground.rest(random.uniform(0, 0.3))
+            self.testbed.rest(random.uniform(0, 0.3))
             fault.pids = {node.pid, *node.worker_pids()}
             how = "was killed as it drained" if node.is_running else "had drained before"
             node.kill_master()
@@ -77,40 +77,40 @@ class _Chaos:
 
     def _freeze(self, node: TortureNode) -> None:
         pids = random.choice([node.pids(), [node.pid], node.worker_pids()[:1]])
-        seconds = random.uniform(0.2, 3) * self.ground.lease
-        with self.ground.fault("freeze", nodes=[node], frozen=True, snapshot=False) as fault:
+        seconds = random.uniform(0.2, 3) * self.testbed.lease
+        with self.testbed.fault("freeze", nodes=[node], frozen=True, snapshot=False) as fault:
             fault.pids = set(node.pids())
             with frozen(pids) as still:
-                self.ground.rest(seconds)
+                self.testbed.rest(seconds)
             if still:
                 fault.evidence = f"{still} of {node.name} stood still for {seconds:.1f} s"
 
     def _restart(self, node: TortureNode) -> None:
-        with self.ground.fault("restart", nodes=[node], snapshot=False) as fault:
+        with self.testbed.fault("restart", nodes=[node], snapshot=False) as fault:
             node.stop()
             fault.evidence = f"{node.name} was stopped by SIGTERM"
         self.start(node.name)
 
 
 @scenario("process_chaos", "workers and masters are killed, stopped and restarted at random")
-def process_chaos(ground: Ground) -> None:
+def process_chaos(testbed: Testbed) -> None:
     """All promises hold together, whatever the order of faults."""
-    chaos = _Chaos(ground)
+    chaos = _Chaos(testbed)
     for name in NAMES:
         chaos.start(name)
     for node in chaos.nodes.values():
         node.wait_up()
-    ground.start_client(rate=15, kinds=(*MIXED, "slow:0.5", "rolled_back"))
-    ground.start_client(rate=15, kinds=(*MIXED, "effect:0.5"), node=chaos.nodes["n1"])
-    ground.flow()
-    for _ in range(int(STEPS * ground.scale)):
-        ground.rest(random.uniform(0, 1))
+    testbed.start_client(rate=15, kinds=(*MIXED, "slow:0.5", "rolled_back"))
+    testbed.start_client(rate=15, kinds=(*MIXED, "effect:0.5"), node=chaos.nodes["n1"])
+    testbed.flow()
+    for _ in range(int(STEPS * testbed.scale)):
+        testbed.rest(random.uniform(0, 1))
         chaos.step()
-    ground.drain()
+    testbed.drain()
     for act, times in chaos.done.items():
-        ground.figure(act, times)
-    taken = list(restarts(ground.history()))
-    ground.figure("runs_cut_short", len(taken))
-    jobs = ground.history().jobs.values()
+        testbed.figure(act, times)
+    taken = list(restarts(testbed.history()))
+    testbed.figure("runs_cut_short", len(taken))
+    jobs = testbed.history().jobs.values()
     unjust = [job for job in jobs if job.state != "done" and job.deaths < DEATHS]
-    ground.expect(not unjust, f"all are done but what five processes died with: {unjust[:3]}")
+    testbed.expect(not unjust, f"all are done but what five processes died with: {unjust[:3]}")

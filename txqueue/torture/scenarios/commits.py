@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from txqueue.torture.demands import no_duplicates
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.proxied import proxied
 from txqueue.torture.proxy import Cut, Proxy
 from txqueue.torture.scenario import scenario
@@ -30,24 +30,24 @@ _OF_NODES = (
     "clients' connections are cut as they commit, before or after",
     needs=("unix socket",),
 )
-def commit_cut_enqueue(ground: Ground) -> None:
+def commit_cut_enqueue(testbed: Testbed) -> None:
     """The outcome is unknown to clients, but nothing acknowledged is lost, nothing rolled back
     runs.
     """
-    node = ground.start_node("n1").wait_up()
-    proxy, dsn = proxied(ground, "c")
+    node = testbed.start_node("n1").wait_up()
+    proxy, dsn = proxied(testbed, "c")
     kinds = ("noop", "grouped", "effect", "rolled_back", "noop", "delayed")
-    ground.start_client(rate=15, kinds=kinds, dsn=dsn)
-    ground.start_client(rate=15, kinds=kinds, dsn=dsn, node=node)
-    _cut(ground, proxy, matches=_is_enqueue, every=5)
-    ground.drain()
-    enqueues = ground.history().enqueues.values()
+    testbed.start_client(rate=15, kinds=kinds, dsn=dsn)
+    testbed.start_client(rate=15, kinds=kinds, dsn=dsn, node=node)
+    _cut(testbed, proxy, matches=_is_enqueue, every=5)
+    testbed.drain()
+    enqueues = testbed.history().enqueues.values()
     unknown = {each.intent for each in enqueues if each.outcome == "unknown"}
-    there = {job.intent for job in ground.history().jobs.values()} & unknown
-    ground.figure("unknown", len(unknown))
-    ground.figure("unknown_there", len(there))
-    ground.expect(there and unknown - there, "some of the unknown are there and some are not")
-    no_duplicates(ground)
+    there = {job.intent for job in testbed.history().jobs.values()} & unknown
+    testbed.figure("unknown", len(unknown))
+    testbed.figure("unknown_there", len(there))
+    testbed.expect(there and unknown - there, "some of the unknown are there and some are not")
+    no_duplicates(testbed)
 
 
 @scenario(
@@ -55,14 +55,14 @@ def commit_cut_enqueue(ground: Ground) -> None:
     "handlers' connections are cut as job.transaction() commits",
     needs=("unix socket",),
 )
-def commit_cut_handler(ground: Ground) -> None:
+def commit_cut_handler(testbed: Testbed) -> None:
     """Every job has its effect exactly once, and committed jobs do not run again."""
-    proxy, dsn = proxied(ground, "n1")
-    ground.start_node("n1", dsn=dsn).wait_up()
-    ground.start_client(rate=20, kinds=("effect:0.02", "noop", "effect:0.02"))
-    _cut(ground, proxy, matches=_is_commit, every=4)
-    ground.drain()
-    no_duplicates(ground)
+    proxy, dsn = proxied(testbed, "n1")
+    testbed.start_node("n1", dsn=dsn).wait_up()
+    testbed.start_client(rate=20, kinds=("effect:0.02", "noop", "effect:0.02"))
+    _cut(testbed, proxy, matches=_is_commit, every=4)
+    testbed.drain()
+    no_duplicates(testbed)
 
 
 @scenario(
@@ -70,36 +70,36 @@ def commit_cut_handler(ground: Ground) -> None:
     "nodes' connections are cut at their claims and completions",
     needs=("unix socket",),
 )
-def commit_cut_node(ground: Ground) -> None:
+def commit_cut_node(testbed: Testbed) -> None:
     """Jobs of a claim whose answer is lost start later, and completions are written."""
     proxies, nodes = [], []
     for name in ("n1", "n2"):
-        proxy, dsn = proxied(ground, name)
+        proxy, dsn = proxied(testbed, name)
         proxies.append(proxy)
-        nodes.append(ground.start_node(name, dsn=dsn))
+        nodes.append(testbed.start_node(name, dsn=dsn))
     for node in nodes:
         node.wait_up()
-    ground.start_client(rate=20, kinds=MIXED)
-    ground.start_client(rate=10, kinds=MIXED, node=nodes[0])
-    _cut(ground, *proxies, matches=_is_of_node, every=7)
-    ground.drain()
-    no_duplicates(ground)
+    testbed.start_client(rate=20, kinds=MIXED)
+    testbed.start_client(rate=10, kinds=MIXED, node=nodes[0])
+    _cut(testbed, *proxies, matches=_is_of_node, every=7)
+    testbed.drain()
+    no_duplicates(testbed)
 
 
-def _cut(ground: Ground, *proxies: Proxy, matches: Callable[[str], bool], every: int) -> None:
+def _cut(testbed: Testbed, *proxies: Proxy, matches: Callable[[str], bool], every: int) -> None:
     """Cut for a while before the server gets the statement, then for a while just after it."""
-    ground.flow(10)
-    for is_after in (False, True) * int(ground.scale):
+    testbed.flow(10)
+    for is_after in (False, True) * int(testbed.scale):
         side = "after" if is_after else "before"
-        with ground.fault(f"cut {side} commit") as fault:
+        with testbed.fault(f"cut {side} commit") as fault:
             for proxy in proxies:
                 proxy.cut_at(Cut(matches, is_after, every))
-            ground.rest(PHASE)
+            testbed.rest(PHASE)
             for proxy in proxies:
                 proxy.cut_at(None)
             cuts = sum(proxy.counts[side] for proxy in proxies)
             fault.evidence = f"{cuts} connections cut {side} it" if cuts else ""
-        ground.figure(f"cut_{side}", cuts)
+        testbed.figure(f"cut_{side}", cuts)
 
 
 def _is_commit(sql: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from txqueue.model.schedule import Every, terms_of
 from txqueue.store.reader import Reader
 from txqueue.store.schedule_queries import about_schedules
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.scenario import scenario
 from txqueue.torture.unnoted import UNNOTED
 
@@ -23,46 +23,46 @@ _PUT: Final = "select {schema}.put_schedule(%s, %s, %s, %s, 'torture')"
 
 
 @scenario("condition_hangs", "the table of a schedule's condition is locked for long")
-def condition_hangs(ground: Ground) -> None:
+def condition_hangs(testbed: Testbed) -> None:
     """That schedule waits and reports why; others are not delayed, and it recovers afterwards."""
-    ground.database.rows(_TABLE.format(schema=ground.schema))
-    table = f"{ground.schema}.torture_condition"
-    ground.database.rows(f"insert into {table} values (1) on conflict do nothing")
-    _put(ground, "hangs", {"table": table, "column": "id", "value": "1"})
-    _put(ground, "free", None)
-    ground.start_node("n1", app=APP).wait_up()
-    ground.start_client(rate=20, kinds=("noop", "grouped:0.1"))
+    testbed.database.rows(_TABLE.format(schema=testbed.schema))
+    table = f"{testbed.schema}.torture_condition"
+    testbed.database.rows(f"insert into {table} values (1) on conflict do nothing")
+    _put(testbed, "hangs", {"table": table, "column": "id", "value": "1"})
+    _put(testbed, "free", None)
+    testbed.start_node("n1", app=APP).wait_up()
+    testbed.start_client(rate=20, kinds=("noop", "grouped:0.1"))
     for name in ("hangs", "free"):
-        ground.wait(lambda name=name: _schedule(ground, name)["enqueued"] > 1, f"{name} runs")
+        testbed.wait(lambda name=name: _schedule(testbed, name)["enqueued"] > 1, f"{name} runs")
     with (
-        ground.fault("hold table", snapshot=False) as fault,
-        ground.database.session() as session,
+        testbed.fault("hold table", snapshot=False) as fault,
+        testbed.database.session() as session,
     ):
         session.rows("begin")
         session.rows(f"lock table {table} in access exclusive mode")
-        before = _schedule(ground, "free")["enqueued"]
-        ground.rest(HELD_FOR)
-        runs = _schedule(ground, "free")["enqueued"] - before
-        error = _schedule(ground, "hangs")["error"]
+        before = _schedule(testbed, "free")["enqueued"]
+        testbed.rest(HELD_FOR)
+        runs = _schedule(testbed, "free")["enqueued"] - before
+        error = _schedule(testbed, "hangs")["error"]
         session.rows("rollback")
         fault.evidence = f"{table} was locked for {HELD_FOR:g} s: {error}" if error else ""
-    ground.figure("runs_meanwhile", runs)
-    ground.expect(runs >= LEAST_RUNS, f"the other schedule runs on, but only {runs} times")
-    last = _schedule(ground, "hangs")["enqueued"]
-    ground.wait(lambda: _schedule(ground, "hangs")["enqueued"] > last + 1, "it runs again", 60.0)
+    testbed.figure("runs_meanwhile", runs)
+    testbed.expect(runs >= LEAST_RUNS, f"the other schedule runs on, but only {runs} times")
+    last = _schedule(testbed, "hangs")["enqueued"]
+    testbed.wait(lambda: _schedule(testbed, "hangs")["enqueued"] > last + 1, "it runs again", 60.0)
     for name in ("hangs", "free"):
-        ground.database.rows(f"select {ground.schema}.remove_schedule(%s, 'torture')", (name,))
-    ground.drain()
+        testbed.database.rows(f"select {testbed.schema}.remove_schedule(%s, 'torture')", (name,))
+    testbed.drain()
 
 
-def _put(ground: Ground, name: str, condition: dict[str, str] | None) -> None:
+def _put(testbed: Testbed, name: str, condition: dict[str, str] | None) -> None:
     job = json.dumps({"work_type": UNNOTED, "payload": {}})
     given = None if condition is None else json.dumps(condition)
-    call = _PUT.format(schema=ground.schema)
-    ground.database.rows(call, (name, json.dumps(terms_of(Every(1))), job, given))
+    call = _PUT.format(schema=testbed.schema)
+    testbed.database.rows(call, (name, json.dumps(terms_of(Every(1))), job, given))
 
 
-def _schedule(ground: Ground, name: str) -> dict[str, Any]:
-    with ground.database.session() as session:
-        rows = Reader(session).find(about_schedules(ground.schema, {}, 10))
+def _schedule(testbed: Testbed, name: str) -> dict[str, Any]:
+    with testbed.database.session() as session:
+        rows = Reader(session).find(about_schedules(testbed.schema, {}, 10))
     return next(row for row in rows if row["name"] == name)

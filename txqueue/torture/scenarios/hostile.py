@@ -13,7 +13,7 @@ from txqueue.store.history import about_failures
 from txqueue.store.queries import about_all, about_job, about_jobs, about_obstacles
 from txqueue.store.reader import Reader, Session
 from txqueue.torture.demands import nothing_spent
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.scenario import scenario
 from txqueue.torture.unnoted import UNNOTED
 
@@ -53,39 +53,39 @@ PAYLOADS: Final[tuple[Any, ...]] = (
 
 
 @scenario("hostile_enqueues", "options, dates, sizes and names of all kinds, by the enqueue role")
-def hostile_enqueues(ground: Ground) -> None:
+def hostile_enqueues(testbed: Testbed) -> None:
     """Each call is refused or takes effect: all other jobs run, and every tool answers."""
-    node = ground.start_node("n1", app=APP).wait_up()
-    ground.start_client(rate=20, kinds=("noop", "grouped:0.1", "effect:0.05"))
-    ground.flow()
-    with ground.fault("hostile enqueues", snapshot=False) as fault:
-        taken, refused = _enqueue(ground, int(CALLS * ground.scale))
+    node = testbed.start_node("n1", app=APP).wait_up()
+    testbed.start_client(rate=20, kinds=("noop", "grouped:0.1", "effect:0.05"))
+    testbed.flow()
+    with testbed.fault("hostile enqueues", snapshot=False) as fault:
+        taken, refused = _enqueue(testbed, int(CALLS * testbed.scale))
         fault.evidence = f"{taken} calls taken, {refused} refused" if taken and refused else ""
-    ground.figure("taken", taken)
-    ground.figure("refused", refused)
-    ground.flow()
-    for complaint in _complaints(ground):
-        ground.expect(False, complaint)
-    _cancel_all(ground)
-    ground.drain()
-    ground.expect("registering anew" not in node.log, "the node keeps its lease")
-    ground.expect("Unhandled" not in node.log, "nothing of it gets out of a job")
-    nothing_spent(ground)
+    testbed.figure("taken", taken)
+    testbed.figure("refused", refused)
+    testbed.flow()
+    for complaint in _complaints(testbed):
+        testbed.expect(False, complaint)
+    _cancel_all(testbed)
+    testbed.drain()
+    testbed.expect("registering anew" not in node.log, "the node keeps its lease")
+    testbed.expect("Unhandled" not in node.log, "nothing of it gets out of a job")
+    nothing_spent(testbed)
 
 
-def _enqueue(ground: Ground, calls: int) -> tuple[int, int]:
+def _enqueue(testbed: Testbed, calls: int) -> tuple[int, int]:
     """Call the enqueue role's functions with random arguments; count the accepted ones."""
     chance = random.Random(SEED)
     taken = refused = 0
-    with ground.database.session() as session:
-        session.rows(f"set role {ground.schema}_enqueue")
+    with testbed.database.session() as session:
+        session.rows(f"set role {testbed.schema}_enqueue")
         node, incarnation = (
-            session.rows(f"select node_id, incarnation from {ground.schema}.node_info limit 1")[0]
-            if _may_read(ground, session)
+            session.rows(f"select node_id, incarnation from {testbed.schema}.node_info limit 1")[0]
+            if _may_read(testbed, session)
             else (1, 1)
         )
         for _ in range(calls):
-            sql, arguments = _call(ground.schema, chance, node, incarnation)
+            sql, arguments = _call(testbed.schema, chance, node, incarnation)
             try:
                 with answered(PATIENCE):
                     session.rows(sql, arguments)
@@ -95,8 +95,8 @@ def _enqueue(ground: Ground, calls: int) -> tuple[int, int]:
     return taken, refused
 
 
-def _may_read(ground: Ground, session: Session) -> bool:
-    table = f"{ground.schema}.node_info"
+def _may_read(testbed: Testbed, session: Session) -> bool:
+    table = f"{testbed.schema}.node_info"
     return bool(session.value("select has_table_privilege(%s, 'select')", (table,)))
 
 
@@ -166,10 +166,10 @@ def _as_json(named: dict[str, object]) -> dict[str, object]:
     return named if options is None else {**named, "options": json.loads(str(options))}
 
 
-def _complaints(ground: Ground) -> Iterator[str]:
+def _complaints(testbed: Testbed) -> Iterator[str]:
     """Run all queries of the tools; yield those that fail."""
-    schema = ground.schema
-    with ground.database.session() as session:
+    schema = testbed.schema
+    with testbed.database.session() as session:
         reader = Reader(session)
         asked: list[tuple[str, Any]] = [
             ("status", about_all(schema)),
@@ -190,13 +190,13 @@ def _complaints(ground: Ground) -> Iterator[str]:
                 yield f"{name} answers, but: {type(error).__name__}: {error}"
 
 
-def _cancel_all(ground: Ground) -> None:
+def _cancel_all(testbed: Testbed) -> None:
     """Cancel jobs that can never run, some hundred at a time."""
-    cancel = (_CANCEL + _OURS).format(schema=ground.schema)
-    left = _LEFT.format(schema=ground.schema)
+    cancel = (_CANCEL + _OURS).format(schema=testbed.schema)
+    left = _LEFT.format(schema=testbed.schema)
 
     def is_done() -> bool:
-        ground.database.rows(cancel)
-        return not ground.database.value(left)
+        testbed.database.rows(cancel)
+        return not testbed.database.value(left)
 
-    ground.wait(is_done, "all of it can be cancelled", 60.0, 0.2)
+    testbed.wait(is_done, "all of it can be cancelled", 60.0, 0.2)

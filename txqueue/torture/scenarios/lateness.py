@@ -10,7 +10,7 @@ from datetime import timedelta
 from statistics import quantiles
 
 from txqueue.store.reader import Session
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.history import SUFFIX
 from txqueue.torture.node import TortureNode
 from txqueue.torture.recorder import Recorder
@@ -41,38 +41,40 @@ MOST_SHARE = 0.25
 
 
 @scenario("late_commit", "transactions commit enqueues late, after the death of the assigned node")
-def late_commit(ground: Ground) -> None:
+def late_commit(testbed: Testbed) -> None:
     """Jobs run soon after the commit, with and without direct dispatch, despite rotation and
     deaths.
     """
-    living, doomed = ground.start_node("n1"), ground.start_node("n2")
+    living, doomed = testbed.start_node("n1"), testbed.start_node("n2")
     living.wait_up()
     doomed.wait_up()
-    ground.start_client(rate=20, kinds=("noop", "slow:0.1", "grouped:0.05"))
-    ground.flow()
-    recorder = Recorder(ground.folder, "late", ground.dsn)
-    with ground.database.session() as session:
+    testbed.start_client(rate=20, kinds=("noop", "slow:0.1", "grouped:0.05"))
+    testbed.flow()
+    recorder = Recorder(testbed.folder, "late", testbed.dsn)
+    with testbed.database.session() as session:
         session.rows("begin")
         began = time.monotonic()
-        enqueued = _enqueue_late(ground, session, recorder, doomed)
-        ground.figure("lanes_passed", _turn_lanes(ground))
-        _kill(ground, doomed)
-        ground.rest(max(0.0, began + (LATE if ground.scale == 1 else LONG_LATE) - time.monotonic()))
-        with ground.fault("commit late", snapshot=False) as fault:
+        enqueued = _enqueue_late(testbed, session, recorder, doomed)
+        testbed.figure("lanes_passed", _turn_lanes(testbed))
+        _kill(testbed, doomed)
+        testbed.rest(
+            max(0.0, began + (LATE if testbed.scale == 1 else LONG_LATE) - time.monotonic())
+        )
+        with testbed.fault("commit late", snapshot=False) as fault:
             session.rows("commit")
             committed = time.monotonic()
             fault.evidence = f"{len(enqueued)} jobs were committed {committed - began:.1f} s late"
     for intent, job_id in enqueued.items():
         recorder.write("enqueue", intent=intent, outcome="acknowledged", job_id=job_id)
     recorder.close()
-    _expect_soon(ground, set(enqueued.values()), committed)
+    _expect_soon(testbed, set(enqueued.values()), committed)
 
 
 def _enqueue_late(
-    ground: Ground, session: Session, recorder: Recorder, doomed: TortureNode
+    testbed: Testbed, session: Session, recorder: Recorder, doomed: TortureNode
 ) -> dict[str, int]:
     """Enqueue in the open transaction in every way; return the jobs by intent."""
-    node = ground.database.rows(_NODE.format(schema=ground.schema), (doomed.name,))[0]
+    node = testbed.database.rows(_NODE.format(schema=testbed.schema), (doomed.name,))[0]
     roads: Sequence[tuple[str, Sequence[object], Sequence[object]]] = [
         (_ENQUEUE, (), ()),
         (_DELAYED, (), (SOON,)),
@@ -85,66 +87,70 @@ def _enqueue_late(
         told = {"intent": intent, "kind": "noop", "outcome": "attempted"}
         recorder.write("enqueue", **told)
         parameters = (*before, NOOP, json.dumps({"intent": intent}), *after)
-        enqueued[intent] = int(session.value(sql.format(schema=ground.schema), parameters))
+        enqueued[intent] = int(session.value(sql.format(schema=testbed.schema), parameters))
     return enqueued
 
 
-def _turn_lanes(ground: Ground) -> int:
+def _turn_lanes(testbed: Testbed) -> int:
     """Make the lanes rotate as under load; return how often the current one changed."""
-    lane, turns = _LANE.format(schema=ground.schema), 0
-    with ground.database.session() as session:
+    lane, turns = _LANE.format(schema=testbed.schema), 0
+    with testbed.database.session() as session:
         for _ in range(12):
             before = session.value(lane)
-            session.rows(f"select {ground.schema}.rotate('{{}}', 1)")
+            session.rows(f"select {testbed.schema}.rotate('{{}}', 1)")
             turns += before != session.value(lane)
     return turns
 
 
-def _kill(ground: Ground, node: TortureNode) -> None:
-    with ground.fault("kill master", nodes=[node], still=True) as fault:
+def _kill(testbed: Testbed, node: TortureNode) -> None:
+    with testbed.fault("kill master", nodes=[node], still=True) as fault:
         fault.pids = {node.pid, *node.worker_pids()}
         node.kill_master()
         fault.evidence = f"{node.pid} is gone"
-    question = _STATE.format(schema=ground.schema)
-    ground.wait(lambda: ground.database.value(question, (node.name,)) == "dead", "it is found dead")
+    question = _STATE.format(schema=testbed.schema)
+    testbed.wait(
+        lambda: testbed.database.value(question, (node.name,)) == "dead", "it is found dead"
+    )
 
 
-def _expect_soon(ground: Ground, ids: set[int], committed: float) -> None:
-    ground.wait(lambda: ids <= ground.history().runs_by_job().keys(), "they run", every=0.3)
-    ground.drain()
-    runs = {job: its for job, its in ground.history().runs_by_job().items() if job in ids}
+def _expect_soon(testbed: Testbed, ids: set[int], committed: float) -> None:
+    testbed.wait(lambda: ids <= testbed.history().runs_by_job().keys(), "they run", every=0.3)
+    testbed.drain()
+    runs = {job: its for job, its in testbed.history().runs_by_job().items() if job in ids}
     took = max(its[0].began - committed for its in runs.values())
-    limit = ground.lease + MARGIN
-    ground.figure("late_start_seconds", round(took, 3))
-    ground.expect(took < limit, f"they start within {limit:g} s of the commit, not in {took:.1f} s")
-    ground.expect(all(len(its) == 1 for its in runs.values()), f"each runs once: {runs}")
+    limit = testbed.lease + MARGIN
+    testbed.figure("late_start_seconds", round(took, 3))
+    testbed.expect(
+        took < limit, f"they start within {limit:g} s of the commit, not in {took:.1f} s"
+    )
+    testbed.expect(all(len(its) == 1 for its in runs.values()), f"each runs once: {runs}")
 
 
 @scenario("failing_at_once", "a thousand jobs fail at the same moment, twice")
-def failing_at_once(ground: Ground) -> None:
+def failing_at_once(testbed: Testbed) -> None:
     """Their retries are spread over time, and all jobs are done."""
-    nodes = [ground.start_node(name, capacity=100, app=STORM) for name in ("n1", "n2")]
+    nodes = [testbed.start_node(name, capacity=100, app=STORM) for name in ("n1", "n2")]
     for node in nodes:
         node.wait_up()
-    jobs = int(JOBS * ground.scale)
-    with ground.fault("fail at once", snapshot=False) as fault:
-        _enqueue_storm(ground, jobs)
-        ground.wait(lambda: not ground.database.live_jobs(), "all have ended", 60 * ground.scale)
-        first = [run for run in ground.history().runs if run.attempt == 1 and run.how == "raised"]
+    jobs = int(JOBS * testbed.scale)
+    with testbed.fault("fail at once", snapshot=False) as fault:
+        _enqueue_storm(testbed, jobs)
+        testbed.wait(lambda: not testbed.database.live_jobs(), "all have ended", 60 * testbed.scale)
+        first = [run for run in testbed.history().runs if run.attempt == 1 and run.how == "raised"]
         took = max(run.began for run in first) - min(run.began for run in first)
         if len(first) == jobs:
             fault.evidence = f"{jobs} jobs failed within {took:.2f} s"
-    ground.drain()
-    _expect_spread(ground)
-    left = [job for job in ground.history().jobs.values() if job.state != "done"]
-    ground.expect(not left, f"all are done in the end, but {left[:3]}")
+    testbed.drain()
+    _expect_spread(testbed)
+    left = [job for job in testbed.history().jobs.values() if job.state != "done"]
+    testbed.expect(not left, f"all are done in the end, but {left[:3]}")
 
 
-def _enqueue_storm(ground: Ground, jobs: int) -> None:
+def _enqueue_storm(testbed: Testbed, jobs: int) -> None:
     intents = [f"storm-{number}" for number in range(jobs)]
-    _write_down(ground, ({"intent": each, "outcome": "attempted"} for each in intents))
+    _write_down(testbed, ({"intent": each, "outcome": "attempted"} for each in intents))
     work = "txqueue.torture.fails_at_once"
-    with ground.database.session() as session:
+    with testbed.database.session() as session:
         due = session.value("select (now() + interval '2 s')::text")
         wanted = [
             {"work_type": work, "payload": {"intent": each, "times": FAILURES}, "not_before": due}
@@ -152,7 +158,7 @@ def _enqueue_storm(ground: Ground, jobs: int) -> None:
         ]
         ids = session.enqueue_text(json.dumps(wanted))
     _write_down(
-        ground,
+        testbed,
         (
             {"intent": intent, "outcome": "acknowledged", "job_id": job_id}
             for intent, job_id in zip(intents, ids, strict=True)
@@ -160,25 +166,25 @@ def _enqueue_storm(ground: Ground, jobs: int) -> None:
     )
 
 
-def _write_down(ground: Ground, lines: Iterable[dict[str, object]]) -> None:
+def _write_down(testbed: Testbed, lines: Iterable[dict[str, object]]) -> None:
     told = {"what": "enqueue", "kind": "storm", "mono": time.monotonic()}
-    with (ground.folder / f"storm{SUFFIX}").open("a") as out:
+    with (testbed.folder / f"storm{SUFFIX}").open("a") as out:
         out.writelines(json.dumps({**told, **line}) + "\n" for line in lines)
 
 
-def _expect_spread(ground: Ground) -> None:
+def _expect_spread(testbed: Testbed) -> None:
     """Expect that the last retries have different delays and do not coincide."""
     delays = []
-    for its in ground.history().runs_by_job().values():
+    for its in testbed.history().runs_by_job().values():
         last = its[FAILURES : FAILURES + 1]
         delays += [run.began - (its[FAILURES - 1].ended or 0.0) for run in last]
     cuts = quantiles(delays, n=20)
     spread = cuts[-1] - cuts[0]
-    ground.figure("delays_spread_seconds", round(spread, 3))
-    ground.expect(spread > SPREAD, f"delays differ by more than {SPREAD} s, not {spread:.2f} s")
+    testbed.figure("delays_spread_seconds", round(spread, 3))
+    testbed.expect(spread > SPREAD, f"delays differ by more than {SPREAD} s, not {spread:.2f} s")
     soonest = min(delays, default=0.0)
-    ground.expect(soonest > SHORTEST, f"none comes back at once, but one after {soonest:.2f} s")
-    due = [moment for (moment,) in ground.database.rows(_DUE.format(schema=ground.schema))]
+    testbed.expect(soonest > SHORTEST, f"none comes back at once, but one after {soonest:.2f} s")
+    due = [moment for (moment,) in testbed.database.rows(_DUE.format(schema=testbed.schema))]
     share = max(Counter(int(10 * moment) for moment in due).values()) / len(due)
-    ground.figure("peak_tenth_share", round(share, 3))
-    ground.expect(share < MOST_SHARE, f"no tenth of a second gets {MOST_SHARE:.0%}: {share:.0%}")
+    testbed.figure("peak_tenth_share", round(share, 3))
+    testbed.expect(share < MOST_SHARE, f"no tenth of a second gets {MOST_SHARE:.0%}: {share:.0%}")

@@ -9,7 +9,7 @@ from typing import Final
 
 from txqueue.store.reader import Session
 from txqueue.torture.demands import no_duplicates
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario
 
@@ -38,65 +38,67 @@ _COMPLETE: Final = "select {schema}.complete_one(%s, %s, %s, null)"
 @scenario(
     "locks_held", "other sessions hold locks that claims and completions need, past the timeout"
 )
-def locks_held(ground: Ground) -> None:
+def locks_held(testbed: Testbed) -> None:
     """Nodes keep their leases meanwhile, and continue when the locks are released."""
-    nodes = [ground.start_node("n1"), ground.start_node("n2")]
+    nodes = [testbed.start_node("n1"), testbed.start_node("n2")]
     for node in nodes:
         node.wait_up()
-    ground.start_client(rate=20, kinds=("noop", "slow:0.2", "grouped:0.1"))
+    testbed.start_client(rate=20, kinds=("noop", "slow:0.2", "grouped:0.1"))
     for sql in LOCKS:
-        ground.flow()
-        with ground.fault("hold lock", snapshot=False) as fault:
-            with _held(ground, sql):
-                ground.wait(lambda: _waiting(ground), "a node waits for the lock")
-                ground.rest(HELD_FOR)
+        testbed.flow()
+        with testbed.fault("hold lock", snapshot=False) as fault:
+            with _held(testbed, sql):
+                testbed.wait(lambda: _waiting(testbed), "a node waits for the lock")
+                testbed.rest(HELD_FOR)
             fault.evidence = f"a node waited for {HELD_FOR:g} s: {sql}"
-    ground.flow()
+    testbed.flow()
     lost = [node.name for node in nodes if "registering anew" in node.log]
-    ground.expect(not lost, f"all keep their leases, but not {lost}")
-    ground.drain()
-    no_duplicates(ground)
+    testbed.expect(not lost, f"all keep their leases, but not {lost}")
+    testbed.drain()
+    no_duplicates(testbed)
 
 
 @scenario(
     "completion_uncommitted", "a node dies while one of its jobs is completed and not committed"
 )
-def completion_uncommitted(ground: Ground) -> None:
+def completion_uncommitted(testbed: Testbed) -> None:
     """Its other jobs run elsewhere at once, and this one after its transaction has ended."""
-    other = ground.start_node("n2").wait_up()
-    ground.database.rows(f"select {ground.schema}.drain_node('n2', 'torture')")
+    other = testbed.start_node("n2").wait_up()
+    testbed.database.rows(f"select {testbed.schema}.drain_node('n2', 'torture')")
     kinds = ["lingering:n1"] * HELD
-    ground.start_client(rate=100, kinds=kinds, count=len(kinds)).wait()
-    node = ground.start_node("n1", workers=1, capacity=HELD).wait_up()
-    ground.wait(lambda: len(ground.history().runs) == HELD, "all of them run", every=0.3)
-    with ground.database.session() as session:
+    testbed.start_client(rate=100, kinds=kinds, count=len(kinds)).wait()
+    node = testbed.start_node("n1", workers=1, capacity=HELD).wait_up()
+    testbed.wait(lambda: len(testbed.history().runs) == HELD, "all of them run", every=0.3)
+    with testbed.database.session() as session:
         session.rows("begin")
-        token = session.rows(_RUNNING.format(schema=ground.schema))[0]
-        session.rows(_COMPLETE.format(schema=ground.schema), token)
-        _kill(ground, node)
-        ground.database.rows(f"select {ground.schema}.undrain_node('n2', 'torture')")
+        token = session.rows(_RUNNING.format(schema=testbed.schema))[0]
+        session.rows(_COMPLETE.format(schema=testbed.schema), token)
+        _kill(testbed, node)
+        testbed.database.rows(f"select {testbed.schema}.undrain_node('n2', 'torture')")
         began = time.monotonic()
-        ground.wait(lambda: ground.database.live_jobs() == 1, "the others are done elsewhere", 20.0)
-        ground.figure("others_done_seconds", round(time.monotonic() - began, 1))
+        testbed.wait(
+            lambda: testbed.database.live_jobs() == 1, "the others are done elsewhere", 20.0
+        )
+        testbed.figure("others_done_seconds", round(time.monotonic() - began, 1))
         session.rows("rollback")
-    ground.drain()
-    ground.expect("registering anew" not in other.log, "the other node keeps its lease")
+    testbed.drain()
+    testbed.expect("registering anew" not in other.log, "the other node keeps its lease")
 
 
-def _kill(ground: Ground, node: TortureNode) -> None:
-    with ground.fault("kill node", nodes=[node], still=True) as fault:
+def _kill(testbed: Testbed, node: TortureNode) -> None:
+    with testbed.fault("kill node", nodes=[node], still=True) as fault:
         fault.pids = node.kill()
         fault.evidence = f"{node.name} is gone with {len(fault.pids)} processes"
 
 
 @contextmanager
-def _held(ground: Ground, sql: str) -> Iterator[Session]:
-    with ground.database.session() as session:
+def _held(testbed: Testbed, sql: str) -> Iterator[Session]:
+    with testbed.database.session() as session:
         session.rows("begin")
-        session.rows(sql.format(schema=ground.schema))
+        session.rows(sql.format(schema=testbed.schema))
         yield session
         session.rows("rollback")
 
 
-def _waiting(ground: Ground) -> bool:
-    return bool(ground.database.value(_WAITING))
+def _waiting(testbed: Testbed) -> bool:
+    return bool(testbed.database.value(_WAITING))

@@ -7,7 +7,7 @@ import time
 from txqueue.system.procfs import is_alive
 from txqueue.torture import sabotage
 from txqueue.torture.demands import running_on, started_on
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.figures import restarts
 from txqueue.torture.history import lines_of
 from txqueue.torture.node import TortureNode, until
@@ -31,109 +31,109 @@ KINDS = ("noop", "slow:0.1", "effect:0.05", "noop")
 
 
 @scenario("master_kill", "kill -9 of one master of three; a supervisor restarts it later")
-def master_kill(ground: Ground) -> None:
+def master_kill(testbed: Testbed) -> None:
     """Its workers end at once; its jobs start elsewhere as soon as other nodes detect that."""
-    _kill_masters(ground, ["here", "here", "here"])
+    _kill_masters(testbed, ["here", "here", "here"])
 
 
 @scenario("master_kill_other_host", "the same, and no other node can detect the end of its process")
-def master_kill_other_host(ground: Ground) -> None:
+def master_kill_other_host(testbed: Testbed) -> None:
     """Its jobs start elsewhere within the lease plus two seconds."""
-    _kill_masters(ground, ["here", "there", "elsewhere"])
+    _kill_masters(testbed, ["here", "there", "elsewhere"])
 
 
-def _kill_masters(ground: Ground, hosts: list[str]) -> None:
-    nodes = [_start(ground, number, host) for number, host in enumerate(hosts)]
+def _kill_masters(testbed: Testbed, hosts: list[str]) -> None:
+    nodes = [_start(testbed, number, host) for number, host in enumerate(hosts)]
     for node in nodes:
         node.wait_up()
-    ground.start_client(rate=30, kinds=(*MIXED, "slow:3", "slow:3"))
-    for number in range(int(ground.scale)):
-        ground.flow(40)
+    testbed.start_client(rate=30, kinds=(*MIXED, "slow:3", "slow:3"))
+    for number in range(int(testbed.scale)):
+        testbed.flow(40)
         which = number % len(nodes)
         name = nodes[which].name
-        ground.wait(lambda name=name: len(running_on(ground, name)) > 1, "has work", every=0.3)
-        _kill_master(ground, nodes[which])
-        ground.rest(ground.lease + MARGIN)
-        nodes[which] = _start(ground, which, hosts[which]).wait_up()
-    ground.drain()
-    _expect_restarts(ground)
+        testbed.wait(lambda name=name: len(running_on(testbed, name)) > 1, "has work", every=0.3)
+        _kill_master(testbed, nodes[which])
+        testbed.rest(testbed.lease + MARGIN)
+        nodes[which] = _start(testbed, which, hosts[which]).wait_up()
+    testbed.drain()
+    _expect_restarts(testbed)
 
 
-def _start(ground: Ground, number: int, host: str) -> TortureNode:
+def _start(testbed: Testbed, number: int, host: str) -> TortureNode:
     # With room for all rescued jobs at once, so that none is late for lack of room.
     host_name = {"TXQUEUE_HOST": host}
-    return ground.start_node(f"n{number + 1}", capacity=ROOM, listen=True, env=host_name)
+    return testbed.start_node(f"n{number + 1}", capacity=ROOM, listen=True, env=host_name)
 
 
-def _kill_master(ground: Ground, node: TortureNode) -> None:
-    with ground.fault("kill master", nodes=[node], still=True) as fault:
+def _kill_master(testbed: Testbed, node: TortureNode) -> None:
+    with testbed.fault("kill master", nodes=[node], still=True) as fault:
         workers = node.worker_pids()
         fault.pids = {node.kill_master(), *workers}
         began = time.monotonic()
         is_over = until(lambda: not any(map(is_alive, workers)), 10.0, 0.005)
         took = time.monotonic() - began
         fault.evidence = f"{node.pid} is gone, and its workers {workers}"
-    ground.figure("orphans_ended_seconds", round(took, 3))
-    ground.expect(is_over and took < ORPHANED, f"its workers end at once, not in {took:.1f} s")
+    testbed.figure("orphans_ended_seconds", round(took, 3))
+    testbed.expect(is_over and took < ORPHANED, f"its workers end at once, not in {took:.1f} s")
 
 
-def _expect_restarts(ground: Ground) -> None:
-    taken = list(restarts(ground.history()))
-    ground.figure("runs_cut_short", len(taken))
-    ground.expect(taken, "some job was running as the master was killed")
-    limit = ground.lease + MARGIN
-    ground.expect(max(taken, default=0.0) < limit, f"all start again in {limit:g} s, not {taken}")
+def _expect_restarts(testbed: Testbed) -> None:
+    taken = list(restarts(testbed.history()))
+    testbed.figure("runs_cut_short", len(taken))
+    testbed.expect(taken, "some job was running as the master was killed")
+    limit = testbed.lease + MARGIN
+    testbed.expect(max(taken, default=0.0) < limit, f"all start again in {limit:g} s, not {taken}")
 
 
 @scenario("master_kill_after_claim", "a master dies between a claim and the message to a worker")
-def master_kill_after_claim(ground: Ground) -> None:
+def master_kill_after_claim(testbed: Testbed) -> None:
     """The jobs that it had claimed run elsewhere, once."""
-    doomed = _start_doomed(ground, sabotage.AFTER_CLAIM)
-    ground.start_client(rate=60, kinds=KINDS)
-    _see_it_die(ground, doomed, "master dies after its claim")
+    doomed = _start_doomed(testbed, sabotage.AFTER_CLAIM)
+    testbed.start_client(rate=60, kinds=KINDS)
+    _see_it_die(testbed, doomed, "master dies after its claim")
 
 
 @scenario("master_kill_before_delivery", "a master dies between a client's commit and the delivery")
-def master_kill_before_delivery(ground: Ground) -> None:
+def master_kill_before_delivery(testbed: Testbed) -> None:
     """A job that a client has assigned to it runs elsewhere, once; the client continues."""
-    doomed = _start_doomed(ground, sabotage.BEFORE_DELIVERY)
-    ground.start_client(rate=30, kinds=KINDS, node=doomed)
-    _see_it_die(ground, doomed, "master dies before a delivery")
+    doomed = _start_doomed(testbed, sabotage.BEFORE_DELIVERY)
+    testbed.start_client(rate=30, kinds=KINDS, node=doomed)
+    _see_it_die(testbed, doomed, "master dies before a delivery")
 
 
-def _start_doomed(ground: Ground, moment: str) -> TortureNode:
-    doomed = ground.start_node("n1", app=[SABOTAGE], env={sabotage.VARIABLE: moment})
-    other = ground.start_node("n2")
+def _start_doomed(testbed: Testbed, moment: str) -> TortureNode:
+    doomed = testbed.start_node("n1", app=[SABOTAGE], env={sabotage.VARIABLE: moment})
+    other = testbed.start_node("n2")
     other.wait_up()
     return doomed.wait_up()
 
 
-def _see_it_die(ground: Ground, node: TortureNode, kind: str) -> None:
+def _see_it_die(testbed: Testbed, node: TortureNode, kind: str) -> None:
     """Wait for its death, and expect one run elsewhere of the jobs that it held."""
-    with ground.fault(kind, nodes=[node], snapshot=False) as fault:
-        ground.wait(lambda: not node.is_running, "it dies at that moment", 60.0)
+    with testbed.fault(kind, nodes=[node], snapshot=False) as fault:
+        testbed.wait(lambda: not node.is_running, "it dies at that moment", 60.0)
         died = time.monotonic()
         node.kill_master()
-        held = _in_its_hands(ground) - started_on(ground, node.name)
+        held = _in_its_hands(testbed) - started_on(testbed, node.name)
         if held:
             fault.evidence = f"{node.name} died with {sorted(held)} in its hands, and not started"
-    ground.rest(1.0)
-    _expect_elsewhere(ground, node, held, died)
+    testbed.rest(1.0)
+    _expect_elsewhere(testbed, node, held, died)
 
 
-def _in_its_hands(ground: Ground) -> set[int]:
-    lines = [line for line in lines_of(ground.folder) if line["what"] == sabotage.WHAT]
+def _in_its_hands(testbed: Testbed) -> set[int]:
+    lines = [line for line in lines_of(testbed.folder) if line["what"] == sabotage.WHAT]
     return {job_id for line in lines for job_id in line["job_ids"]}
 
 
-def _expect_elsewhere(ground: Ground, node: TortureNode, held: set[int], died: float) -> None:
-    ground.wait(lambda: held <= ground.history().runs_by_job().keys(), "they start", every=0.3)
-    ground.drain()
-    runs = {job: its for job, its in ground.history().runs_by_job().items() if job in held}
+def _expect_elsewhere(testbed: Testbed, node: TortureNode, held: set[int], died: float) -> None:
+    testbed.wait(lambda: held <= testbed.history().runs_by_job().keys(), "they start", every=0.3)
+    testbed.drain()
+    runs = {job: its for job, its in testbed.history().runs_by_job().items() if job in held}
     took = max((its[0].began - died for its in runs.values()), default=0.0)
-    limit = ground.lease + MARGIN
-    ground.figure("unstarted", len(held))
-    ground.figure("started_elsewhere_seconds", round(took, 3))
-    ground.expect(took < limit, f"they start within {limit:g} s, not in {took:.1f} s")
+    limit = testbed.lease + MARGIN
+    testbed.figure("unstarted", len(held))
+    testbed.figure("started_elsewhere_seconds", round(took, 3))
+    testbed.expect(took < limit, f"they start within {limit:g} s, not in {took:.1f} s")
     once = all(len(its) == 1 and its[0].node != node.name for its in runs.values())
-    ground.expect(once, f"each ran once, on another node: {runs}")
+    testbed.expect(once, f"each ran once, on another node: {runs}")

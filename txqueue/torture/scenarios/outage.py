@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from txqueue.torture.demands import ended_jobs, no_duplicates
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.node import until
 from txqueue.torture.proxy import Address, Proxy
 from txqueue.torture.scenario import scenario
@@ -27,89 +27,89 @@ _SMALL = {"max_wal_size": "32MB", "min_wal_size": "32MB", "shared_buffers": "16M
 
 
 @scenario("database_down", "the database is down for long, with many nodes on it", own_server=True)
-def database_down(ground: Ground) -> None:
+def database_down(testbed: Testbed) -> None:
     """Stop and start the database: few attempts to connect meanwhile, no storm afterwards."""
-    server = ground.enter(Server(ground.enter(short_folder()) / "pg"))
-    ground.use(server.dsn)
-    proxies = [_door(ground, server, f"n{number}") for number in range(1, NODES + 1)]
+    server = testbed.enter(Server(testbed.enter(short_folder()) / "pg"))
+    testbed.use(server.dsn)
+    proxies = [_door(testbed, server, f"n{number}") for number in range(1, NODES + 1)]
     nodes = [
-        ground.start_node(f"n{number}", workers=1, dsn=dsn)
+        testbed.start_node(f"n{number}", workers=1, dsn=dsn)
         for number, (_, dsn) in enumerate(proxies, 1)
     ]
     for node in nodes:
         node.wait_up()
-    ground.start_client(rate=20, kinds=MIXED)
-    ground.flow(10)
-    with ground.fault("database down") as fault:
+    testbed.start_client(rate=20, kinds=MIXED)
+    testbed.flow(10)
+    with testbed.fault("database down") as fault:
         began = time.monotonic()
         server.stop()
-        ground.rest(DOWN * ground.scale)
+        testbed.rest(DOWN * testbed.scale)
         ended = time.monotonic()
         server.start()
         fault.evidence = f"no server for {ended - began:.1f} s"
-    _expect_calm(ground, [proxy for proxy, _ in proxies], began, ended)
-    _expect_progress(ground)
-    ground.drain()
-    no_duplicates(ground)
+    _expect_calm(testbed, [proxy for proxy, _ in proxies], began, ended)
+    _expect_progress(testbed)
+    testbed.drain()
+    no_duplicates(testbed)
 
 
 @scenario(
     "disk_full", "the disk fills up, and is freed after a while", needs=("mount",), own_server=True
 )
-def disk_full(ground: Ground) -> None:
+def disk_full(testbed: Testbed) -> None:
     """Fill the disk: acknowledged jobs are kept, and work continues once there is room."""
-    disk = ground.enter(small_disk(ground.enter(short_folder()) / "disk", MEGABYTES))
-    server = ground.enter(Server(disk / "pg", _SMALL))
-    ground.use(server.dsn)
-    nodes = [ground.start_node("n1"), ground.start_node("n2")]
+    disk = testbed.enter(small_disk(testbed.enter(short_folder()) / "disk", MEGABYTES))
+    server = testbed.enter(Server(disk / "pg", _SMALL))
+    testbed.use(server.dsn)
+    nodes = [testbed.start_node("n1"), testbed.start_node("n2")]
     for node in nodes:
         node.wait_up()
-    ground.start_client(rate=20, kinds=MIXED)
-    ground.start_client(rate=10, kinds=MIXED, node=nodes[0])
-    ground.flow(10)
+    testbed.start_client(rate=20, kinds=MIXED)
+    testbed.start_client(rate=10, kinds=MIXED, node=nodes[0])
+    testbed.flow(10)
     ballast = disk / "ballast"
-    with ground.fault("database down") as fault:
+    with testbed.fault("database down") as fault:
         _fill(ballast)
         # PostgreSQL can still write into allocated files for a while.
-        ground.wait(lambda: _is_felt(server, ballast), "the disk is full")
-        ground.rest(3 * ground.scale)
+        testbed.wait(lambda: _is_felt(server, ballast), "the disk is full")
+        testbed.rest(3 * testbed.scale)
         fault.evidence = _FULL if _FULL in server.log else ""
         ballast.unlink()
-        ground.figure("panics", server.log.count("PANIC"))
-        ground.figure("server_died", not server.postmaster)
+        testbed.figure("panics", server.log.count("PANIC"))
+        testbed.figure("server_died", not server.postmaster)
         if not server.postmaster:
             server.stop()
             server.start()
-    _expect_progress(ground)
-    ground.drain()
-    no_duplicates(ground)
+    _expect_progress(testbed)
+    testbed.drain()
+    no_duplicates(testbed)
 
 
-def _door(ground: Ground, server: Server, name: str) -> tuple[Proxy, str]:
+def _door(testbed: Testbed, server: Server, name: str) -> tuple[Proxy, str]:
     """Start a proxy for one node that counts its attempts to connect."""
-    folder = ground.folder / f"via-{name}"
+    folder = testbed.folder / f"via-{name}"
     folder.mkdir()
     address = server.address.path
     assert address is not None
     here = Address(folder / address.name)
-    return ground.enter(Proxy(server.address, here, speaks_postgres=False)), dsn_of(here)
+    return testbed.enter(Proxy(server.address, here, speaks_postgres=False)), dsn_of(here)
 
 
-def _expect_calm(ground: Ground, proxies: Sequence[Proxy], began: float, ended: float) -> None:
+def _expect_calm(testbed: Testbed, proxies: Sequence[Proxy], began: float, ended: float) -> None:
     """Expect few attempts during the outage, and no storm at its end."""
     after = ended + 5.0
-    ground.wait(lambda: time.monotonic() > after, "the first seconds after the return")
+    testbed.wait(lambda: time.monotonic() > after, "the first seconds after the return")
     meanwhile = [_between(proxy, began, ended) for proxy in proxies]
     rates = [len(times) / (ended - began) for times in meanwhile]
     bursts = [_burst(times) for times in meanwhile]
     returns = [moment for proxy in proxies for moment in _between(proxy, ended, after)]
-    ground.figure("attempts_per_node_second", round(max(rates), 2))
-    ground.figure("attempts_in_worst_second", max(bursts))
-    ground.figure("worst_second_of_all_at_return", _burst(sorted(returns)))
-    ground.expect(max(rates) <= MOST_RATE, f"{max(rates):.2f} attempts a node and second")
-    ground.expect(max(bursts) <= MOST_AT_ONCE, f"{max(bursts)} attempts of a node in a second")
+    testbed.figure("attempts_per_node_second", round(max(rates), 2))
+    testbed.figure("attempts_in_worst_second", max(bursts))
+    testbed.figure("worst_second_of_all_at_return", _burst(sorted(returns)))
+    testbed.expect(max(rates) <= MOST_RATE, f"{max(rates):.2f} attempts a node and second")
+    testbed.expect(max(bursts) <= MOST_AT_ONCE, f"{max(bursts)} attempts of a node in a second")
     # Each node needs four connections, and may fail once more.
-    ground.expect(len(returns) <= 6 * len(proxies), f"{len(returns)} attempts at the return")
+    testbed.expect(len(returns) <= 6 * len(proxies), f"{len(returns)} attempts at the return")
 
 
 def _between(proxy: Proxy, began: float, ended: float) -> list[float]:
@@ -121,10 +121,10 @@ def _burst(times: Sequence[float]) -> int:
     return max((sum(first <= each < first + 1 for each in times) for first in times), default=0)
 
 
-def _expect_progress(ground: Ground) -> None:
-    before = ended_jobs(ground)
-    goes_on = until(lambda: ended_jobs(ground) > before, 15.0)
-    ground.expect(goes_on, "jobs are done within 15 s of the database's return")
+def _expect_progress(testbed: Testbed) -> None:
+    before = ended_jobs(testbed)
+    goes_on = until(lambda: ended_jobs(testbed) > before, 15.0)
+    testbed.expect(goes_on, "jobs are done within 15 s of the database's return")
 
 
 def _is_felt(server: Server, ballast: Path) -> bool:

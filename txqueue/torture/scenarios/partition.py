@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from txqueue.torture.demands import ended_jobs, no_duplicates, running_on
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.node import TortureNode, free_port, until
 from txqueue.torture.proxied import proxied
 from txqueue.torture.proxy import Address, Direction, Proxy
@@ -48,11 +48,11 @@ _DETOUR = """
     "a node is cut from the database for three leases, its peers still reach it",
     needs=("unix socket",),
 )
-def node_cut_linked(ground: Ground) -> None:
+def node_cut_linked(testbed: Testbed) -> None:
     """Its peers renew its lease: it keeps its jobs, and nothing runs twice."""
-    _hold_all(ground, *_cut_node(ground, listen=True))
-    ground.drain()
-    no_duplicates(ground)
+    _hold_all(testbed, *_cut_node(testbed, listen=True))
+    testbed.drain()
+    no_duplicates(testbed)
 
 
 @scenario(
@@ -60,10 +60,10 @@ def node_cut_linked(ground: Ground) -> None:
     "a node is cut from the database for three leases, and no peer reaches it",
     needs=("unix socket",),
 )
-def node_cut_alone(ground: Ground) -> None:
+def node_cut_alone(testbed: Testbed) -> None:
     """Others take its jobs; it has ended jobs of groups by then, so that none overlap."""
-    _hold_all(ground, *_cut_node(ground, listen=False))
-    ground.drain()
+    _hold_all(testbed, *_cut_node(testbed, listen=False))
+    testbed.drain()
 
 
 @scenario(
@@ -71,30 +71,30 @@ def node_cut_alone(ground: Ground) -> None:
     "a node is cut from the database that its peers reach, with more work than they can do",
     needs=("unix socket",),
 )
-def node_cut_with_work(ground: Ground) -> None:
+def node_cut_with_work(testbed: Testbed) -> None:
     """The cut node gets no work and asks for none, as it could not read the jobs."""
-    proxy, cut = _cut_node(ground, listen=True)
-    other = next(node for node in ground.nodes if node is not cut)
-    ground.start_client(rate=15, kinds=("slow:0.5", "noop"), node=other)
-    ground.flow()
-    with ground.fault("node cut", nodes=[cut]) as fault:
+    proxy, cut = _cut_node(testbed, listen=True)
+    other = next(node for node in testbed.nodes if node is not cut)
+    testbed.start_client(rate=15, kinds=("slow:0.5", "noop"), node=other)
+    testbed.flow()
+    with testbed.fault("node cut", nodes=[cut]) as fault:
         proxy.hold()
         # Wait until its own heartbeat has failed, and its peers have its report.
-        ground.rest(2 * ground.lease)
-        began = ground.database.value("select clock_timestamp()")
-        ground.rest(LEASES * ground.lease * ground.scale)
-        ended = ground.database.value("select clock_timestamp()")
-        given = ground.database.value(
-            f"select count(*) from {ground.schema}.job join {ground.schema}.node_info as node"
+        testbed.rest(2 * testbed.lease)
+        began = testbed.database.value("select clock_timestamp()")
+        testbed.rest(LEASES * testbed.lease * testbed.scale)
+        ended = testbed.database.value("select clock_timestamp()")
+        given = testbed.database.value(
+            f"select count(*) from {testbed.schema}.job join {testbed.schema}.node_info as node"
             " using (node_id) where node.name = %s and assigned_at between %s and %s",
             (cut.name, began, ended),
         )
         proxy.heal()
         fault.evidence = f"{proxy.counts['held']} packets held" if proxy.counts["held"] else ""
-    ground.expect(not given, f"nothing is assigned to it meanwhile, but {given} jobs")
-    _expect_back(ground, cut)
-    ground.drain()
-    no_duplicates(ground)
+    testbed.expect(not given, f"nothing is assigned to it meanwhile, but {given} jobs")
+    _expect_back(testbed, cut)
+    testbed.drain()
+    no_duplicates(testbed)
 
 
 @scenario(
@@ -102,116 +102,118 @@ def node_cut_with_work(ground: Ground) -> None:
     "a node's statements reach the database, no answer reaches the node",
     needs=("unix socket",),
 )
-def node_deaf(ground: Ground) -> None:
+def node_deaf(testbed: Testbed) -> None:
     """Its writes hold; jobs assigned to it whose answer was lost run elsewhere or later."""
-    proxy, cut = _cut_node(ground, listen=False)
-    with ground.fault("node cut", nodes=[cut]) as fault:
+    proxy, cut = _cut_node(testbed, listen=False)
+    with testbed.fault("node cut", nodes=[cut]) as fault:
         proxy.swallow(Direction.DOWN)
-        ground.rest(LEASES * ground.lease * ground.scale)
+        testbed.rest(LEASES * testbed.lease * testbed.scale)
         swallowed = proxy.counts["swallowed"]
         proxy.heal(forgets=False)
         fault.evidence = f"{swallowed} bytes of answers swallowed" if swallowed else ""
-    _expect_back(ground, cut)
-    ground.drain()
+    _expect_back(testbed, cut)
+    testbed.drain()
 
 
 @scenario("peers_cut", "the links between masters are cut and refused for a while")
-def peers_cut(ground: Ground) -> None:
+def peers_cut(testbed: Testbed) -> None:
     """All nodes continue through the database alone, and the connections come back."""
-    nodes, proxies = _on_detours(ground, 2)
-    ground.start_client(rate=20, kinds=LOAD[:3])
-    ground.start_client(rate=10, kinds=LOAD[:3], node=nodes[0])
-    ground.flow(10)
-    ground.wait(lambda: _links(proxies), "the peers are linked")
-    before = ended_jobs(ground)
-    with ground.fault("peers cut") as fault:
+    nodes, proxies = _on_detours(testbed, 2)
+    testbed.start_client(rate=20, kinds=LOAD[:3])
+    testbed.start_client(rate=10, kinds=LOAD[:3], node=nodes[0])
+    testbed.flow(10)
+    testbed.wait(lambda: _links(proxies), "the peers are linked")
+    before = ended_jobs(testbed)
+    with testbed.fault("peers cut") as fault:
         for proxy in proxies:
             proxy.refuses = True
         cuts = sum(proxy.cut() for proxy in proxies)
-        ground.rest(LEASES * ground.lease * ground.scale / 2)
-        ground.expect(ended_jobs(ground) > before + 20, "work goes on while peers are cut")
+        testbed.rest(LEASES * testbed.lease * testbed.scale / 2)
+        testbed.expect(ended_jobs(testbed) > before + 20, "work goes on while peers are cut")
         for proxy in proxies:
             proxy.refuses = False
         refused = sum(proxy.counts["refused"] for proxy in proxies)
         fault.evidence = f"{cuts} links cut, {refused} refused" if cuts and refused else ""
-    ground.wait(lambda: _links(proxies), "the peers are linked again")
-    ground.figure("refused", refused)
-    ground.drain()
-    no_duplicates(ground)
+    testbed.wait(lambda: _links(proxies), "the peers are linked again")
+    testbed.figure("refused", refused)
+    testbed.drain()
+    no_duplicates(testbed)
 
 
 @scenario("peers_late", "messages between masters are up to a second late, by varying times")
-def peers_late(ground: Ground) -> None:
+def peers_late(testbed: Testbed) -> None:
     """Messages arrive after changes in the database: nothing runs twice, and nothing is lost."""
-    nodes, proxies = _on_detours(ground, 3)
-    ground.start_client(rate=20, kinds=LOAD[:3])
+    nodes, proxies = _on_detours(testbed, 3)
+    testbed.start_client(rate=20, kinds=LOAD[:3])
     for node in nodes[:2]:
-        ground.start_client(rate=20, kinds=("noop", "slow:0.1", "heavy:0.2"), node=node)
-    ground.flow()
-    ground.wait(lambda: _links(proxies) >= len(nodes), "the peers are linked")
-    with ground.fault("peers late") as fault:
+        testbed.start_client(rate=20, kinds=("noop", "slow:0.1", "heavy:0.2"), node=node)
+    testbed.flow()
+    testbed.wait(lambda: _links(proxies) >= len(nodes), "the peers are linked")
+    with testbed.fault("peers late") as fault:
         for proxy in proxies:
             proxy.lateness = LATENESS
-        ground.rest(LATE_FOR * ground.scale)
+        testbed.rest(LATE_FOR * testbed.scale)
         late = sum(proxy.counts["late"] for proxy in proxies)
         for proxy in proxies:
             proxy.lateness = 0.0
         fault.evidence = f"{late} messages were late" if late else ""
-    ground.figure("late", late)
-    ground.drain()
-    no_duplicates(ground)
+    testbed.figure("late", late)
+    testbed.drain()
+    no_duplicates(testbed)
 
 
-def _cut_node(ground: Ground, *, listen: bool) -> tuple[Proxy, TortureNode]:
+def _cut_node(testbed: Testbed, *, listen: bool) -> tuple[Proxy, TortureNode]:
     """Start two nodes under load; the first reaches the database through a proxy."""
-    proxy, dsn = proxied(ground, "n1", speaks_postgres=False)
-    cut = ground.start_node("n1", dsn=dsn, listen=listen)
-    other = ground.start_node("n2", listen=listen)
+    proxy, dsn = proxied(testbed, "n1", speaks_postgres=False)
+    cut = testbed.start_node("n1", dsn=dsn, listen=listen)
+    other = testbed.start_node("n2", listen=listen)
     for node in (cut, other):
         node.wait_up()
-    ground.start_client(rate=5, kinds=LOAD)
-    ground.flow(10)
-    with _resting(ground, "n2"):
-        ground.wait(lambda: len(running_on(ground, cut.name)) > 3, "the node to be cut has jobs")
+    testbed.start_client(rate=5, kinds=LOAD)
+    testbed.flow(10)
+    with _resting(testbed, "n2"):
+        testbed.wait(lambda: len(running_on(testbed, cut.name)) > 3, "the node to be cut has jobs")
     return proxy, cut
 
 
-def _hold_all(ground: Ground, proxy: Proxy, cut: TortureNode) -> None:
+def _hold_all(testbed: Testbed, proxy: Proxy, cut: TortureNode) -> None:
     """Hold all data for some leases, and expect that the node recovers."""
-    with ground.fault("node cut", nodes=[cut]) as fault:
+    with testbed.fault("node cut", nodes=[cut]) as fault:
         proxy.hold()
-        ground.rest(LEASES * ground.lease * ground.scale)
+        testbed.rest(LEASES * testbed.lease * testbed.scale)
         proxy.heal()
         fault.evidence = f"{proxy.counts['held']} packets held" if proxy.counts["held"] else ""
-    _expect_back(ground, cut)
+    _expect_back(testbed, cut)
 
 
 @contextmanager
-def _resting(ground: Ground, name: str) -> Iterator[None]:
+def _resting(testbed: Testbed, name: str) -> Iterator[None]:
     """Pause a node's claims meanwhile, as the other one is slower behind its proxy."""
-    ground.database.rows(f"select {ground.schema}.drain_node(%s, 'torture')", (name,))
+    testbed.database.rows(f"select {testbed.schema}.drain_node(%s, 'torture')", (name,))
     yield
-    ground.database.rows(f"select {ground.schema}.undrain_node(%s, 'torture')", (name,))
+    testbed.database.rows(f"select {testbed.schema}.undrain_node(%s, 'torture')", (name,))
 
 
-def _expect_back(ground: Ground, cut: TortureNode) -> None:
+def _expect_back(testbed: Testbed, cut: TortureNode) -> None:
     """Expect that a node that was cut works again by itself."""
     healed = time.monotonic()
 
     def is_back() -> bool:
-        return any(run.node == cut.name and run.began > healed for run in ground.history().runs)
+        return any(run.node == cut.name and run.began > healed for run in testbed.history().runs)
 
-    with _resting(ground, "n2"):
-        ground.expect(until(is_back, BACK_WITHIN), f"{cut.name} runs jobs within {BACK_WITHIN:g} s")
-    ground.figure("back_after", round(time.monotonic() - healed, 1))
+    with _resting(testbed, "n2"):
+        testbed.expect(
+            until(is_back, BACK_WITHIN), f"{cut.name} runs jobs within {BACK_WITHIN:g} s"
+        )
+    testbed.figure("back_after", round(time.monotonic() - healed, 1))
 
 
-def _on_detours(ground: Ground, count: int) -> tuple[list[TortureNode], list[Proxy]]:
+def _on_detours(testbed: Testbed, count: int) -> tuple[list[TortureNode], list[Proxy]]:
     """Start nodes that reach each other through proxies."""
-    ground.database.rows(_DETOUR.format(schema=ground.schema))
-    ports = [_detour(ground) for _ in range(count)]
+    testbed.database.rows(_DETOUR.format(schema=testbed.schema))
+    ports = [_detour(testbed) for _ in range(count)]
     nodes = [
-        ground.start_node(f"n{number}", listen=f"tcp:{port}:interface=127.0.0.1")
+        testbed.start_node(f"n{number}", listen=f"tcp:{port}:interface=127.0.0.1")
         for number, (port, _) in enumerate(ports, 1)
     ]
     for node in nodes:
@@ -219,12 +221,12 @@ def _on_detours(ground: Ground, count: int) -> tuple[list[TortureNode], list[Pro
     return nodes, [proxy for _, proxy in ports]
 
 
-def _detour(ground: Ground) -> tuple[int, Proxy]:
+def _detour(testbed: Testbed) -> tuple[int, Proxy]:
     """Choose a port for a node, and start a proxy for its peers."""
     port = free_port()
-    proxy = ground.enter(Proxy(Address(port=port), speaks_postgres=False))
-    table = f"{ground.schema}.torture_detour"
-    ground.database.rows(f"insert into {table} values (%s, %s)", (port, proxy.port))
+    proxy = testbed.enter(Proxy(Address(port=port), speaks_postgres=False))
+    table = f"{testbed.schema}.torture_detour"
+    testbed.database.rows(f"insert into {table} values (%s, %s)", (port, proxy.port))
     return port, proxy
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from txqueue.torture.demands import ended_jobs
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario
 
@@ -36,146 +36,146 @@ _POISONED = """select job_id, state::text as state, deaths, error from {schema}.
 
 
 @scenario("poison_exit", "jobs end their process by os._exit(), among innocent ones")
-def poison_exit(ground: Ground) -> None:
+def poison_exit(testbed: Testbed) -> None:
     """They are quarantined after five deaths; no other job fails or spends an attempt."""
-    _poison(ground, "exits", 2)
+    _poison(testbed, "exits", 2)
 
 
 @scenario("poison_one_worker", "a job repeatedly ends the only worker of the only node")
-def poison_one_worker(ground: Ground) -> None:
+def poison_one_worker(testbed: Testbed) -> None:
     """It is quarantined even there, where all other jobs must share its process or wait."""
-    node = ground.start_node("n1", workers=1, capacity=8, app=APP).wait_up()
-    ground.start_client(rate=10, kinds=INNOCENT)
-    ground.flow()
-    _see_quarantined(ground, [node], "exits", 1)
-    _expect_innocence(ground)
+    node = testbed.start_node("n1", workers=1, capacity=8, app=APP).wait_up()
+    testbed.start_client(rate=10, kinds=INNOCENT)
+    testbed.flow()
+    _see_quarantined(testbed, [node], "exits", 1)
+    _expect_innocence(testbed)
 
 
 @scenario("poison_segfault", "a job's library causes a segmentation fault, among innocent ones")
-def poison_segfault(ground: Ground) -> None:
+def poison_segfault(testbed: Testbed) -> None:
     """It is quarantined after five deaths; no other job fails or spends an attempt."""
-    _poison(ground, "crashes", 1)
+    _poison(testbed, "crashes", 1)
 
 
 @scenario("poison_memory", "jobs use all memory of their process: one aborts, one raises")
-def poison_memory(ground: Ground) -> None:
+def poison_memory(testbed: Testbed) -> None:
     """The one that ends its process is quarantined; the other fails with its MemoryError."""
-    nodes = _start(ground)
-    ground.start_client(rate=2, kinds=["is_eaten"], count=1, app=APP).wait()
-    _see_quarantined(ground, nodes, "eats_memory", 1)
-    (eaten,) = _await_ended(ground, "is_eaten")
-    ground.expect(
+    nodes = _start(testbed)
+    testbed.start_client(rate=2, kinds=["is_eaten"], count=1, app=APP).wait()
+    _see_quarantined(testbed, nodes, "eats_memory", 1)
+    (eaten,) = _await_ended(testbed, "is_eaten")
+    testbed.expect(
         eaten["state"] == "failed" and "MemoryError" in (eaten["error"] or ""),
         f"whoever raises MemoryError has failed by that: {eaten}",
     )
-    _expect_innocence(ground)
+    _expect_innocence(testbed)
 
 
 @scenario("poison_among_many", "a job ends its process, one among 20,000")
-def poison_among_many(ground: Ground) -> None:
+def poison_among_many(testbed: Testbed) -> None:
     """It is quarantined, and delays the innocent jobs only for a moment."""
-    half = int(MANY * ground.scale / 2)
-    ground.start_client(rate=FAST, kinds=["noop"], count=half).wait()
-    ground.start_client(rate=5, kinds=["exits"], count=1, app=APP).wait()
-    ground.start_client(rate=FAST, kinds=["noop"], count=half).wait()
+    half = int(MANY * testbed.scale / 2)
+    testbed.start_client(rate=FAST, kinds=["noop"], count=half).wait()
+    testbed.start_client(rate=5, kinds=["exits"], count=1, app=APP).wait()
+    testbed.start_client(rate=FAST, kinds=["noop"], count=half).wait()
     began = time.monotonic()
     for name in ("n1", "n2"):
-        ground.start_node(name, capacity=50, app=APP)
-    with ground.fault("poison", snapshot=False) as fault:
-        for node in ground.nodes:
+        testbed.start_node(name, capacity=50, app=APP)
+    with testbed.fault("poison", snapshot=False) as fault:
+        for node in testbed.nodes:
             node.wait_up()
-        ground.wait(
-            lambda: ended_jobs(ground) >= 2 * half, "all others are done", PATIENCE * ground.scale
+        testbed.wait(
+            lambda: ended_jobs(testbed) >= 2 * half, "all others are done", PATIENCE * testbed.scale
         )
-        ground.figure("innocent_seconds", round(time.monotonic() - began, 1))
-        (found,) = _await_ended(ground, "exits")
+        testbed.figure("innocent_seconds", round(time.monotonic() - began, 1))
+        (found,) = _await_ended(testbed, "exits")
         fault.evidence = str(found["error"])
-    ground.expect(found["state"] == "failed" and found["deaths"] == DEATHS, f"{found}")
-    _expect_innocence(ground)
-    blamed = ground.figures["innocent_deaths"]
-    ground.expect(blamed <= MOST_BLAMED, f"what waited is not blamed, but {blamed} are")
+    testbed.expect(found["state"] == "failed" and found["deaths"] == DEATHS, f"{found}")
+    _expect_innocence(testbed)
+    blamed = testbed.figures["innocent_deaths"]
+    testbed.expect(blamed <= MOST_BLAMED, f"what waited is not blamed, but {blamed} are")
 
 
 @scenario("poison_and_drain", "a node is stopped by SIGTERM while a job kills its workers")
-def poison_and_drain(ground: Ground) -> None:
+def poison_and_drain(testbed: Testbed) -> None:
     """The node drains properly; the job is quarantined elsewhere, and innocent jobs are done."""
-    first, second = _start(ground)
-    with ground.fault("poison", snapshot=False) as fault:
-        ground.start_client(rate=5, kinds=["exits"], count=1, app=APP).wait()
-        ground.wait(lambda: _poisoned(ground, "exits")[0]["deaths"] > 0, "it has killed once")
+    first, second = _start(testbed)
+    with testbed.fault("poison", snapshot=False) as fault:
+        testbed.start_client(rate=5, kinds=["exits"], count=1, app=APP).wait()
+        testbed.wait(lambda: _poisoned(testbed, "exits")[0]["deaths"] > 0, "it has killed once")
         first.stop()
-        (found,) = _await_ended(ground, "exits")
+        (found,) = _await_ended(testbed, "exits")
         fault.evidence = f"{found['error']}; {first.name} was stopped meanwhile"
-    ground.expect(found["state"] == "failed" and found["deaths"] == DEATHS, f"{found}")
-    ground.expect(second.is_running, "the other node goes on")
-    _expect_innocence(ground)
+    testbed.expect(found["state"] == "failed" and found["deaths"] == DEATHS, f"{found}")
+    testbed.expect(second.is_running, "the other node goes on")
+    _expect_innocence(testbed)
 
 
-def _poison(ground: Ground, kind: str, count: int) -> None:
-    nodes = _start(ground)
-    _see_quarantined(ground, nodes, kind, count)
-    _expect_innocence(ground)
+def _poison(testbed: Testbed, kind: str, count: int) -> None:
+    nodes = _start(testbed)
+    _see_quarantined(testbed, nodes, kind, count)
+    _expect_innocence(testbed)
 
 
-def _start(ground: Ground) -> list[TortureNode]:
-    nodes = [ground.start_node(name, app=APP) for name in ("n1", "n2")]
+def _start(testbed: Testbed) -> list[TortureNode]:
+    nodes = [testbed.start_node(name, app=APP) for name in ("n1", "n2")]
     for node in nodes:
         node.wait_up()
-    ground.start_client(rate=20, kinds=INNOCENT)
-    ground.flow()
+    testbed.start_client(rate=20, kinds=INNOCENT)
+    testbed.flow()
     return nodes
 
 
-def _see_quarantined(ground: Ground, nodes: Sequence[TortureNode], kind: str, count: int) -> None:
+def _see_quarantined(testbed: Testbed, nodes: Sequence[TortureNode], kind: str, count: int) -> None:
     """Enqueue poison, and expect that it is quarantined."""
-    wanted = int(count * ground.scale)
-    with ground.fault("poison", nodes=nodes, snapshot=False) as fault:
-        ground.start_client(rate=5, kinds=[kind], count=wanted, app=APP).wait()
-        found = _await_ended(ground, kind)
+    wanted = int(count * testbed.scale)
+    with testbed.fault("poison", nodes=nodes, snapshot=False) as fault:
+        testbed.start_client(rate=5, kinds=[kind], count=wanted, app=APP).wait()
+        found = _await_ended(testbed, kind)
         fault.evidence = "; ".join(f"job {each['job_id']}: {each['error']}" for each in found)
     for each in found:
         is_poison = each["state"] == "failed" and str(each["error"]).startswith("poison")
-        ground.expect(is_poison and each["deaths"] == DEATHS, f"it is quarantined: {each}")
+        testbed.expect(is_poison and each["deaths"] == DEATHS, f"it is quarantined: {each}")
     ids = {each["job_id"] for each in found}
-    starts = [run for run in ground.history().runs if run.job_id in ids]
-    ground.figure("poison", len(found))
-    ground.figure("poison_starts", len(starts))
+    starts = [run for run in testbed.history().runs if run.job_id in ids]
+    testbed.figure("poison", len(found))
+    testbed.figure("poison_starts", len(starts))
     # Each quarantined job clears other suspects that died twice, including other poison.
     lifted = len(found) * (len(found) - 1) // 2
     most = DEATHS * len(found) + lifted
-    ground.expect(len(starts) <= most, f"poison runs {len(starts)} times")
+    testbed.expect(len(starts) <= most, f"poison runs {len(starts)} times")
 
 
-def _poisoned(ground: Ground, kind: str) -> list[dict[str, Any]]:
-    return ground.database.dicts(_POISONED.format(schema=ground.schema), (kind,))
+def _poisoned(testbed: Testbed, kind: str) -> list[dict[str, Any]]:
+    return testbed.database.dicts(_POISONED.format(schema=testbed.schema), (kind,))
 
 
-def _await_ended(ground: Ground, kind: str) -> list[dict[str, Any]]:
+def _await_ended(testbed: Testbed, kind: str) -> list[dict[str, Any]]:
     final = ("done", "failed", "cancelled")
-    ground.wait(
-        lambda: all(each["state"] in final for each in _poisoned(ground, kind)),
+    testbed.wait(
+        lambda: all(each["state"] in final for each in _poisoned(testbed, kind)),
         f"the jobs {kind} come to an end",
-        PATIENCE * ground.scale,
+        PATIENCE * testbed.scale,
     )
-    return _poisoned(ground, kind)
+    return _poisoned(testbed, kind)
 
 
-def _expect_innocence(ground: Ground) -> None:
+def _expect_innocence(testbed: Testbed) -> None:
     """Expect that all other jobs are done, spent no attempt, and rarely died beside poison."""
-    ground.rest(1.0)
-    ground.drain()
-    history = ground.history()
+    testbed.rest(1.0)
+    testbed.drain()
+    history = testbed.history()
     kinds = {name.partition(":")[0] for name in INNOCENT}
     intents = {
         each.intent for each in history.enqueues.values() if each.kind.split(":")[0] in kinds
     }
     innocent = [job for job in history.jobs.values() if job.intent in intents]
-    ground.expect(innocent, "there are innocent jobs")
-    ground.figure("innocent", len(innocent))
-    ground.figure("innocent_deaths", sum(job.deaths for job in innocent))
+    testbed.expect(innocent, "there are innocent jobs")
+    testbed.figure("innocent", len(innocent))
+    testbed.figure("innocent_deaths", sum(job.deaths for job in innocent))
     failed = [job for job in innocent if job.state != "done"]
-    ground.expect(not failed, f"no innocent job is failed, but {failed[:3]}")
+    testbed.expect(not failed, f"no innocent job is failed, but {failed[:3]}")
     burned = [job for job in innocent if job.attempt != 1]
-    ground.expect(not burned, f"none spends an attempt, but {burned[:3]}")
+    testbed.expect(not burned, f"none spends an attempt, but {burned[:3]}")
     often = [job for job in innocent if job.deaths > COMPANY]
-    ground.expect(not often, f"none dies with poison more than three times, but {often[:3]}")
+    testbed.expect(not often, f"none dies with poison more than three times, but {often[:3]}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txqueue.torture.demands import no_duplicates
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
 from txqueue.torture.server import Server, dsn_of, pgbouncer, short_folder
@@ -19,30 +19,30 @@ _DEAF = "pooler in transaction mode"
     needs=("pgbouncer",),
     own_server=True,
 )
-def pgbouncer_transactions(ground: Ground) -> None:
+def pgbouncer_transactions(testbed: Testbed) -> None:
     """Nodes log at the start that they receive no notifications, and work nevertheless."""
-    folder = ground.enter(short_folder())
-    server = ground.enter(Server(folder / "pg"))
-    ground.use(server.dsn)
-    pooler = ground.enter(pgbouncer(server, folder / "pb", "transaction"))
+    folder = testbed.enter(short_folder())
+    server = testbed.enter(Server(folder / "pg"))
+    testbed.use(server.dsn)
+    pooler = testbed.enter(pgbouncer(server, folder / "pb", "transaction"))
     dsn = dsn_of(pooler)
-    nodes = [ground.start_node(name, dsn=dsn) for name in ("n1", "n2")]
+    nodes = [testbed.start_node(name, dsn=dsn) for name in ("n1", "n2")]
     for node in nodes:
         node.wait_up()
-        ground.wait(
+        testbed.wait(
             lambda node=node: _DEAF in node.log,
             f"{node.name} logs that it receives no notifications",
         )
-    ground.start_client(rate=20, kinds=(*MIXED, "rolled_back", "refused"), dsn=dsn)
-    ground.start_client(rate=10, kinds=MIXED, dsn=dsn, node=nodes[0])
-    ground.flow(10)
-    with ground.fault("connections shared") as fault:
-        ground.rest(5 * ground.scale)
-        backends = ground.database.value(
+    testbed.start_client(rate=20, kinds=(*MIXED, "rolled_back", "refused"), dsn=dsn)
+    testbed.start_client(rate=10, kinds=MIXED, dsn=dsn, node=nodes[0])
+    testbed.flow(10)
+    with testbed.fault("connections shared") as fault:
+        testbed.rest(5 * testbed.scale)
+        backends = testbed.database.value(
             "select count(*) from pg_stat_activity where application_name like 'txqueue%'"
             " and application_name not in ('txqueue torture', 'txqueue diary')"
         )
         fault.evidence = f"{backends} backends for 2 nodes and 2 clients"
-    ground.figure("backends", backends)
-    ground.drain()
-    no_duplicates(ground)
+    testbed.figure("backends", backends)
+    testbed.drain()
+    no_duplicates(testbed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from txqueue.torture.demands import no_duplicates
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.node import until
 from txqueue.torture.proxied import proxied
 from txqueue.torture.scenario import scenario
@@ -24,55 +24,55 @@ MARGIN = 1.5
     "all connections of a node stay open but silent; new ones work after a while",
     needs=("unix socket",),
 )
-def half_open(ground: Ground) -> None:
+def half_open(testbed: Testbed) -> None:
     """Statements without an answer are given up, and the node recovers by itself."""
-    proxy, dsn = proxied(ground, "n1", speaks_postgres=False)
-    node = ground.start_node("n1", dsn=dsn).wait_up()
-    ground.start_client(rate=10, kinds=("noop", "slow:0.2", "grouped:0.1", "delayed"))
-    ground.flow(10)
-    with ground.fault("half open", nodes=[node]) as fault:
+    proxy, dsn = proxied(testbed, "n1", speaks_postgres=False)
+    node = testbed.start_node("n1", dsn=dsn).wait_up()
+    testbed.start_client(rate=10, kinds=("noop", "slow:0.2", "grouped:0.1", "delayed"))
+    testbed.flow(10)
+    with testbed.fault("half open", nodes=[node]) as fault:
         proxy.swallow()
-        ground.rest(2 * ground.scale)
-        ground.wait(lambda: proxy.counts["swallowed"], "something is swallowed")
+        testbed.rest(2 * testbed.scale)
+        testbed.wait(lambda: proxy.counts["swallowed"], "something is swallowed")
         proxy.heal(forgets=True)
         fault.evidence = f"{proxy.counts['swallowed']} bytes swallowed"
     healed = time.monotonic()
 
     def works() -> bool:
-        return any(run.began > healed for run in ground.history().runs)
+        return any(run.began > healed for run in testbed.history().runs)
 
     within = PATIENCE + 5 * MARGIN
-    ground.expect(until(works, within), f"jobs start within {within:g} s of the swallowing")
-    ground.figure("back_after", round(time.monotonic() - healed, 1))
-    ground.drain()
+    testbed.expect(until(works, within), f"jobs start within {within:g} s of the swallowing")
+    testbed.figure("back_after", round(time.monotonic() - healed, 1))
+    testbed.drain()
 
 
 @scenario(
     "wakeups_dropped", "every notification of the database is dropped", needs=("unix socket",)
 )
-def wakeups_dropped(ground: Ground) -> None:
+def wakeups_dropped(testbed: Testbed) -> None:
     """Everything still starts, within the interval of the slow poll."""
-    proxy, dsn = proxied(ground, "n1")
+    proxy, dsn = proxied(testbed, "n1")
     proxy.drops_notifications = True
-    ground.start_node("n1", dsn=dsn).wait_up()
+    testbed.start_node("n1", dsn=dsn).wait_up()
     # So slow that the node sleeps between jobs, and would need a notification for each.
     kinds = ("noop", "effect:0", "delayed", "grouped:0", "failing:1")
-    with ground.fault("wake-ups dropped") as fault:
-        ground.start_client(rate=1.5, kinds=kinds)
-        ground.rest(12 * ground.scale)
+    with testbed.fault("wake-ups dropped") as fault:
+        testbed.start_client(rate=1.5, kinds=kinds)
+        testbed.rest(12 * testbed.scale)
         dropped = proxy.counts["notifications"]
         fault.evidence = f"{dropped} notifications dropped" if dropped else ""
-    ground.figure("dropped", dropped)
-    ground.drain()
-    no_duplicates(ground)
-    waited = _waits(ground)
-    ground.figure("longest_wait", round(max(waited), 3))
-    ground.expect(max(waited) < SLOW_POLL + MARGIN, f"waited {max(waited):.3f} s for a start")
+    testbed.figure("dropped", dropped)
+    testbed.drain()
+    no_duplicates(testbed)
+    waited = _waits(testbed)
+    testbed.figure("longest_wait", round(max(waited), 3))
+    testbed.expect(max(waited) < SLOW_POLL + MARGIN, f"waited {max(waited):.3f} s for a start")
 
 
-def _waits(ground: Ground) -> list[float]:
+def _waits(testbed: Testbed) -> list[float]:
     """Return how long each job that was due at once waited for its first start."""
-    history = ground.history()
+    history = testbed.history()
     at_once = {
         intent: each.mono for intent, each in history.enqueues.items() if each.not_before is None
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.freezing import frozen
 from txqueue.torture.scenario import scenario
 from txqueue.torture.server import Server, short_folder
@@ -36,42 +36,42 @@ MOST_BACKENDS: Final = 8
     "a backend is stopped in a claim, a completion, a heartbeat and an enqueue, past timeouts",
     own_server=True,
 )
-def backend_stopped(ground: Ground) -> None:
+def backend_stopped(testbed: Testbed) -> None:
     """When resumed, its late writes are undone or repaired."""
-    ground.use(ground.enter(Server(ground.enter(short_folder()) / "pg")).dsn)
-    nodes = [ground.start_node("n1"), ground.start_node("n2")]
+    testbed.use(testbed.enter(Server(testbed.enter(short_folder()) / "pg")).dsn)
+    nodes = [testbed.start_node("n1"), testbed.start_node("n2")]
     for node in nodes:
         node.wait_up()
-    ground.start_client(rate=20, kinds=("noop", "slow:0.2", "grouped:0.1", "noop"))
-    ground.flow()
+    testbed.start_client(rate=20, kinds=("noop", "slow:0.2", "grouped:0.1", "noop"))
+    testbed.flow()
     for what, whose, table, mode in STOPPED:
-        with ground.fault(f"stop backend in {what}", snapshot=False) as fault:
-            with _caught(ground, whose, table, mode) as backend, frozen([backend]) as still:
-                ground.rest(STOPPED_FOR)
+        with testbed.fault(f"stop backend in {what}", snapshot=False) as fault:
+            with _caught(testbed, whose, table, mode) as backend, frozen([backend]) as still:
+                testbed.rest(STOPPED_FOR)
             if still:
                 fault.evidence = f"backend {backend} stood still for {STOPPED_FOR} s in its {what}"
-        ground.flow()
+        testbed.flow()
     backends = "select count(*) from pg_stat_activity where application_name like 'txqueue n_'"
-    most = max(int(ground.database.value(backends)), 0)
-    ground.figure("backends", most)
-    ground.expect(most <= MOST_BACKENDS, f"no backend is left behind, but there are {most}")
-    ground.drain()
+    most = max(int(testbed.database.value(backends)), 0)
+    testbed.figure("backends", most)
+    testbed.expect(most <= MOST_BACKENDS, f"no backend is left behind, but there are {most}")
+    testbed.drain()
 
 
 @contextmanager
-def _caught(ground: Ground, whose: str, table: str, mode: str) -> Iterator[int]:
+def _caught(testbed: Testbed, whose: str, table: str, mode: str) -> Iterator[int]:
     """Yield a backend that waits for a lock; release the lock once the backend is stopped."""
-    name = f"{ground.schema}.{table}"
-    with ground.database.session() as session:
+    name = f"{testbed.schema}.{table}"
+    with testbed.database.session() as session:
         session.rows("begin")
         session.rows(f"lock table {name} in {mode} mode")
         found: list[tuple[int]] = []
 
         def is_caught() -> bool:
-            found[:] = ground.database.rows(_WAITING, (whose, name, name))
+            found[:] = testbed.database.rows(_WAITING, (whose, name, name))
             return bool(found)
 
-        ground.wait(is_caught, f"a backend of {whose} waits for {table}")
+        testbed.wait(is_caught, f"a backend of {whose} waits for {table}")
         with frozen([found[0][0]]):
             session.rows("rollback")
             yield found[0][0]

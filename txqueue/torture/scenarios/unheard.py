@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txqueue.torture.demands import no_duplicates
-from txqueue.torture.environment import Ground
+from txqueue.torture.environment import Testbed
 from txqueue.torture.scenario import scenario
 
 __all__ = ["unheard_claim"]
@@ -20,21 +20,21 @@ _CLAIM = """
 
 
 @scenario("unheard_claim", "claims commit for a live node that never receives the answer")
-def unheard_claim(ground: Ground) -> None:
+def unheard_claim(testbed: Testbed) -> None:
     """Claim for the node, as a late commit does; it detects the missing jobs and returns them.
 
     The load exceeds the node's capacity, so that there is always a job to claim.
     """
-    node = ground.start_node("n1", workers=1, capacity=2).wait_up()
-    ground.start_client(rate=30, kinds=("slow:0.2",), count=120)
-    ground.flow(4)
+    node = testbed.start_node("n1", workers=1, capacity=2).wait_up()
+    testbed.start_client(rate=30, kinds=("slow:0.2",), count=120)
+    testbed.flow(4)
     claimed = 0
-    for _ in range(int(CLAIMS * ground.scale)):
-        ground.rest(0.5)
-        with ground.fault("claim", snapshot=False) as fault:
-            jobs = ground.database.value(_CLAIM.format(schema=ground.schema), (node.name,))
+    for _ in range(int(CLAIMS * testbed.scale)):
+        testbed.rest(0.5)
+        with testbed.fault("claim", snapshot=False) as fault:
+            jobs = testbed.database.value(_CLAIM.format(schema=testbed.schema), (node.name,))
             claimed += jobs
             fault.evidence = f"{jobs} jobs claimed for node {node.name}" if jobs else ""
-    ground.figure("claimed", claimed)
-    ground.drain()
-    no_duplicates(ground)
+    testbed.figure("claimed", claimed)
+    testbed.drain()
+    no_duplicates(testbed)

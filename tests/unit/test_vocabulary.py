@@ -1,0 +1,138 @@
+"""One word for one thing: names that no second thing has, and none of the words that were retired.
+
+`docs/reference/glossary.md` has the words that replaced them.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGE: Final = ROOT / "txqueue"
+SCHEMA: Final = ROOT / "schema"
+MODULES: Final = sorted(PACKAGE.rglob("*.py"))
+SQL: Final = sorted((SCHEMA / "functions").rglob("*.sql"))
+
+SHARED_CLASSES: Final = {
+    "Batch": "the user's, and the part of an assignment that a worker has not reported",
+}
+"""Classes that may have one name, and why."""
+
+NEIGHBOURS: Final = {
+    ("node/peer.py", "node/peers.py"): "one connection; all of them",
+}
+"""Modules of one package that may differ by an ending, and why."""
+
+RETIRED: Final = (
+    *("pool_item", "pool_runner", "ground", "desk", "ears", "sweep", "arrivals", "adoption"),
+    *("ledger", "vouch", "short_road", "sealed", "unfollowed", "unfreed"),
+)
+"""Words that name no module, class, function or AMP command any more, and nothing in SQL."""
+
+RETIRED_SQL: Final = (
+    *("bury", "let_go", "gauge", "fitting", "handed", "put_related", "put_unique", "put_child"),
+    *("put_remembered", "takes_key", "with_ends", "with_parents", "renewed", "superseded"),
+    *("orphaned", "open_control", "close_control", "is_noted", "note_unfollowed", "follow"),
+    *("follow_late", "follow_children", "follow_unique", "follow_schedules", "free_late"),
+    *("end_waiting", "cancels_for", "is_stale", "cut_from", "await_ends", "await_again"),
+    *("await_parents", "tell_ended", "is_awaited", "met_conditions", "mend_schedules", "rank_of"),
+    *("octets_of", "is_asleep", "wake", "check_sealed", "refuse_full", "broken_rule", "rows_in"),
+    *("live_state", "subject_of", "open_schedule", "next_within", "held_keys", "is_changeable"),
+)
+"""Former names of stored functions."""
+
+
+def snake(name: str) -> str:
+    """Return ``RunningJob`` as ``running_job``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def definitions(path: Path) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield the classes, functions and methods of a module."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def sql_names() -> Iterator[tuple[str, str]]:
+    """Yield where a function, view, table or sequence is defined, and its name."""
+    defined = re.compile(r"^create (?:or replace )?(?:function|view) txqueue\.(\w+)", re.MULTILINE)
+    for path in SQL:
+        for name in defined.findall(path.read_text("utf-8")):
+            yield path.relative_to(ROOT).as_posix(), name
+
+
+def is_retired(name: str) -> bool:
+    """Tell whether a name is one of the retired words."""
+    return snake(name).strip("_") in RETIRED
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """A private class counts only in its own module."""
+    found = defaultdict(list)
+    for path in MODULES:
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(path.relative_to(PACKAGE).as_posix())
+    shared = {name: paths for name, paths in found.items() if len(paths) > 1}
+    assert set(shared) <= set(SHARED_CLASSES), shared
+
+
+def test_no_two_modules_of_a_package_differ_by_an_ending() -> None:
+    """``pool`` and ``pools`` side by side tell nothing apart."""
+    names = {path.relative_to(PACKAGE).as_posix() for path in MODULES}
+    near = {
+        (name, name.removesuffix(".py") + ending + ".py")
+        for name in names
+        for ending in ("s", "er", "ed", "ing", "es")
+    }
+    assert {pair for pair in near if pair[1] in names} <= set(NEIGHBOURS)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_no_name_is_a_retired_word(path: Path) -> None:
+    """Modules, classes, functions and methods, AMP commands among them."""
+    names = {path.stem, *(node.name for node in definitions(path))}
+    assert {name for name in names if is_retired(name)} == set()
+
+
+def test_no_sql_name_is_a_retired_word() -> None:
+    """Neither a definition nor a call: a call of a former name is found without a server."""
+    retired = (*RETIRED, *RETIRED_SQL)
+    assert [found for found in sql_names() if found[1] in retired] == []
+    call = re.compile(rf"(?<![\w.'])(?:txqueue\.)?({'|'.join(retired)})\(")
+    called = {
+        (path.relative_to(ROOT).as_posix(), name)
+        for path in SQL
+        for name in call.findall(path.read_text("utf-8"))
+    }
+    assert called == set()
+
+
+def test_each_file_of_a_stored_function_is_named_for_it() -> None:
+    """The file of a function is found by its name."""
+    stems = {path.stem for path in SQL}
+    named = {re.sub(r"_0$", "", name) for _, name in sql_names()}
+    assert stems - named == set()
+
+
+def test_the_glossary_is_in_order_and_names_what_there_is() -> None:
+    """Each term once, by the alphabet; a path it gives exists, a function it calls is defined."""
+    text = (ROOT / "docs" / "reference" / "glossary.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([^|]+?) \| .* \| ([^|]*) \|$", text, re.MULTILINE)[1:]
+    terms = [term for term, _ in rows]
+    assert len(terms) > 50
+    assert terms == sorted(set(terms), key=str.casefold)
+    where = " ".join(place for _, place in rows)
+    paths = re.findall(r"`((?:\w+/)+\w+\.py)`", where)
+    assert [path for path in paths if not (PACKAGE / path).exists()] == []
+    functions = {name for _, name in sql_names()} | {
+        node.name for path in MODULES for node in definitions(path)
+    }
+    calls = re.findall(r"`(\w+)\(\)`", where)
+    assert [name for name in calls if name not in functions] == []
