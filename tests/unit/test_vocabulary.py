@@ -59,6 +59,11 @@ def definitions(path: Path) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.Asy
             yield node
 
 
+def is_protocol(node: ast.ClassDef) -> bool:
+    """Tell whether a class is a protocol: it names what another class is used as."""
+    return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
+
+
 def sql_names() -> Iterator[tuple[str, str]]:
     """Yield where a function, view, table or sequence is defined, and its name."""
     defined = re.compile(r"^create (?:or replace )?(?:function|view) txqueue\.(\w+)", re.MULTILINE)
@@ -73,11 +78,13 @@ def is_retired(name: str) -> bool:
 
 
 def test_no_two_classes_share_a_name() -> None:
-    """A private class counts only in its own module."""
+    """But for private ones, and protocols: a service declares what it uses of a collaborator."""
     found = defaultdict(list)
     for path in MODULES:
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.ClassDef) and not (
+                node.name.startswith("_") or is_protocol(node)
+            ):
                 found[node.name].append(path.relative_to(PACKAGE).as_posix())
     shared = {name: paths for name, paths in found.items() if len(paths) > 1}
     assert set(shared) <= set(SHARED_CLASSES), shared

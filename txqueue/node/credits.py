@@ -93,7 +93,7 @@ class Credits:
         lifecycle: A draining node grants no credit.
         workers: Run delivered jobs; their room limits the credit.
         peers: Their room counts for credit too.
-        arrivals: Filters assignments that arrived before.
+        deduplicator: Filters assignments that arrived before.
         inbox: Collects assignments that a client has named by number only.
         wakeups: Wakes the services that act when a client joins or asks.
     """
@@ -110,7 +110,7 @@ class Credits:
         lifecycle: Lifecycle,
         workers: Performers,
         peers: OtherNodes,
-        arrivals: Deduplicator,
+        deduplicator: Deduplicator,
         inbox: Inbox,
         wakeups: Wakeups,
     ) -> None:
@@ -121,7 +121,7 @@ class Credits:
         self._lifecycle = lifecycle
         self._workers = workers
         self._peers = peers
-        self._arrivals = arrivals
+        self._deduplicator = deduplicator
         self._inbox = inbox
         self._wakeups = wakeups
         self._guests: list[_Guest] = []
@@ -287,7 +287,7 @@ class Credits:
             guest.spent += each.weight
             if own is None or each.incarnation != own.incarnation or not each.chunk:
                 others.setdefault(each.incarnation, []).append(each.number)
-            elif self._arrivals.accept(each.number):
+            elif self._deduplicator.accept(each.number):
                 new.append(each)
         self._workers.perform(new)
         self._count += len(new)

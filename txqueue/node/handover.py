@@ -56,7 +56,7 @@ class Handover(Periodic):
         workers: The worker processes, which hold this node's jobs.
         peers: The other masters.
         own: This node's report.
-        arrivals: Says what arrives for the first time.
+        deduplicator: Says what arrives for the first time.
         inbox: Collects assignments that a peer hands over.
         records: Returns jobs that no peer takes to the queue.
     """
@@ -73,7 +73,7 @@ class Handover(Periodic):
         workers: Executor,
         peers: Neighbours,
         own: OwnReport,
-        arrivals: Deduplicator,
+        deduplicator: Deduplicator,
         inbox: Inbox,
         records: GivenBack,
     ) -> None:
@@ -85,7 +85,7 @@ class Handover(Periodic):
         self._workers = workers
         self._peers = peers
         self._own = own
-        self._arrivals = arrivals
+        self._deduplicator = deduplicator
         self._inbox = inbox
         self._records = records
         self._is_eager = self._is_idle = False
@@ -209,7 +209,9 @@ class Handover(Periodic):
     async def _perform(self, assignments: Sequence[int]) -> None:
         for number in assignments:
             found = await self._engine.direct_jobs(self._held_by, number)
-            self._workers.perform([each for each in found if self._arrivals.accept(each.number)])
+            self._workers.perform(
+                [each for each in found if self._deduplicator.accept(each.number)]
+            )
 
     @property
     def _held_by(self) -> int:

@@ -51,7 +51,7 @@ class OrphanFinder(Periodic):
         lease: Without it no job is adopted.
         inbox: Has the assignments that messages named by number only.
         workers: Run the jobs found.
-        arrivals: Says what arrives for the first time.
+        deduplicator: Says what arrives for the first time.
         clients: Tell whether jobs of clients may be on their way.
         peers: Tell whether jobs of peers may be on their way.
         wakeups: Has its alarm.
@@ -70,7 +70,7 @@ class OrphanFinder(Periodic):
         lease: Lease,
         inbox: Inbox,
         workers: Performers,
-        arrivals: Deduplicator,
+        deduplicator: Deduplicator,
         clients: Clients,
         peers: OtherNodes,
         wakeups: Wakeups,
@@ -81,7 +81,7 @@ class OrphanFinder(Periodic):
         self._lease = lease
         self._inbox = inbox
         self._workers = workers
-        self._arrivals = arrivals
+        self._deduplicator = deduplicator
         self._clients = clients
         self._peers = peers
         self._looked_at = float("-inf")
@@ -119,7 +119,7 @@ class OrphanFinder(Periodic):
         """Run assignments that are new; return whether any was."""
         if not self.running:
             return False
-        new = [each for each in assignments if self._arrivals.accept(each.number)]
+        new = [each for each in assignments if self._deduplicator.accept(each.number)]
         self.adopted += sum(each.jobs for each in new)
         self._workers.perform(new)
         return bool(new)

@@ -79,7 +79,7 @@ class Reconciliation(Periodic):
         workers: Hold the node's jobs.
         records: Writes the outcomes of jobs.
         claims: Has the number of the running claim.
-        arrivals: Notes returned assignments, so that a late message does not start them.
+        deduplicator: Notes returned assignments, so that a late message does not start them.
         wakeups: Has its alarm.
 
     Attributes:
@@ -99,7 +99,7 @@ class Reconciliation(Periodic):
         workers: Holdings,
         records: Records,
         claims: Claims,
-        arrivals: Deduplicator,
+        deduplicator: Deduplicator,
         wakeups: Wakeups,
     ) -> None:
         super().__init__(clock, wakeups.reconciliation)
@@ -111,7 +111,7 @@ class Reconciliation(Periodic):
         self._workers = workers
         self._records = records
         self._claims = claims
-        self._arrivals = arrivals
+        self._deduplicator = deduplicator
         self._last: _Look | None = None
         self.missing = self.given_back = 0
 
@@ -169,7 +169,7 @@ class Reconciliation(Periodic):
     async def _release(self, incarnation: int, lost: list[JobKey]) -> None:
         assignments = sorted({job.assignment for job in lost})
         for assignment in assignments:
-            self._arrivals.accept(assignment)
+            self._deduplicator.accept(assignment)
         given = await self._engine.release(
             incarnation, assignments, ids=[job.job_id for job in lost]
         )

@@ -87,7 +87,7 @@ class Services:
         return Wakeups(self.reactor)
 
     @cached_property
-    def arrivals(self) -> Deduplicator:
+    def deduplicator(self) -> Deduplicator:
         """Remembers which assignments have arrived."""
         return Deduplicator()
 
@@ -236,7 +236,7 @@ class Services:
             lifecycle=self.lifecycle,
             workers=self.workers,
             peers=self.peer_table,
-            arrivals=self.arrivals,
+            deduplicator=self.deduplicator,
             inbox=self.inbox,
             wakeups=self.wakeups,
         )
@@ -250,7 +250,7 @@ class Services:
             lease=self.lease,
             inbox=self.inbox,
             workers=self.workers,
-            arrivals=self.arrivals,
+            deduplicator=self.deduplicator,
             clients=self.credits,
             peers=self.peer_table,
             wakeups=self.wakeups,
@@ -267,7 +267,7 @@ class Services:
             workers=self.workers,
             records=self.completions,
             claims=self.claimer,
-            arrivals=self.arrivals,
+            deduplicator=self.deduplicator,
             wakeups=self.wakeups,
         )
 
@@ -317,7 +317,7 @@ class Services:
             workers=self.workers,
             peers=self.peer_table,
             own=self.own_report,
-            arrivals=self.arrivals,
+            deduplicator=self.deduplicator,
             inbox=self.inbox,
             records=self.completions,
         )

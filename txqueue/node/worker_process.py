@@ -29,9 +29,9 @@ from txqueue.wire.worker_commands import (
     Finish,
     GiveBack,
     Hold,
-    Lease,
     Log,
     Perform,
+    RenewLease,
     Settle,
     Start,
 )
@@ -205,7 +205,7 @@ class WorkerProcess:
         """Let the worker start this run's jobs until a moment of the monotonic clock, which
         processes share.
         """
-        self._pipe.say(Lease, until=until, incarnation=incarnation)
+        self._pipe.say(RenewLease, until=until, incarnation=incarnation)
 
     def cancel(self, job: CancelledJob) -> None:
         """Make the worker end a cancelled job."""

@@ -14,9 +14,9 @@ __all__ = [
     "GiveBack",
     "Hold",
     "Inspect",
-    "Lease",
     "Log",
     "Perform",
+    "RenewLease",
     "Settle",
     "Start",
 ]
@@ -54,7 +54,7 @@ class Perform(amp.Command):
     requiresAnswer = False
 
 
-class Lease(amp.Command):
+class RenewLease(amp.Command):
     """Master to worker: start jobs only until a moment of the monotonic clock.
 
     A stopped or stuck master cannot report that its lease has expired, so workers get its end in

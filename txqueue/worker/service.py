@@ -35,9 +35,9 @@ from txqueue.wire.worker_commands import (
     Finish,
     GiveBack,
     Hold,
-    Lease,
     Log,
     Perform,
+    RenewLease,
     Settle,
     Start,
 )
@@ -73,7 +73,7 @@ class WorkerService:
         self._pipe = Pipe(
             {
                 Configure: self._configure,
-                Lease: self._lease,
+                RenewLease: self._lease,
                 Perform: self._perform,
                 GiveBack: self._give_back,
                 Hold: self._hold,

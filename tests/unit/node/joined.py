@@ -65,7 +65,7 @@ class House:
             lifecycle=self.lifecycle,
             workers=self.workers,
             peers=self,
-            arrivals=Deduplicator(),
+            deduplicator=Deduplicator(),
             inbox=self.inbox,
             wakeups=self.wakeups,
         )

@@ -52,16 +52,16 @@ def test_clients_share_the_room() -> None:
 
 def test_arrivals() -> None:
     """Each number is new once, as far back as matters."""
-    arrivals = Deduplicator()
-    assert arrivals.accept(1)
-    assert not arrivals.accept(1)
-    assert arrivals.accept(2)
+    deduplicator = Deduplicator()
+    assert deduplicator.accept(1)
+    assert not deduplicator.accept(1)
+    assert deduplicator.accept(2)
     for number in range(BLOCK, REMEMBERED * BLOCK, BLOCK // 2):
-        assert arrivals.accept(number)
-        assert not arrivals.accept(number)
-    assert not arrivals.accept(1)
-    assert arrivals.accept(REMEMBERED * BLOCK)
-    assert arrivals.accept(1)
+        assert deduplicator.accept(number)
+        assert not deduplicator.accept(number)
+    assert not deduplicator.accept(1)
+    assert deduplicator.accept(REMEMBERED * BLOCK)
+    assert deduplicator.accept(1)
 
 
 def test_credit_comes_with_joining() -> None:

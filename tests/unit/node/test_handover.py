@@ -47,7 +47,7 @@ class Stage:
             workers=self.workers,
             peers=self,
             own=self,
-            arrivals=Deduplicator(),
+            deduplicator=Deduplicator(),
             inbox=self.inbox,
             records=self.records,
         )

@@ -29,7 +29,7 @@ class Shelter:
         self.workers = Workers()
         self.lease = lease_of()
         self.are_out = self.has_fresh = False
-        self.arrivals = Deduplicator()
+        self.deduplicator = Deduplicator()
         wakeups = Wakeups(self.clock)
         self.inbox = Inbox(wakeups)
         self.adoption = OrphanFinder(
@@ -38,7 +38,7 @@ class Shelter:
             lease=self.lease,
             inbox=self.inbox,
             workers=self.workers,
-            arrivals=self.arrivals,
+            deduplicator=self.deduplicator,
             clients=self,
             peers=self,
             wakeups=wakeups,
@@ -75,7 +75,7 @@ def test_what_is_found_is_performed_once() -> None:
     shelter = Shelter()
     shelter.handed_over = [of_number(5, 3), of_number(6)]
     shelter.are_out = True
-    shelter.arrivals.accept(6)
+    shelter.deduplicator.accept(6)
     with shelter.running():
         shelter.clock.pump([OFTEN] * 3)
     assert shelter.performed == [5]

@@ -30,7 +30,7 @@ class Desk:
         self.claim: int | None = None
         self.lease = lease_of()
         self.released: list[int] = []
-        self.arrivals = Deduplicator()
+        self.deduplicator = Deduplicator()
         self.reconciliation = Reconciliation(
             self.clock,
             self,  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ class Desk:
             workers=self,
             records=self.records,
             claims=self,
-            arrivals=self.arrivals,
+            deduplicator=self.deduplicator,
             wakeups=Wakeups(self.clock),
         )
 
@@ -108,7 +108,7 @@ def test_what_arrived_in_part_is_completed() -> None:
     with desk.running():
         desk.look()
     assert desk.released == [50, 52]
-    assert not desk.arrivals.accept(5)
+    assert not desk.deduplicator.accept(5)
 
 
 def test_what_is_held_is_left_alone() -> None:

@@ -163,7 +163,7 @@ class Reader:
             lease=lease_of(),
             inbox=self.inbox,
             workers=self.workers,
-            arrivals=Deduplicator(),
+            deduplicator=Deduplicator(),
             clients=self,
             peers=self,
             wakeups=wakeups,
