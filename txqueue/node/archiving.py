@@ -29,23 +29,23 @@ class Archiving(Periodic):
 
     Args:
         reactor: Times the checks, and starts the process.
-        engine: The stored functions.
+        functions: The stored functions.
         dsn: The database.
         schema: The name of the schema.
     """
 
     name = "archiving"
 
-    def __init__(self, reactor: Spawner, engine: StoredFunctions, dsn: str, schema: str) -> None:
+    def __init__(self, reactor: Spawner, functions: StoredFunctions, dsn: str, schema: str) -> None:
         super().__init__(reactor)
         self._reactor = reactor
-        self._engine = engine
+        self._functions = functions
         self._told = {"TXQUEUE_DSN": dsn, "TXQUEUE_SCHEMA": schema}
         self._process: Process | None = None
 
     async def step(self) -> float | None:
         """Archive the days that are due."""
-        if not await self._engine.archive_due():
+        if not await self._functions.archive_due():
             return EVERY
         status, said = await self._run()
         if status == 0:

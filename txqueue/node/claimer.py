@@ -52,7 +52,7 @@ class Claimer(Periodic):
 
     Args:
         clock: Times the waits.
-        engine: The stored functions.
+        functions: The stored functions.
         lease: Without it the claimer does not claim.
         queues: The queues that the node serves.
         work_types: The names of the node's work types.
@@ -69,7 +69,7 @@ class Claimer(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: StoredFunctions,
+        functions: StoredFunctions,
         *,
         lease: Lease,
         queues: Sequence[str],
@@ -81,7 +81,7 @@ class Claimer(Periodic):
         wakeups: Wakeups,
     ) -> None:
         super().__init__(clock, wakeups.claimer)
-        self._engine = engine
+        self._functions = functions
         self._lease = lease
         self._queues = queues
         self._work_types = work_types
@@ -140,7 +140,7 @@ class Claimer(Periodic):
         self._claims += 1
         self._is_claiming = True
         try:
-            claim = await self._engine.next_job(
+            claim = await self._functions.next_job(
                 *identity,
                 self._queues,
                 self._work_types,
@@ -195,4 +195,4 @@ class Claimer(Periodic):
 
     async def _return(self, incarnation: int, claim: Claim) -> None:
         if claim.assignments:
-            await self._engine.release(incarnation, [each.number for each in claim.assignments])
+            await self._functions.release(incarnation, [each.number for each in claim.assignments])

@@ -9,7 +9,7 @@ from typing import Protocol
 from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.policy.balancing import NodeReport, Unstarted
 from txqueue.policy.dispatch import Load, Room
-from txqueue.store.functions import Beat
+from txqueue.store.functions import HeartbeatReply
 
 __all__ = [
     "BacklogListener",
@@ -118,5 +118,5 @@ class BacklogListener(Protocol):
 class BeatListener(Protocol):
     """A service that acts on heartbeats."""
 
-    def heard(self, beat: Beat) -> None:
+    def heard(self, reply: HeartbeatReply) -> None:
         """Act on the answer to a heartbeat."""

@@ -66,7 +66,7 @@ class Completions(Periodic):
 
     Args:
         clock: Times the retries.
-        engine: The stored functions.
+        functions: The stored functions.
         lease: Has the incarnation of this run.
         wakeups: Wakes the claimer when a written outcome makes jobs ready.
     """
@@ -74,10 +74,10 @@ class Completions(Periodic):
     name = "completions"
 
     def __init__(
-        self, clock: Clock, engine: StoredFunctions, lease: Lease, wakeups: Wakeups
+        self, clock: Clock, functions: StoredFunctions, lease: Lease, wakeups: Wakeups
     ) -> None:
         super().__init__(clock)
-        self._engine = engine
+        self._functions = functions
         self._lease = lease
         self._wakeups = wakeups
         self._clock = clock
@@ -172,7 +172,7 @@ class Completions(Periodic):
             await self._settle(incarnation, entries.settled)
             entries.settled = []
         if entries.started:
-            await self._engine.started(incarnation, list(entries.started.values()))
+            await self._functions.started(incarnation, list(entries.started.values()))
             entries.started = {}
         # Jobs with which a process died are returned before the rest of the same assignments.
         entries.given_back.sort(key=lambda each: not each.died)
@@ -186,7 +186,7 @@ class Completions(Periodic):
         """Write some completions; after a failure half as many, in case they were too many."""
         some = finished[: self._most]
         try:
-            freed = await self._engine.complete(incarnation, some)
+            freed = await self._functions.complete(incarnation, some)
         except Exception:
             self._most, self._failed_at = max(1, len(some) // 2), self._clock.seconds()
             raise
@@ -197,7 +197,7 @@ class Completions(Periodic):
 
     async def _release(self, incarnation: int, alike: list[_GivenBack]) -> None:
         numbers = [job_id for each in alike for job_id in each.ids or ()]
-        await self._engine.release(
+        await self._functions.release(
             incarnation,
             [each.assignment for each in alike],
             died=alike[0].died,
@@ -211,7 +211,7 @@ class Completions(Periodic):
 
     async def _settle(self, incarnation: int, settled: list[str]) -> None:
         try:
-            self._tell(await self._engine.settle(incarnation, _joined(settled)))
+            self._tell(await self._functions.settle(incarnation, _joined(settled)))
         except Exception as error:
             if is_passing(error):
                 raise
@@ -222,7 +222,7 @@ class Completions(Periodic):
     async def _settle_one(self, incarnation: int, outcome: dict[str, object]) -> None:
         """Write one outcome alone, so that one that cannot be stored does not block the others."""
         try:
-            self._tell(await self._engine.settle(incarnation, json.dumps([outcome])))
+            self._tell(await self._functions.settle(incarnation, json.dumps([outcome])))
         except Exception as error:
             if is_passing(error):
                 raise
@@ -232,7 +232,7 @@ class Completions(Periodic):
                 "outcome": "failed",
                 "error": f"its outcome cannot be stored: {type(error).__name__}",
             }
-            await self._engine.settle(incarnation, json.dumps([failed]))
+            await self._functions.settle(incarnation, json.dumps([failed]))
 
 
 def _joined(arrays: list[str]) -> str:

@@ -19,7 +19,7 @@ from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.dispatch import NodeLoad, credit_limit, new_credit
-from txqueue.store.functions import Beat
+from txqueue.store.functions import HeartbeatReply
 from txqueue.system.clock import Clock
 from txqueue.wire.client_commands import (
     CannotJoin,
@@ -171,9 +171,9 @@ class Credits:
         if self._is_short:
             self.review()
 
-    def heard(self, beat: Beat) -> None:
+    def heard(self, reply: HeartbeatReply) -> None:
         """Review the credit after a heartbeat: draining withdraws all credit."""
-        del beat
+        del reply
         is_draining, was_draining = self._lifecycle.is_draining, self._was_draining
         if is_draining != was_draining:
             self._was_draining = is_draining

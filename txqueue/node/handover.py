@@ -16,7 +16,7 @@ from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.periodic import Periodic
 from txqueue.policy.balancing import NodeReport, Transfer, Unstarted, drain_shares, overflow, theft
-from txqueue.store.functions import Beat, StoredFunctions
+from txqueue.store.functions import HeartbeatReply, StoredFunctions
 from txqueue.system.clock import Clock
 
 __all__ = ["Handover", "Neighbours"]
@@ -50,7 +50,7 @@ class Handover(Periodic):
 
     Args:
         clock: Times the steps.
-        engine: The stored functions.
+        functions: The stored functions.
         lease: Has the incarnation of this run.
         lifecycle: A draining node passes on all unstarted jobs.
         workers: The worker processes, which hold this node's jobs.
@@ -66,7 +66,7 @@ class Handover(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: StoredFunctions,
+        functions: StoredFunctions,
         *,
         lease: Lease,
         lifecycle: Lifecycle,
@@ -79,7 +79,7 @@ class Handover(Periodic):
     ) -> None:
         super().__init__(clock)
         self._clock = clock
-        self._engine = engine
+        self._functions = functions
         self._lease = lease
         self._lifecycle = lifecycle
         self._workers = workers
@@ -101,9 +101,9 @@ class Handover(Periodic):
         """Note whether the queue has ready jobs: peers are asked only while it has none."""
         self._is_idle = not has_backlog
 
-    def heard(self, beat: Beat) -> None:
+    def heard(self, reply: HeartbeatReply) -> None:
         """Pass on all unstarted jobs if an operator drains the node."""
-        del beat
+        del reply
         if self._lifecycle.is_draining and self.running:
             Deferred.fromCoroutine(self.pass_all()).addErrback(self._not_passed)
 
@@ -198,7 +198,9 @@ class Handover(Periodic):
         passed: list[PassedJobs] = []
         try:
             for batch in unstarted.batches(MOST_JOBS):
-                passed += await self._engine.pass_on(self._held_by, batch.jobs, incarnation, parts)
+                passed += await self._functions.pass_on(
+                    self._held_by, batch.jobs, incarnation, parts
+                )
         finally:
             # If the transfer took effect although its answer was lost, this returns none of its
             # jobs.
@@ -208,7 +210,7 @@ class Handover(Periodic):
 
     async def _perform(self, assignments: Sequence[int]) -> None:
         for number in assignments:
-            found = await self._engine.direct_jobs(self._held_by, number)
+            found = await self._functions.direct_jobs(self._held_by, number)
             self._workers.perform(
                 [each for each in found if self._deduplicator.accept(each.number)]
             )

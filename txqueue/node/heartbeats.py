@@ -16,7 +16,7 @@ from txqueue.node.lease_keeper import LeaseKeeper
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
-from txqueue.store.functions import Beat, StoredFunctions
+from txqueue.store.functions import HeartbeatReply, StoredFunctions
 from txqueue.system.clock import Clock
 
 __all__ = ["BEATS_A_LEASE", "Heartbeats", "Stoppable", "Vitals"]
@@ -48,7 +48,7 @@ class Heartbeats(Periodic):
 
     Args:
         clock: Times the heartbeats.
-        engine: The stored functions.
+        functions: The stored functions.
             node: The columns of the node's row: name, hostname, pid, address, port, lease,
             capacity, queues, version.
         work_types: The node's work types, with their policies.
@@ -67,7 +67,7 @@ class Heartbeats(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: StoredFunctions,
+        functions: StoredFunctions,
         *,
         node: Mapping[str, Any],
         work_types: Sequence[Mapping[str, Any]],
@@ -81,7 +81,7 @@ class Heartbeats(Periodic):
         wakeups: Wakeups,
     ) -> None:
         super().__init__(clock, wakeups.heartbeats)
-        self._engine = engine
+        self._functions = functions
         self._node = node
         self._work_types = work_types
         self._host = host
@@ -101,10 +101,12 @@ class Heartbeats(Periodic):
             # The first heartbeat names the peers.
             return 0.0
         await self._renew()
-        beat = self._lease.seconds / BEATS_A_LEASE
+        interval = self._lease.seconds / BEATS_A_LEASE
         # If another node's lease expires before the next heartbeat, send one at that moment to
         # rescue it.
-        return beat if self._next_end is None else min(beat, max(self._next_end, LEAST_PAUSE))
+        return (
+            interval if self._next_end is None else min(interval, max(self._next_end, LEAST_PAUSE))
+        )
 
     def stopService(self) -> Deferred[None] | None:
         """Stop renewing."""
@@ -116,7 +118,7 @@ class Heartbeats(Periodic):
         if not self._lease.is_registered:
             return
         try:
-            await self._engine.leave(self._lease.incarnation, state)
+            await self._functions.leave(self._lease.incarnation, state)
         except TxqueueError as error:
             self.log.warn(
                 "could not record that this node is {state}: {error}", state=state, error=error
@@ -125,7 +127,7 @@ class Heartbeats(Periodic):
     async def _register(self) -> None:
         """Register under the name, fencing an earlier run."""
         began = time.monotonic()
-        identity = Identity(*await self._engine.register_node(self._node, self._work_types))
+        identity = Identity(*await self._functions.register_node(self._node, self._work_types))
         self._lease.reached()
         self.log.info(
             "registered as node {name}, incarnation {number}",
@@ -137,27 +139,27 @@ class Heartbeats(Periodic):
     async def _renew(self) -> None:
         began = time.monotonic()
         report = {**self._vitals.measured(), "host": self._host or None}
-        beat = await self._engine.heartbeat(self._lease.incarnation, self._vitals.load, report)
-        self._next_end = beat.next_end
+        reply = await self._functions.heartbeat(self._lease.incarnation, self._vitals.load, report)
+        self._next_end = reply.next_end
         self._lease.reached()
-        if beat.owned:
+        if reply.owned:
             self._keeper.renewed(began)
-            self._tell(beat)
-            await self._bury(beat)
+            self._tell(reply)
+            await self._declare_dead(reply)
         else:
             self._keeper.lost()
             await self._begin_anew()
 
-    def _tell(self, beat: Beat) -> None:
-        has_turned = self._lifecycle.order(drain=beat.state == "draining")
+    def _tell(self, reply: HeartbeatReply) -> None:
+        has_turned = self._lifecycle.order(drain=reply.state == "draining")
         for listener in self._listeners:
-            listener.heard(beat)
+            listener.heard(reply)
         if has_turned and not self._lifecycle.is_draining:
             self._wakeups.look_for_work()
 
     async def _begin_anew(self) -> None:
         """Register again, unless another run of the name has taken over."""
-        newest = await self._engine.incarnation_of(self._node["name"])
+        newest = await self._functions.incarnation_of(self._node["name"])
         if newest > self._lease.incarnation:
             self._give_way()
             return
@@ -175,13 +177,13 @@ class Heartbeats(Periodic):
             self._processes.stop_at_once()
             self._lifecycle.fail()
 
-    async def _bury(self, beat: Beat) -> None:
+    async def _declare_dead(self, reply: HeartbeatReply) -> None:
         """Rescue the jobs of nodes of this host whose processes have ended, before their leases
         expire.
         """
-        ended = [incarnation for incarnation, pid in beat.neighbours if has_ended(pid)]
+        ended = [incarnation for incarnation, pid in reply.neighbours if has_ended(pid)]
         if ended:
-            rescued = await self._engine.declare_dead(self._lease.incarnation, ended)
+            rescued = await self._functions.declare_dead(self._lease.incarnation, ended)
             self.log.warn(
                 "{nodes} of this host ended without unregistering; {jobs} of their jobs run again",
                 nodes=len(ended),

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from txqueue.node.lease import Lease
 from txqueue.node.peer import Peer
 from txqueue.node.periodic import Periodic
-from txqueue.store.functions import Beat, StoredFunctions
+from txqueue.store.functions import HeartbeatReply, StoredFunctions
 from txqueue.system.clock import Clock
 
 __all__ = ["Acquainted", "LeaseProxy"]
@@ -30,7 +30,7 @@ class LeaseProxy(Periodic):
 
     Args:
         clock: Times the retries.
-        engine: The stored functions.
+        functions: The stored functions.
         lease: Without it this node renews no other lease.
         peers: The other masters.
     """
@@ -38,18 +38,18 @@ class LeaseProxy(Periodic):
     name = "lease proxy"
 
     def __init__(
-        self, clock: Clock, engine: StoredFunctions, lease: Lease, peers: Acquainted
+        self, clock: Clock, functions: StoredFunctions, lease: Lease, peers: Acquainted
     ) -> None:
         super().__init__(clock)
-        self._engine = engine
+        self._functions = functions
         self._clock = clock
         self._lease = lease
         self._peers = peers
         self._suspects: list[int] = []
 
-    def heard(self, beat: Beat) -> None:
+    def heard(self, reply: HeartbeatReply) -> None:
         """Read from a heartbeat for which fraction of their leases the other nodes were silent."""
-        self._suspects = [row["incarnation"] for row in beat.peers if row["silence"] > SUSPECT]
+        self._suspects = [row["incarnation"] for row in reply.peers if row["silence"] > SUSPECT]
         if self._suspects:
             self.alarm.ring()
 
@@ -66,7 +66,7 @@ class LeaseProxy(Periodic):
             peer.incarnation: peer for peer, lives in zip(known, answers, strict=True) if lives
         }
         if living:
-            for each in await self._engine.renew_for_peer(identity.incarnation, list(living)):
+            for each in await self._functions.renew_for_peer(identity.incarnation, list(living)):
                 living[each].kept()
         return None
 

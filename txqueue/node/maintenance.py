@@ -38,7 +38,7 @@ class Maintenance(Periodic):
 
     Args:
         clock: Times the steps.
-        engine: The stored functions.
+        functions: The stored functions.
         workers: Tell whether the node has work.
         records: Tell whether the node had work a moment ago.
     """
@@ -46,10 +46,10 @@ class Maintenance(Periodic):
     name = "maintenance"
 
     def __init__(
-        self, clock: Clock, engine: StoredFunctions, workers: Loaded, records: Written
+        self, clock: Clock, functions: StoredFunctions, workers: Loaded, records: Written
     ) -> None:
         super().__init__(clock)
-        self._engine = engine
+        self._functions = functions
         self._workers = workers
         self._records = records
         self._history_at = float("-inf")
@@ -66,9 +66,9 @@ class Maintenance(Periodic):
     async def step(self) -> float | None:
         """Rotate once, and maintain history once an hour."""
         if time.monotonic() - self._history_at > HISTORY:
-            await self._engine.ensure_history()
+            await self._functions.ensure_history()
             self._history_at = time.monotonic()
-        did, self._holders = await self._engine.rotate(self._holders)
+        did, self._holders = await self._functions.rotate(self._holders)
         return ROTATE_BUSY if did or self._is_busy else ROTATE_IDLE
 
     @property

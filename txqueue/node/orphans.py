@@ -47,7 +47,7 @@ class OrphanFinder(Periodic):
 
     Args:
         clock: Times the polls.
-        engine: The stored functions.
+        functions: The stored functions.
         lease: Without it no job is adopted.
         inbox: Has the assignments that messages named by number only.
         workers: Run the jobs found.
@@ -65,7 +65,7 @@ class OrphanFinder(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: StoredFunctions,
+        functions: StoredFunctions,
         *,
         lease: Lease,
         inbox: Inbox,
@@ -77,7 +77,7 @@ class OrphanFinder(Periodic):
     ) -> None:
         super().__init__(clock, wakeups.orphans)
         self._clock = clock
-        self._engine = engine
+        self._functions = functions
         self._lease = lease
         self._inbox = inbox
         self._workers = workers
@@ -94,7 +94,7 @@ class OrphanFinder(Periodic):
             return OFTEN
         named = self._inbox.take()
         for assignment in named:
-            self._adopt(await self._engine.direct_jobs(identity.incarnation, assignment))
+            self._adopt(await self._functions.direct_jobs(identity.incarnation, assignment))
         has_found = False
         if not named or self._clock.seconds() - self._looked_at >= OFTEN:
             has_found = await self._look(identity.incarnation)
@@ -104,7 +104,7 @@ class OrphanFinder(Periodic):
         """Adopt unknown assignments; return whether there may be more."""
         self._looked_at = self._clock.seconds()
         known = self._workers.assignments
-        has_found = self._adopt(await self._engine.direct_jobs(incarnation, known=known))
+        has_found = self._adopt(await self._functions.direct_jobs(incarnation, known=known))
         if has_found:
             self._looked_at = float("-inf")
         return has_found

@@ -19,7 +19,7 @@ from txqueue.node.peer_table import PeerTable
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport
-from txqueue.store.functions import Beat
+from txqueue.store.functions import HeartbeatReply
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, is_loopback
 from txqueue.wire.peer_commands import Hello, NotAPeer
 from txqueue.wire.peer_connection import PeerPipe, PeerServer, dialled
@@ -125,12 +125,12 @@ class Peers(Periodic):
             return finished
         return self._listening.addCallback(_closed).addCallback(lambda _: finished)
 
-    def heard(self, beat: Beat) -> None:
+    def heard(self, reply: HeartbeatReply) -> None:
         """Update the peers from a heartbeat: drop dead ones, connect to new ones."""
         if self._lease.incarnation != self._incarnation:
             self._table.clear()
             self._incarnation = self._lease.incarnation
-        self._table.update({row["incarnation"]: row for row in beat.peers})
+        self._table.update({row["incarnation"]: row for row in reply.peers})
         for peer in self._table:
             if peer.incarnation < self._incarnation and self.running and not peer.is_sought:
                 self._dial(peer)

@@ -73,7 +73,7 @@ class Reconciliation(Periodic):
 
     Args:
         clock: Times the checks.
-        engine: The stored functions.
+        functions: The stored functions.
         lease: Without it there is nothing to compare.
         every: Seconds between two checks.
         workers: Hold the node's jobs.
@@ -92,7 +92,7 @@ class Reconciliation(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: StoredFunctions,
+        functions: StoredFunctions,
         *,
         lease: Lease,
         every: float,
@@ -104,7 +104,7 @@ class Reconciliation(Periodic):
     ) -> None:
         super().__init__(clock, wakeups.reconciliation)
         self._clock = clock
-        self._engine = engine
+        self._functions = functions
         self._lease = lease
         self._every = every
         self._gap = min(GAP, every)
@@ -122,7 +122,7 @@ class Reconciliation(Periodic):
             self._last = None
             return self._every
         began = self._clock.seconds()
-        assigned = await self._engine.assignments_of(identity.incarnation, YOUNGEST)
+        assigned = await self._functions.assignments_of(identity.incarnation, YOUNGEST)
         took = self._clock.seconds() - began
         found = missing(assigned, self._workers.holdings)
         if self._last is None:
@@ -160,7 +160,7 @@ class Reconciliation(Periodic):
             return
         lost = [
             job
-            for job in await self._engine.jobs_of(incarnation, assignments)
+            for job in await self._functions.jobs_of(incarnation, assignments)
             if job.job_id not in held[job.assignment]
         ]
         if lost:
@@ -170,7 +170,7 @@ class Reconciliation(Periodic):
         assignments = sorted({job.assignment for job in lost})
         for assignment in assignments:
             self._deduplicator.accept(assignment)
-        given = await self._engine.release(
+        given = await self._functions.release(
             incarnation, assignments, ids=[job.job_id for job in lost]
         )
         self.given_back += given

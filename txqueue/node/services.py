@@ -126,7 +126,7 @@ class Services:
         )
 
     @cached_property
-    def engine(self) -> StoredFunctions:
+    def functions(self) -> StoredFunctions:
         """The stored functions."""
         return StoredFunctions(self.pool, self.settings.schema)
 
@@ -144,7 +144,7 @@ class Services:
         ]
         return Heartbeats(
             self.reactor,
-            self.engine,
+            self.functions,
             node=row_of(self.settings),
             work_types=[policy_row(cls) for cls in self.types],
             host=self.settings.host,
@@ -173,7 +173,7 @@ class Services:
     @cached_property
     def completions(self) -> Completions:
         """Writes the outcomes of jobs."""
-        return Completions(self.reactor, self.engine, self.lease, self.wakeups)
+        return Completions(self.reactor, self.functions, self.lease, self.wakeups)
 
     @cached_property
     def workers(self) -> Workers:
@@ -200,7 +200,7 @@ class Services:
         """Watches for workers that do not answer."""
         return Watchdog(
             self.reactor,
-            self.engine,
+            self.functions,
             lease=self.lease,
             workers=self.workers,
             records=self.completions,
@@ -214,7 +214,7 @@ class Services:
         """Claims ready jobs."""
         return Claimer(
             self.reactor,
-            self.engine,
+            self.functions,
             lease=self.lease,
             queues=self.settings.queues,
             work_types=self.work_types,
@@ -230,7 +230,7 @@ class Services:
         """Grants credit to clients, and runs the jobs that they deliver."""
         return Credits(
             self.reactor,
-            self.engine,
+            self.functions,
             name=self.settings.name,
             lease=self.lease,
             lifecycle=self.lifecycle,
@@ -246,7 +246,7 @@ class Services:
         """Finds jobs handed to the node whose message was lost."""
         return OrphanFinder(
             self.reactor,
-            self.engine,
+            self.functions,
             lease=self.lease,
             inbox=self.inbox,
             workers=self.workers,
@@ -261,7 +261,7 @@ class Services:
         """Returns jobs that are assigned to the node but not held by it."""
         return Reconciliation(
             self.reactor,
-            self.engine,
+            self.functions,
             lease=self.lease,
             every=self.settings.lease / BEATS_A_LEASE,
             workers=self.workers,
@@ -311,7 +311,7 @@ class Services:
         """Balances work with peers."""
         return Handover(
             self.reactor,
-            self.engine,
+            self.functions,
             lease=self.lease,
             lifecycle=self.lifecycle,
             workers=self.workers,
@@ -343,19 +343,19 @@ class Services:
     @cached_property
     def lease_proxy(self) -> LeaseProxy:
         """Renews leases of peers that answer but cannot reach the database."""
-        return LeaseProxy(self.reactor, self.engine, self.lease, self.peer_table)
+        return LeaseProxy(self.reactor, self.functions, self.lease, self.peer_table)
 
     # Upkeep and operators.
 
     @cached_property
     def maintenance(self) -> Maintenance:
         """Rotates lanes, and maintains history."""
-        return Maintenance(self.reactor, self.engine, self.workers, self.completions)
+        return Maintenance(self.reactor, self.functions, self.workers, self.completions)
 
     @cached_property
     def archiving(self) -> Archiving:
         """Archives old days of history."""
-        return Archiving(self.reactor, self.engine, self.settings.dsn, self.settings.schema)
+        return Archiving(self.reactor, self.functions, self.settings.dsn, self.settings.schema)
 
     @cached_property
     def description(self) -> Description:

@@ -76,7 +76,7 @@ class Watchdog(Periodic):
 
     Args:
         clock: Times the pings.
-        engine: The stored functions.
+        functions: The stored functions.
         lease: Without it no job is returned.
         workers: The workers.
         records: Writes the outcomes of jobs.
@@ -89,7 +89,7 @@ class Watchdog(Periodic):
     def __init__(
         self,
         clock: Clock,
-        engine: StoredFunctions,
+        functions: StoredFunctions,
         *,
         lease: Lease,
         workers: WatchedWorkers,
@@ -97,7 +97,7 @@ class Watchdog(Periodic):
         kill_after: float | None = None,
     ) -> None:
         super().__init__(clock)
-        self._engine = engine
+        self._functions = functions
         self._lease = lease
         self._workers = workers
         self._records = records
@@ -146,7 +146,7 @@ class Watchdog(Periodic):
             return
         if not self._records.has_written(self._marks.get(worker.pid, self._records.mark)):
             return
-        assigned = await self._engine.jobs_of(identity.incarnation, sorted(worker.held))
+        assigned = await self._functions.jobs_of(identity.incarnation, sorted(worker.held))
         if worker.is_stopped:
             worker.disown(each for each in assigned if each.job_id not in begun)
 

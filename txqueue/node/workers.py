@@ -14,7 +14,7 @@ from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.node.worker_process import Reports, WorkerProcess
 from txqueue.policy.balancing import Unstarted, tail_shares
 from txqueue.policy.dispatch import Load, Room, least_loaded, room_of
-from txqueue.store.functions import Beat
+from txqueue.store.functions import HeartbeatReply
 from txqueue.system.clock import Clock
 
 __all__ = ["Workers"]
@@ -198,9 +198,9 @@ class Workers:
             asking = Deferred.fromCoroutine(worker.give_back())
             asking.addErrback(self._not_given_back, worker)
 
-    def heard(self, beat: Beat) -> None:
+    def heard(self, reply: HeartbeatReply) -> None:
         """End the cancelled jobs that a heartbeat names."""
-        for cancelled in beat.cancels:
+        for cancelled in reply.cancels:
             self.cancel(cancelled)
 
     def cancel(self, job: CancelledJob) -> None:

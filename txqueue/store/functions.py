@@ -14,11 +14,11 @@ from txqueue.model.assignment import Assignment, CancelledJob, JobKey, PassedJob
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.schema_files import checked_name
 
-__all__ = ["Beat", "Claim", "Finished", "StoredFunctions"]
+__all__ = ["Claim", "Finished", "HeartbeatReply", "StoredFunctions"]
 
 
 @frozen
-class Beat:
+class HeartbeatReply:
     """The answer to a heartbeat.
 
     Attributes:
@@ -119,7 +119,9 @@ class StoredFunctions:
         )
         return rows[0][0], rows[0][1]
 
-    async def heartbeat(self, incarnation: int, load: float, report: Mapping[str, Any]) -> Beat:
+    async def heartbeat(
+        self, incarnation: int, load: float, report: Mapping[str, Any]
+    ) -> HeartbeatReply:
         """Renew the lease, rescue dead nodes' jobs, and return the news."""
         rows = await self.pool.query(
             "select owned, its_state, peers, cancels, neighbours, next_end"
@@ -127,7 +129,7 @@ class StoredFunctions:
             (incarnation, load, json.dumps(report)),
         )
         owned, state, peers, cancels, neighbours, next_end = rows[0]
-        return Beat(
+        return HeartbeatReply(
             owned,
             state,
             peers,

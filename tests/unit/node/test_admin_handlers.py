@@ -45,7 +45,7 @@ class Pool:
 
 
 class Line:
-    """A client and a desk, connected in memory.
+    """A client and a harness, connected in memory.
 
     Args:
         answer: What the database says.
@@ -63,7 +63,7 @@ class Line:
         self.workers = Workers()
         self.described = described or {"incarnation": 0}
         pool: Any = self.pool
-        desk = AdminHandlers(
+        harness = AdminHandlers(
             pool,
             "txqueue",
             description=self,
@@ -72,7 +72,7 @@ class Line:
         )
         self.lost: list[str] = []
         server = Pipe({}, lost=lambda: self.lost.append("server"))
-        server.learn(desk.responders(server))
+        server.learn(harness.responders(server))
         self.client = amp.AMP()
         ours: Any = FakeTransport(self.client, isServer=False)
         peer = IPv4Address("TCP", "127.0.0.1", 7)

@@ -1,4 +1,4 @@
-"""What a sweep tells of the queue: whether jobs are left behind that nobody is to pass."""
+"""What a claim tells of the queue: whether jobs are left behind that nobody is to pass."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -22,15 +22,15 @@ SEEN = datetime(2030, 1, 1, tzinfo=UTC)
 TAKEN = [Assignment(1, 5, 0, 1, 1, "[]")]
 
 
-class Desk:
-    """A sweeper, and a database that answers as the test says."""
+class Harness:
+    """A claimer, and a database that answers as the test says."""
 
     def __init__(self) -> None:
         self.claims: list[Claim] = []
         self.asked_from: list[tuple[str, int] | None] = []
         self.looks: list[bool] = []
         clock = Clock()
-        self.sweeper = Claimer(
+        self.claimer = Claimer(
             clock,
             self,  # type: ignore[arg-type]
             lease=lease_of(),
@@ -51,7 +51,7 @@ class Desk:
         self.looks.append(has_backlog)
 
     async def release(self, *_: Any, **__: Any) -> int:
-        """Take back what a stopped sweeper has claimed."""
+        """Take back what a stopped claimer has claimed."""
         return 0
 
     async def next_job(self, *_: Any, reached: tuple[str, int] | None, **__: Any) -> Claim:
@@ -76,21 +76,21 @@ def claim(*taken: Assignment, reached: tuple[str, int] | None) -> Claim:
 )
 async def test_jobs_left_behind(found: Claim, is_left: bool) -> None:
     """By what was taken, or too heavy for the room."""
-    desk = Desk()
-    desk.claims = [found]
-    await desk.sweeper.step()
-    assert desk.looks == [is_left]
+    harness = Harness()
+    harness.claims = [found]
+    await harness.claimer.step()
+    assert harness.looks == [is_left]
 
 
 async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It began behind jobs that may have come in since; the next look is at all of them."""
     monkeypatch.setattr(claimer, "LOOK_BACK", float("inf"))
-    desk = Desk()
-    desk.claims = [claim(*TAKEN, reached=PLACE), claim(reached=None), claim(reached=None)]
+    harness = Harness()
+    harness.claims = [claim(*TAKEN, reached=PLACE), claim(reached=None), claim(reached=None)]
     for _ in range(3):
-        await desk.sweeper.step()
-    assert desk.asked_from == [None, PLACE, None]
-    assert desk.looks == [True, False]
+        await harness.claimer.step()
+    assert harness.asked_from == [None, PLACE, None]
+    assert harness.looks == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -101,20 +101,20 @@ async def test_a_single_job_is_followed_by_no_claim(
     jobs: int, reached: tuple[str, int] | None, pause: float
 ) -> None:
     """If it was all there was; nor does the worker that has done with it ask for one."""
-    desk = Desk()
-    desk.claims = [claim(Assignment(1, 5, 0, jobs, jobs, "[]"), reached=reached)]
-    assert await desk.sweeper.step() == pause
-    desk.sweeper.room_made()
-    waiting = Deferred.fromCoroutine(desk.sweeper.alarm.wait(1.0))
+    harness = Harness()
+    harness.claims = [claim(Assignment(1, 5, 0, jobs, jobs, "[]"), reached=reached)]
+    assert await harness.claimer.step() == pause
+    harness.claimer.room_made()
+    waiting = Deferred.fromCoroutine(harness.claimer.alarm.wait(1.0))
     assert waiting.called == (pause != FIRST_IDLE)
-    desk.sweeper.alarm.ring()
+    harness.claimer.alarm.ring()
     await waiting
 
 
 async def test_pauses_grow_only_while_nothing_is_found() -> None:
     """A single job begins them anew: whoever enqueues may have found the master awake."""
-    desk = Desk()
+    harness = Harness()
     one = claim(Assignment(1, 5, 0, 1, 1, "[]"), reached=None)
-    desk.claims = [claim(reached=None), claim(reached=None), one, claim(reached=None)]
-    pauses = [await desk.sweeper.step() for _ in range(4)]
+    harness.claims = [claim(reached=None), claim(reached=None), one, claim(reached=None)]
+    pauses = [await harness.claimer.step() for _ in range(4)]
     assert pauses == [FIRST_IDLE, 2 * FIRST_IDLE, FIRST_IDLE, 2 * FIRST_IDLE]

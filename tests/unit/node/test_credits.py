@@ -9,7 +9,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment
 from txqueue.node.deduplication import BLOCK, REMEMBERED, Deduplicator
 from txqueue.policy.dispatch import MOST_CREDIT, NodeLoad, credit_limit, new_credit
-from txqueue.store.functions import Beat
+from txqueue.store.functions import HeartbeatReply
 
 PEER = 11
 
@@ -82,7 +82,7 @@ def drain(house: House, *, drain: bool) -> None:
     """An operator drains the node, or has it take jobs again; a heartbeat tells."""
     house.lifecycle.order(drain=drain)
     state = "draining" if drain else "alive"
-    house.credits.heard(Beat(owned=True, state=state, peers=[], cancels=[]))
+    house.credits.heard(HeartbeatReply(owned=True, state=state, peers=[], cancels=[]))
 
 
 @pytest.mark.parametrize("why", ["backlog", "closed", "no lease"])

@@ -17,7 +17,7 @@ from txqueue.node.inbox import Inbox
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport, Unstarted
-from txqueue.store.functions import Beat, StoredFunctions
+from txqueue.store.functions import HeartbeatReply, StoredFunctions
 
 ME, OTHER, THIRD = 1, 2, 3
 
@@ -265,7 +265,7 @@ def beats(stage: Stage, *, is_draining: bool) -> None:
     """A heartbeat tells what an operator has ordered."""
     stage.lifecycle.order(drain=is_draining)
     state = "draining" if is_draining else "alive"
-    stage.handoff.heard(Beat(owned=True, state=state, peers=[], cancels=[]))
+    stage.handoff.heard(HeartbeatReply(owned=True, state=state, peers=[], cancels=[]))
 
 
 def test_an_operator_who_drains_the_node_has_all_passed_on(stage: Stage) -> None:

@@ -15,7 +15,7 @@ from txqueue.node.lease import Lease
 from txqueue.node.lease_keeper import LeaseKeeper
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
-from txqueue.store.functions import Beat, StoredFunctions
+from txqueue.store.functions import HeartbeatReply, StoredFunctions
 
 
 @define
@@ -35,9 +35,11 @@ class Database:
             raise DatabaseUnavailable("the connection was lost")
         return 1, self.incarnation
 
-    async def heartbeat(self, incarnation: int, *_: object) -> Beat:
+    async def heartbeat(self, incarnation: int, *_: object) -> HeartbeatReply:
         """Renew the lease of the newest run."""
-        return Beat(incarnation == self.incarnation and not self.is_buried, self.state, [], [])
+        return HeartbeatReply(
+            incarnation == self.incarnation and not self.is_buried, self.state, [], []
+        )
 
     async def incarnation_of(self, name: str) -> int:
         """Return the newest run's."""
@@ -76,7 +78,7 @@ class Around:
         """Say nothing of the node."""
         return {}
 
-    def heard(self, beat: Beat) -> None:
+    def heard(self, beat: HeartbeatReply) -> None:
         """Note that a heartbeat was answered."""
         self.told.append(f"heard {beat.state}")
 

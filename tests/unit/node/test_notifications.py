@@ -34,7 +34,7 @@ def notifications(listening: Any) -> tuple[Notifications, Wakeups]:
     return Notifications(Clock(), listening, wakeups), wakeups
 
 
-async def test_after_a_loss_the_sweep_looks_for_what_was_missed() -> None:
+async def test_after_a_loss_the_claimer_looks_for_what_was_missed() -> None:
     """And only then."""
     service, wakeups = notifications(Listening([True, False]))
     assert await service.step() == CHECK

@@ -52,7 +52,7 @@ class Shelter:
     async def direct_jobs(
         self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()
     ) -> list[Assignment]:
-        """Answer as the engine does."""
+        """Answer as the stored functions do."""
         assert incarnation == INCARNATION
         self.asked.append((assignment, list(known)))
         return [

@@ -18,7 +18,7 @@ from txqueue.node.wakeups import Wakeups
 EVERY = 0.5
 
 
-class Desk:
+class Harness:
     """A node that holds some jobs, and a database that has some assigned to it."""
 
     def __init__(self) -> None:
@@ -44,12 +44,12 @@ class Desk:
         )
 
     async def assignments_of(self, incarnation: int, older_than: float) -> dict[int, int]:
-        """Answer as the engine does."""
+        """Answer as the stored functions do."""
         assert (incarnation, older_than > 0) == (INCARNATION, True)
         return {assignment: len(ids) for assignment, ids in self.assigned.items() if ids}
 
     async def jobs_of(self, _: int, assignments: Sequence[int]) -> list[JobKey]:
-        """Answer as the engine does."""
+        """Answer as the stored functions do."""
         return [JobKey(each, job_id) for each in assignments for job_id in self.assigned[each]]
 
     async def release(self, _: int, assignments: Sequence[int], *, ids: Sequence[int]) -> int:
@@ -91,84 +91,84 @@ class Desk:
 
 def test_what_a_lost_claim_took_is_given_back() -> None:
     """All of it, at the second look."""
-    desk = Desk()
-    desk.assigned = {5: [50, 51]}
-    with desk.running():
-        assert desk.released == []
-        desk.look()
-    assert desk.released == [50, 51]
-    assert desk.reconciliation.given_back == 2
+    harness = Harness()
+    harness.assigned = {5: [50, 51]}
+    with harness.running():
+        assert harness.released == []
+        harness.look()
+    assert harness.released == [50, 51]
+    assert harness.reconciliation.given_back == 2
 
 
 def test_what_arrived_in_part_is_completed() -> None:
     """What the workers hold stays theirs; a message of it that is late starts nothing."""
-    desk = Desk()
-    desk.assigned = {5: [50, 51, 52]}
-    desk.held = {5: {51}}
-    with desk.running():
-        desk.look()
-    assert desk.released == [50, 52]
-    assert not desk.deduplicator.accept(5)
+    harness = Harness()
+    harness.assigned = {5: [50, 51, 52]}
+    harness.held = {5: {51}}
+    with harness.running():
+        harness.look()
+    assert harness.released == [50, 52]
+    assert not harness.deduplicator.accept(5)
 
 
 def test_what_is_held_is_left_alone() -> None:
     """However long it runs."""
-    desk = Desk()
-    desk.assigned = {5: [50, 51], 6: [60]}
-    desk.held = {5: {50, 51}, 6: {60}}
-    with desk.running():
-        desk.look(20)
-    assert desk.released == []
+    harness = Harness()
+    harness.assigned = {5: [50, 51], 6: [60]}
+    harness.held = {5: {50, 51}, 6: {60}}
+    with harness.running():
+        harness.look(20)
+    assert harness.released == []
 
 
 def test_what_has_ended_and_is_not_written_is_left_alone() -> None:
     """It is assigned and nobody holds it, until the completions are written."""
-    desk = Desk()
-    desk.assigned = {5: [50]}
-    desk.records.noted = 1
-    with desk.running():
-        desk.look(10)
-        assert desk.released == []
-        desk.assigned, desk.records.written = {}, 1
-        desk.look(10)
-    assert desk.released == []
+    harness = Harness()
+    harness.assigned = {5: [50]}
+    harness.records.noted = 1
+    with harness.running():
+        harness.look(10)
+        assert harness.released == []
+        harness.assigned, harness.records.written = {}, 1
+        harness.look(10)
+    assert harness.released == []
 
 
 def test_what_a_claim_under_way_took_is_left_alone() -> None:
     """Its answer may still come; once it is given up, what it took is given back."""
-    desk = Desk()
-    desk.assigned, desk.claim = {5: [50]}, 3
-    with desk.running():
-        desk.look(10)
-        assert desk.released == []
-        desk.claim = 4
-        desk.look(3)
-    assert desk.released == [50]
+    harness = Harness()
+    harness.assigned, harness.claim = {5: [50]}, 3
+    with harness.running():
+        harness.look(10)
+        assert harness.released == []
+        harness.claim = 4
+        harness.look(3)
+    assert harness.released == [50]
 
 
 def test_a_worker_that_does_not_answer_is_asked_again() -> None:
     """Nothing is given back meanwhile: it may hold it."""
-    desk = Desk()
-    desk.assigned, desk.is_busy = {5: [50]}, True
-    with desk.running():
-        desk.look(5)
-        assert desk.released == []
-        desk.is_busy = False
-        desk.look(5)
-    assert desk.released == [50]
+    harness = Harness()
+    harness.assigned, harness.is_busy = {5: [50]}, True
+    with harness.running():
+        harness.look(5)
+        assert harness.released == []
+        harness.is_busy = False
+        harness.look(5)
+    assert harness.released == [50]
 
 
 def test_a_node_without_a_lease_gives_nothing_back() -> None:
     """Others do, once it is presumed dead."""
-    desk = Desk()
-    desk.assigned = {5: [50]}
-    desk.lease.forget()
-    with desk.running():
-        desk.look(5)
-        assert desk.released == []
-        desk.lease.register(Identity(NODE, INCARNATION))
-        desk.look(3)
-    assert desk.released == [50]
+    harness = Harness()
+    harness.assigned = {5: [50]}
+    harness.lease.forget()
+    with harness.running():
+        harness.look(5)
+        assert harness.released == []
+        harness.lease.register(Identity(NODE, INCARNATION))
+        harness.look(3)
+    assert harness.released == [50]
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_classes_are_published_first_and_once(bench: Bench) -> None:
     assert len(bench.schedules.ticks) == 1
 
 
-def test_what_is_due_is_ticked_at_once_and_the_sweep_told(bench: Bench) -> None:
+def test_what_is_due_is_ticked_at_once_and_the_claimer_told(bench: Bench) -> None:
     """With the moment it was due and the next one."""
     bench.schedules.finds = [[row(), row("other", schedule_id=2)]]
     bench.service.startService()

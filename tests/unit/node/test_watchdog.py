@@ -15,9 +15,9 @@ KILL_AFTER = 60.0
 class Hand:
     """A worker process that may be silent."""
 
-    def __init__(self, desk: "Desk") -> None:
+    def __init__(self, harness: "Harness") -> None:
         self.pid = 4711
-        self._desk = desk
+        self._desk = harness
         self.held = {5: 3}
         self.in_flight: set[int] = {1}
         self.begun: set[int] | None = {1}
@@ -48,7 +48,7 @@ class Hand:
         self.is_killed = True
 
 
-class Desk:
+class Harness:
     """A watchdog, one worker, and a database that has three jobs assigned to it."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Desk:
         )
 
     async def jobs_of(self, incarnation: int, held: Sequence[int]) -> list[JobKey]:
-        """Answer as the engine does."""
+        """Answer as the stored functions do."""
         assert (incarnation, held) == (7, [5])
         return [JobKey(5, job_id) for job_id in (1, 2, 3)]
 
@@ -80,57 +80,57 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
+def harness() -> Harness:
     """Everything it works with."""
-    return Desk()
+    return Harness()
 
 
-def test_one_that_answers_is_let_be(desk: Desk) -> None:
+def test_one_that_answers_is_let_be(harness: Harness) -> None:
     """However long its jobs take."""
-    desk.hand.answers = True
-    desk.wait(2 * KILL_AFTER)
-    assert not desk.hand.is_stopped
-    assert not desk.hand.is_killed
-    assert desk.hand.disowned == []
+    harness.hand.answers = True
+    harness.wait(2 * KILL_AFTER)
+    assert not harness.hand.is_stopped
+    assert not harness.hand.is_killed
+    assert harness.hand.disowned == []
 
 
-def test_one_that_holds_nothing_is_not_asked(desk: Desk) -> None:
+def test_one_that_holds_nothing_is_not_asked(harness: Harness) -> None:
     """There is nothing that it could hold up."""
-    desk.hand.held = {}
-    desk.wait(2 * KILL_AFTER)
-    assert desk.hand.pinged_at is None
+    harness.hand.held = {}
+    harness.wait(2 * KILL_AFTER)
+    assert harness.hand.pinged_at is None
 
 
-def test_one_that_is_silent_begins_nothing_more_first(desk: Desk) -> None:
+def test_one_that_is_silent_begins_nothing_more_first(harness: Harness) -> None:
     """What it holds is taken only when it is certain that it has heard that."""
-    desk.wait(SILENT + EVERY)
-    assert desk.hand.is_stopped
-    assert desk.hand.disowned == []
+    harness.wait(SILENT + EVERY)
+    assert harness.hand.is_stopped
+    assert harness.hand.disowned == []
 
 
-def test_what_a_silent_one_has_not_begun_runs_elsewhere(desk: Desk) -> None:
+def test_what_a_silent_one_has_not_begun_runs_elsewhere(harness: Harness) -> None:
     """What it has begun stays with it."""
-    desk.wait(2 * SILENT + EVERY)
-    assert set(desk.hand.disowned) == {(5, 2), (5, 3)}
+    harness.wait(2 * SILENT + EVERY)
+    assert set(harness.hand.disowned) == {(5, 2), (5, 3)}
 
 
 @pytest.mark.parametrize("lacks", ["lease", "knowledge", "written"])
-def test_nothing_is_taken_on_a_guess(desk: Desk, lacks: str) -> None:
+def test_nothing_is_taken_on_a_guess(harness: Harness, lacks: str) -> None:
     """Without a lease, without knowing what it has begun, or while ends are not written."""
     if lacks == "lease":
-        desk.lease.forget()
+        harness.lease.forget()
     elif lacks == "knowledge":
-        desk.hand.begun = None
+        harness.hand.begun = None
     else:
-        desk.records.noted = 1
-    desk.wait(4 * SILENT)
-    assert desk.hand.is_stopped
-    assert desk.hand.disowned == []
+        harness.records.noted = 1
+    harness.wait(4 * SILENT)
+    assert harness.hand.is_stopped
+    assert harness.hand.disowned == []
 
 
-def test_one_that_is_silent_for_too_long_is_ended_where_that_is_wanted(desk: Desk) -> None:
+def test_one_that_is_silent_for_too_long_is_ended_where_that_is_wanted(harness: Harness) -> None:
     """And not before."""
-    desk.wait(KILL_AFTER - EVERY)
-    assert not desk.hand.is_killed
-    desk.wait(3 * EVERY)
-    assert desk.hand.is_killed
+    harness.wait(KILL_AFTER - EVERY)
+    assert not harness.hand.is_killed
+    harness.wait(3 * EVERY)
+    assert harness.hand.is_killed

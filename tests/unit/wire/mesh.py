@@ -21,7 +21,7 @@ from txqueue.node.peers import Peers
 from txqueue.node.periodic import Alarm
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport
-from txqueue.store.functions import Beat
+from txqueue.store.functions import HeartbeatReply
 from txqueue.system.clock import Clock
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.peer_commands import Hello, ReportLoad
@@ -139,7 +139,7 @@ class Member:
     def hears(self, *others: "Member", **changes: object) -> None:
         """Have a heartbeat name its peers."""
         rows = [{**other.row, **changes} for other in others]
-        self.peers.heard(Beat(owned=True, state="alive", peers=rows, cancels=[]))
+        self.peers.heard(HeartbeatReply(owned=True, state="alive", peers=rows, cancels=[]))
 
     def peer(self, incarnation: int) -> Peer:
         """Another one as it sees it."""

@@ -153,13 +153,13 @@ class Reader:
 
     def __init__(self) -> None:
         clock = Clock()
-        self.engine = Nothing()
+        self.functions = Nothing()
         self.workers = Workers()
         wakeups = Wakeups(clock)
         self.inbox = Inbox(wakeups)
         self.orphans = OrphanFinder(
             clock,
-            cast("StoredFunctions", self.engine),
+            cast("StoredFunctions", self.functions),
             lease=lease_of(),
             inbox=self.inbox,
             workers=self.workers,
@@ -184,7 +184,7 @@ def test_only_what_the_database_assigns_is_performed_and_once() -> None:
         Deferred.fromCoroutine(reader.orphans.step())
         reader.inbox.read([7])
     assert reader.performed == [7]
-    assert reader.engine.asked == [5, 7, 9, 2**63 - 1, None, 7]
+    assert reader.functions.asked == [5, 7, 9, 2**63 - 1, None, 7]
 
 
 def test_more_numbers_than_anybody_hands_over_are_one_look() -> None:
@@ -194,7 +194,7 @@ def test_more_numbers_than_anybody_hands_over_are_one_look() -> None:
         reader.inbox.read(range(first + 8, first + 8 + MOST_NAMED // 2))
     assert reader.inbox._named == []
     Deferred.fromCoroutine(reader.orphans.step())
-    assert reader.engine.asked == [None]
+    assert reader.functions.asked == [None]
     assert reader.performed == [7]
 
 

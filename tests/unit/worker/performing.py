@@ -1,4 +1,4 @@
-"""A performer on a desk of its own: its clock, its chunks, what it reported."""
+"""A performer on a harness of its own: its clock, its chunks, what it reported."""
 
 import json
 from collections import Counter
@@ -41,7 +41,7 @@ def _nobody(job: RunningJob) -> Any:
     raise AssertionError(f"job {job.id} opened a transaction")
 
 
-class Desk:
+class Harness:
     """A performer and everything around it.
 
     Args:

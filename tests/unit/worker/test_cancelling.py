@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
-from tests.unit.worker.performing import INCARNATION, Desk, Handled
+from tests.unit.worker.performing import INCARNATION, Handled, Harness
 from txqueue import Discard, Retry, RunningJob, Runtime, Snooze
 from txqueue.policy.outcome import judge_cancelled
 
@@ -16,10 +16,10 @@ from txqueue.policy.outcome import judge_cancelled
 class Thread:
     """Stands for the threads: runs a function when the test says so."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, harness: Harness) -> None:
         self.functions: list[Callable[[], None]] = []
-        vars(desk.clock)["callFromThread"] = lambda function, *values: function(*values)
-        desk.performer._threads = cast("Any", self)
+        vars(harness.clock)["callFromThread"] = lambda function, *values: function(*values)
+        harness.performer._threads = cast("Any", self)
 
     def callInThreadWithCallback(
         self, told: Callable[[bool, object], None], function: Callable[..., Any], *values: Any
@@ -37,16 +37,16 @@ class Thread:
         self.functions.append(run)
 
 
-def outcomes(desk: Desk) -> list[tuple[int, str, str | None]]:
+def outcomes(harness: Harness) -> list[tuple[int, str, str | None]]:
     """What was settled: number, outcome and error each."""
-    return [(each["job_id"], each["outcome"], each.get("error")) for each in desk.settled]
+    return [(each["job_id"], each["outcome"], each.get("error")) for each in harness.settled]
 
 
 @pytest.mark.parametrize(("fails", "ends"), [(True, "cancelled"), (False, "done")])
 def test_a_thread_s_job_is_marked_and_ends_by_itself(fails: bool, ends: str) -> None:
     """A thread cannot be interrupted: its function can look, and settles as it ends."""
-    desk = Desk()
-    thread = Thread(desk)
+    harness = Harness()
+    thread = Thread(harness)
     seen: list[bool] = []
 
     def perform(_: object, job: RunningJob) -> str:
@@ -57,110 +57,110 @@ def test_a_thread_s_job_is_marked_and_ends_by_itself(fails: bool, ends: str) -> 
 
     Handled.runtime = Runtime.THREAD
     try:
-        with desk.handler(perform):
-            desk.hand(5, Handled.entry(1))
-            desk.turn()
-            desk.performer.cancel(5, 1, "ann")
-            desk.turn()
-            assert desk.settled == []
+        with harness.handler(perform):
+            harness.hand(5, Handled.entry(1))
+            harness.turn()
+            harness.performer.cancel(5, 1, "ann")
+            harness.turn()
+            assert harness.settled == []
             thread.functions.pop()()
-            desk.turn()
+            harness.turn()
     finally:
         del Handled.runtime
-    assert (seen, [each["outcome"] for each in desk.settled]) == ([True], [ends])
+    assert (seen, [each["outcome"] for each in harness.settled]) == ([True], [ends])
 
 
 def test_a_job_that_has_not_started_never_does() -> None:
     """It is settled as one that never ran; its neighbours are not touched."""
-    desk = Desk(capacity=1)
-    with desk.handler(lambda _, job: desk.wait(job)):
-        desk.hand(5, Handled.entry(1), Handled.entry(2, weight=3), Handled.entry(3))
-        desk.turn()
-        desk.performer.cancel(5, 2, "ann")
-        desk.turn()
-        assert outcomes(desk) == [(2, "cancelled", "cancelled by ann")]
-        assert desk.settled[0]["unstarted"] is True
-        assert (desk.settled_weight, dict(desk.counts)) == (3, {5: 1})
-        desk.end(1)
-        desk.end(3)
-    assert [ids for _, _, ids, *_ in desk.finished] == [[1], [3]]
+    harness = Harness(capacity=1)
+    with harness.handler(lambda _, job: harness.wait(job)):
+        harness.hand(5, Handled.entry(1), Handled.entry(2, weight=3), Handled.entry(3))
+        harness.turn()
+        harness.performer.cancel(5, 2, "ann")
+        harness.turn()
+        assert outcomes(harness) == [(2, "cancelled", "cancelled by ann")]
+        assert harness.settled[0]["unstarted"] is True
+        assert (harness.settled_weight, dict(harness.counts)) == (3, {5: 1})
+        harness.end(1)
+        harness.end(3)
+    assert [ids for _, _, ids, *_ in harness.finished] == [[1], [3]]
 
 
 def test_a_running_coroutine_is_interrupted_once() -> None:
     """However often that is asked; what it does as it ends is not interrupted again."""
-    desk = Desk()
+    harness = Harness()
     cleaning: Deferred[None] = Deferred()
     seen: list[object] = []
 
     async def perform(_: object, job: RunningJob) -> None:
         try:
-            await desk.wait(job)
+            await harness.wait(job)
         except CancelledError:
             seen.append(job.is_cancelled)
             await cleaning
             raise
 
-    with desk.handler(perform):
-        desk.hand(5, Handled.entry(1))
-        desk.turn()
-        desk.performer.cancel(5, 1, "ann")
-        desk.performer.cancel(5, 1, "bob")
-        desk.turn()
-        assert (seen, desk.settled) == ([True], [])
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        harness.performer.cancel(5, 1, "ann")
+        harness.performer.cancel(5, 1, "bob")
+        harness.turn()
+        assert (seen, harness.settled) == ([True], [])
         cleaning.callback(None)
-        desk.turn()
-    assert outcomes(desk) == [(1, "cancelled", "cancelled by ann")]
+        harness.turn()
+    assert outcomes(harness) == [(1, "cancelled", "cancelled by ann")]
 
 
 def test_only_the_assignment_that_was_meant_is_cancelled() -> None:
     """The same job's next run, or another job, goes on."""
-    desk = Desk()
-    with desk.handler(lambda _, job: desk.wait(job)):
-        desk.hand(5, Handled.entry(1))
-        desk.turn()
-        desk.performer.cancel(4, 1, "ann")
-        desk.performer.cancel(5, 2, "ann")
-        desk.end(1)
-    assert desk.settled == []
-    assert desk.finished == [(5, 3, [1], 1, 1)]
+    harness = Harness()
+    with harness.handler(lambda _, job: harness.wait(job)):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        harness.performer.cancel(4, 1, "ann")
+        harness.performer.cancel(5, 2, "ann")
+        harness.end(1)
+    assert harness.settled == []
+    assert harness.finished == [(5, 3, [1], 1, 1)]
 
 
 @pytest.mark.parametrize("raised", [ValueError("no"), Snooze(3)])
 def test_a_cancelled_job_does_not_run_again(raised: Exception) -> None:
     """Whatever it raises because of it."""
-    desk = Desk()
+    harness = Harness()
 
     async def perform(_: object, job: RunningJob) -> None:
         try:
-            await desk.wait(job)
+            await harness.wait(job)
         except CancelledError:
             raise raised from None
 
-    with desk.handler(perform, retry=Retry(attempts=9)):
-        desk.hand(5, Handled.entry(1))
-        desk.turn()
-        desk.performer.cancel(5, 1, "ann")
-        desk.turn()
-    ((_, outcome, error),) = outcomes(desk)
+    with harness.handler(perform, retry=Retry(attempts=9)):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        harness.performer.cancel(5, 1, "ann")
+        harness.turn()
+    ((_, outcome, error),) = outcomes(harness)
     assert outcome == "cancelled"
     assert str(error).startswith("cancelled by ann; as it ended: ")
 
 
 def test_a_coroutine_may_finish_all_the_same() -> None:
     """What it returns counts."""
-    desk = Desk()
+    harness = Harness()
 
     async def perform(_: object, job: RunningJob) -> str:
         with suppress(CancelledError):
-            await desk.wait(job)
+            await harness.wait(job)
         return "all the same"
 
-    with desk.handler(perform):
-        desk.hand(5, Handled.entry(1))
-        desk.turn()
-        desk.performer.cancel(5, 1, "ann")
-        desk.turn()
-    assert [(each["outcome"], each["result"]) for each in desk.settled] == [
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        harness.performer.cancel(5, 1, "ann")
+        harness.turn()
+    assert [(each["outcome"], each["result"]) for each in harness.settled] == [
         ("done", "all the same")
     ]
 
@@ -186,21 +186,21 @@ def test_a_handler_that_refuses_to_be_cancelled_harms_nobody() -> None:
     def refuse(_: object) -> None:
         raise RuntimeError("in progress")
 
-    desk = Desk()
+    harness = Harness()
     refusing: Deferred[None] = Deferred(refuse)
 
     def perform(_: object, job: RunningJob) -> object:
-        return refusing if job.id == 1 else desk.wait(job)
+        return refusing if job.id == 1 else harness.wait(job)
 
-    with desk.handler(perform):
-        desk.hand(5, Handled.entry(1, terms={"grouped": 1}), Handled.entry(2))
-        desk.turn()
-        desk.performer.cancel(5, 1, "ann")
-        assert desk.performer.end_groups()
-        assert not desk.performer.end_groups(before=INCARNATION)
-        desk.performer.cancel(5, 2, "ann")
-        desk.turn()
-        assert [each["job_id"] for each in desk.settled] == [2]
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1, terms={"grouped": 1}), Handled.entry(2))
+        harness.turn()
+        harness.performer.cancel(5, 1, "ann")
+        assert harness.performer.end_groups()
+        assert not harness.performer.end_groups(before=INCARNATION)
+        harness.performer.cancel(5, 2, "ann")
+        harness.turn()
+        assert [each["job_id"] for each in harness.settled] == [2]
         refusing.callback(None)
-        desk.turn()
-    assert desk.finished[0][2] == [1]
+        harness.turn()
+    assert harness.finished[0][2] == [1]

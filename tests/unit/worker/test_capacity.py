@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.worker.performing import Desk, Handled
+from tests.unit.worker.performing import Handled, Harness
 from txqueue import RunningJob
 from txqueue.worker.long_runs import BEAT
 
 weights = st.lists(st.integers(1, 6), min_size=1, max_size=12)
 
 
-def hand_waiting(desk: Desk, weights: list[int]) -> None:
+def hand_waiting(harness: Harness, weights: list[int]) -> None:
     """Hand over jobs of these weights, numbered from 1, and turn."""
-    desk.hand(5, *[Handled.entry(number, weight=w) for number, w in enumerate(weights, 1)])
-    desk.turn()
+    harness.hand(5, *[Handled.entry(number, weight=w) for number, w in enumerate(weights, 1)])
+    harness.turn()
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,13 @@ def hand_waiting(desk: Desk, weights: list[int]) -> None:
 )
 def test_only_what_fits_is_begun(capacity: int, its_weights: list[int], begun: list[int]) -> None:
     """In the order handed over: nothing overtakes, and the heavy runs alone."""
-    desk = Desk(capacity)
-    with desk.handler(lambda _, job: desk.wait(job)):
-        hand_waiting(desk, its_weights)
-        assert begun == sorted(desk.running)
-        while desk.running:
-            desk.end_all()
-    assert sorted(job for *_, ids, _, _ in desk.finished for job in ids) == list(
+    harness = Harness(capacity)
+    with harness.handler(lambda _, job: harness.wait(job)):
+        hand_waiting(harness, its_weights)
+        assert begun == sorted(harness.running)
+        while harness.running:
+            harness.end_all()
+    assert sorted(job for *_, ids, _, _ in harness.finished for job in ids) == list(
         range(1, len(its_weights) + 1)
     )
 
@@ -44,65 +44,65 @@ def test_only_what_fits_is_begun(capacity: int, its_weights: list[int], begun: l
 @given(weights, st.integers(1, 8))
 def test_capacity_is_never_exceeded(its_weights: list[int], capacity: int) -> None:
     """Except by one job that is heavier than all of it, alone; and every job runs."""
-    desk = Desk(capacity)
+    harness = Harness(capacity)
     order: list[int] = []
 
     def perform(self: object, job: RunningJob) -> object:
         order.append(job.id)
-        return desk.wait(job)
+        return harness.wait(job)
 
-    with desk.handler(perform):
-        hand_waiting(desk, its_weights)
-        while desk.running:
-            running = [its_weights[job_id - 1] for job_id in desk.running]
+    with harness.handler(perform):
+        hand_waiting(harness, its_weights)
+        while harness.running:
+            running = [its_weights[job_id - 1] for job_id in harness.running]
             assert sum(running) <= capacity or len(running) == 1
-            desk.end(min(desk.running))
+            harness.end(min(harness.running))
     assert order == list(range(1, len(its_weights) + 1))
 
 
 def test_as_one_ends_another_begins() -> None:
     """Without waiting for the rest of the chunk."""
-    desk = Desk(2)
-    with desk.handler(lambda _, job: desk.wait(job)):
-        hand_waiting(desk, [1, 1, 1])
-        assert sorted(desk.running) == [1, 2]
-        desk.end(2)
-        assert sorted(desk.running) == [1, 3]
-        desk.end_all()
+    harness = Harness(2)
+    with harness.handler(lambda _, job: harness.wait(job)):
+        hand_waiting(harness, [1, 1, 1])
+        assert sorted(harness.running) == [1, 2]
+        harness.end(2)
+        assert sorted(harness.running) == [1, 3]
+        harness.end_all()
 
 
-def finished(desk: Desk) -> int:
+def finished(harness: Harness) -> int:
     """How many jobs were reported done."""
-    return sum(len(ids) for *_, ids, _, _ in desk.finished)
+    return sum(len(ids) for *_, ids, _, _ in harness.finished)
 
 
 def test_a_long_chunk_leaves_the_reactor_its_turns() -> None:
     """After a slice of time others get their turn, and what is done is reported."""
-    desk = Desk(1000)
+    harness = Harness(1000)
     seen: list[int] = []
 
     def perform(self: object, job: RunningJob) -> None:
-        desk.clock.rightNow += 0.001
+        harness.clock.rightNow += 0.001
 
-    with desk.handler(perform):
-        desk.hand(5, *map(Handled.entry, range(1, 301)))
-        desk.clock.callLater(0.01, lambda: seen.append(finished(desk)))
-        desk.turn()
+    with harness.handler(perform):
+        harness.hand(5, *map(Handled.entry, range(1, 301)))
+        harness.clock.callLater(0.01, lambda: seen.append(finished(harness)))
+        harness.turn()
     assert 0 < seen[0] < 300
-    assert finished(desk) == 300
+    assert finished(harness) == 300
 
 
 def test_what_waits_can_be_given_up() -> None:
     """By assignment; what runs goes on."""
-    desk = Desk(1)
-    with desk.handler(lambda _, job: desk.wait(job)):
-        desk.hand(5, Handled.entry(1), Handled.entry(2, weight=3))
-        desk.hand(6, Handled.entry(3), Handled.entry(4))
-        desk.turn()
-        assert desk.performer.give_up_waiting() == ({5: [2], 6: [3, 4]}, 5)
-        assert desk.performer.give_up_waiting() == ({}, 0)
-        desk.end_all()
-    assert desk.finished == [(5, 3, [1], 1, 1)]
+    harness = Harness(1)
+    with harness.handler(lambda _, job: harness.wait(job)):
+        harness.hand(5, Handled.entry(1), Handled.entry(2, weight=3))
+        harness.hand(6, Handled.entry(3), Handled.entry(4))
+        harness.turn()
+        assert harness.performer.give_up_waiting() == ({5: [2], 6: [3, 4]}, 5)
+        assert harness.performer.give_up_waiting() == ({}, 0)
+        harness.end_all()
+    assert harness.finished == [(5, 3, [1], 1, 1)]
 
 
 @pytest.mark.parametrize(
@@ -110,33 +110,33 @@ def test_what_waits_can_be_given_up() -> None:
 )
 def test_only_the_tail_can_be_given_up(most: int, given_up: list[int]) -> None:
     """What came last, until the weight is reached; the rest runs here."""
-    desk = Desk(1)
-    with desk.handler(lambda _, job: desk.wait(job)):
-        desk.hand(5, Handled.entry(1), Handled.entry(2), Handled.entry(3, weight=2))
-        desk.hand(6, Handled.entry(4))
-        desk.turn()
-        unstarted, _ = desk.performer.give_up_waiting(most)
+    harness = Harness(1)
+    with harness.handler(lambda _, job: harness.wait(job)):
+        harness.hand(5, Handled.entry(1), Handled.entry(2), Handled.entry(3, weight=2))
+        harness.hand(6, Handled.entry(4))
+        harness.turn()
+        unstarted, _ = harness.performer.give_up_waiting(most)
         assert sorted(job_id for ids in unstarted.values() for job_id in ids) == given_up
-        desk.end_all()
-        while desk.running:
-            desk.turn()
-            desk.end_all()
-    assert finished(desk) == 4 - len(given_up)
+        harness.end_all()
+        while harness.running:
+            harness.turn()
+            harness.end_all()
+    assert finished(harness) == 4 - len(given_up)
 
 
 def test_a_long_run_is_reported_once() -> None:
     """After a beat, with how long it has run; a short one is not."""
-    desk = Desk()
-    with desk.handler(lambda _, job: desk.wait(job)):
-        desk.performer.start()
-        hand_waiting(desk, [1])
-        desk.clock.advance(BEAT / 2)
-        desk.hand(6, Handled.entry(2))
-        desk.turn()
-        desk.end(2)
-        desk.clock.pump([BEAT / 2] * 8)
-        assert [job.key for job in desk.started] == [(5, 1)]
-        assert BEAT <= desk.started[0].seconds <= 2 * BEAT
-        desk.end_all()
-        desk.performer.stop()
-    assert desk.clock.getDelayedCalls() == []
+    harness = Harness()
+    with harness.handler(lambda _, job: harness.wait(job)):
+        harness.performer.start()
+        hand_waiting(harness, [1])
+        harness.clock.advance(BEAT / 2)
+        harness.hand(6, Handled.entry(2))
+        harness.turn()
+        harness.end(2)
+        harness.clock.pump([BEAT / 2] * 8)
+        assert [job.key for job in harness.started] == [(5, 1)]
+        assert BEAT <= harness.started[0].seconds <= 2 * BEAT
+        harness.end_all()
+        harness.performer.stop()
+    assert harness.clock.getDelayedCalls() == []

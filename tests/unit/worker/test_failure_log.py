@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from tests.unit.worker.performing import Desk, Handled
+from tests.unit.worker.performing import Handled, Harness
 from txqueue import Fail, FailedAttempt, Retry, RunningJob, Snooze, on_failure
 from txqueue.model import failed_attempt
 from txqueue.worker.failure_log import MOST_LINES, WINDOW, FailureLog, line_of
@@ -114,7 +114,7 @@ def test_failures_of_handlers_are_told(hooks: list[FailedAttempt]) -> None:
         if job.id in said:
             raise said[job.id]
 
-    bench = Desk()
+    bench = Harness()
     with bench.handler(perform):
         bench.hand(5, Handled.entry(1), Handled.entry(2, attempt=10))
         bench.hand(6, *[Handled.entry(each) for each in (3, 4, 5)])
@@ -130,7 +130,7 @@ def test_a_job_enqueued_as_redacted_is_told_as_such(hooks: list[FailedAttempt]) 
     def perform(_: Any, job: RunningJob) -> None:
         raise ValueError("s3cret")
 
-    bench = Desk()
+    bench = Harness()
     with bench.handler(perform):
         bench.hand(5, Handled.entry(1, terms={"redacted": True}))
         bench.turn()

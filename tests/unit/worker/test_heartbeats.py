@@ -3,7 +3,7 @@
 import pytest
 from twisted.internet.defer import Deferred
 
-from tests.unit.worker.performing import Desk, Handled
+from tests.unit.worker.performing import Handled, Harness
 from txqueue import Retry, RunningJob
 from txqueue.errors import InvalidWork
 from txqueue.worker.long_runs import BEAT, is_hung
@@ -20,82 +20,82 @@ def test_only_who_promised_a_heartbeat_hangs(
     assert is_hung(silent, heartbeat) is hangs
 
 
-def hand(desk: Desk) -> None:
+def hand(harness: Harness) -> None:
     """Begin one job, and its looks."""
-    desk.performer.start()
-    desk.hand(5, Handled.entry(1))
-    desk.turn()
+    harness.performer.start()
+    harness.hand(5, Handled.entry(1))
+    harness.turn()
 
 
 def test_a_silent_handler_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is interrupted, and tried again by its policy."""
-    desk = Desk()
+    harness = Harness()
     monkeypatch.setattr(Handled, "heartbeat", 5.0)
-    with desk.handler(lambda _, job: desk.wait(job), retry=Retry(attempts=2)):
-        hand(desk)
-        desk.clock.pump([BEAT] * 5)
-        assert not desk.settled
-        desk.clock.pump([BEAT] * 3)
-    (outcome,) = desk.settled
+    with harness.handler(lambda _, job: harness.wait(job), retry=Retry(attempts=2)):
+        hand(harness)
+        harness.clock.pump([BEAT] * 5)
+        assert not harness.settled
+        harness.clock.pump([BEAT] * 3)
+    (outcome,) = harness.settled
     assert outcome["outcome"] == "retry"
     assert outcome["error"].startswith("txqueue.errors.Hung: hung: silent for longer than 5 s")
 
 
 def test_a_handler_that_beats_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it takes."""
-    desk = Desk()
+    harness = Harness()
     jobs: list[RunningJob] = []
 
     def perform(_: object, job: RunningJob) -> Deferred[object]:
         jobs.append(job)
-        return desk.wait(job)
+        return harness.wait(job)
 
     monkeypatch.setattr(Handled, "heartbeat", 5.0)
-    with desk.handler(perform):
-        hand(desk)
+    with harness.handler(perform):
+        hand(harness)
         for _ in range(10):
             jobs[0].beat()
-            desk.clock.pump([BEAT] * 4)
-        desk.end_all()
-    assert not desk.settled
-    assert desk.finished[0][2] == [1]
+            harness.clock.pump([BEAT] * 4)
+        harness.end_all()
+    assert not harness.settled
+    assert harness.finished[0][2] == [1]
 
 
 def test_progress_is_told_once_a_beat_and_only_when_there_is_news() -> None:
     """Whatever was said last goes out, with the run."""
-    desk = Desk()
+    harness = Harness()
 
     def perform(_: object, job: RunningJob) -> Deferred[object]:
         for done in range(1000):
             job.progress(done, 1000, "copying")
-        return desk.wait(job)
+        return harness.wait(job)
 
-    with desk.handler(perform):
-        hand(desk)
-        desk.clock.pump([BEAT / 2] * 8)
-        desk.end_all()
-    assert [told.progress for told in desk.started] == ['[999, 1000, "copying"]']
+    with harness.handler(perform):
+        hand(harness)
+        harness.clock.pump([BEAT / 2] * 8)
+        harness.end_all()
+    assert [told.progress for told in harness.started] == ['[999, 1000, "copying"]']
 
 
 def test_progress_must_be_json() -> None:
     """What is no number that JSON knows is refused."""
-    desk = Desk()
+    harness = Harness()
 
     def perform(_: object, job: RunningJob) -> None:
         with pytest.raises(InvalidWork, match="not JSON"):
             job.progress(float("nan"))
 
-    with desk.handler(perform):
-        hand(desk)
-    assert desk.finished[0][2] == [1]
+    with harness.handler(perform):
+        hand(harness)
+    assert harness.finished[0][2] == [1]
 
 
 def test_what_a_silent_handler_raises_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the real error; that it had been silent before explains nothing."""
-    desk = Desk()
+    harness = Harness()
     monkeypatch.setattr(Handled, "heartbeat", 5.0)
     waiting: Deferred[object] = Deferred(lambda own: own.errback(OSError("the disk is gone")))
-    with desk.handler(lambda *_: waiting, retry=Retry(attempts=2)):
-        hand(desk)
-        desk.clock.pump([BEAT] * 8)
-    assert "OSError: the disk is gone" in desk.settled[0]["error"]
+    with harness.handler(lambda *_: waiting, retry=Retry(attempts=2)):
+        hand(harness)
+        harness.clock.pump([BEAT] * 8)
+    assert "OSError: the disk is gone" in harness.settled[0]["error"]

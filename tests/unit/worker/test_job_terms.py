@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
 
-from tests.unit.worker.performing import Desk, Handled
+from tests.unit.worker.performing import Handled, Harness
 from txqueue import RunningJob
 from txqueue.worker.job_terms import is_expired
 
@@ -16,21 +16,21 @@ GROUPED = {"grouped": True}
 
 def test_jobs_of_groups_are_told_to_end_and_others_go_on() -> None:
     """What belongs to no group may run twice; what runs again has spent no attempt."""
-    desk = Desk()
-    with desk.handler(lambda _, job: desk.wait(job)):
-        desk.hand(5, Handled.entry(1, terms=GROUPED), Handled.entry(2))
-        desk.turn()
-        assert not desk.performer.end_groups()
-        desk.turn()
-        (settled,) = desk.settled
+    harness = Harness()
+    with harness.handler(lambda _, job: harness.wait(job)):
+        harness.hand(5, Handled.entry(1, terms=GROUPED), Handled.entry(2))
+        harness.turn()
+        assert not harness.performer.end_groups()
+        harness.turn()
+        (settled,) = harness.settled
         assert (settled["job_id"], settled["outcome"], settled["delay"]) == (1, "snooze", 0.0)
-        desk.end(2)
-    assert desk.finished == [(5, 3, [2], 1, 1)]
+        harness.end(2)
+    assert harness.finished == [(5, 3, [2], 1, 1)]
 
 
 def test_a_job_that_will_not_end_is_told_of() -> None:
     """It swallows its cancellation: the process must end."""
-    desk = Desk()
+    harness = Harness()
     jobs: list[RunningJob] = []
 
     def perform(_: object, job: RunningJob) -> Any:
@@ -39,15 +39,15 @@ def test_a_job_that_will_not_end_is_told_of() -> None:
 
     async def stubborn(job: RunningJob) -> None:
         with suppress(CancelledError):
-            await desk.wait(job)
-        await desk.wait(job)
+            await harness.wait(job)
+        await harness.wait(job)
 
-    with desk.handler(perform):
-        desk.hand(5, Handled.entry(1, terms=GROUPED))
-        desk.turn()
-        assert desk.performer.end_groups()
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1, terms=GROUPED))
+        harness.turn()
+        assert harness.performer.end_groups()
         assert jobs[0].is_cancelled
-        desk.end_all()
+        harness.end_all()
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_expiry_counts_from_when_the_job_was_asked_for(
 
 def test_an_expired_job_does_not_start() -> None:
     """It ends as cancelled, says why, and no attempt is spent."""
-    desk = Desk()
-    with desk.handler(lambda _, job: desk.wait(job)):
+    harness = Harness()
+    with harness.handler(lambda _, job: harness.wait(job)):
         options = {"left": -1.0, "expires": True, "timeout": 3}
-        desk.hand(5, Handled.entry(1, terms=options), Handled.entry(2))
-        desk.turn()
-        assert list(desk.running) == [2]
-        desk.end(2)
-    (settled,) = desk.settled
+        harness.hand(5, Handled.entry(1, terms=options), Handled.entry(2))
+        harness.turn()
+        assert list(harness.running) == [2]
+        harness.end(2)
+    (settled,) = harness.settled
     assert settled["outcome"] == "cancelled"
     assert settled["error"].startswith("expired")
     assert settled["unstarted"]

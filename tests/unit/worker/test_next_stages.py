@@ -9,7 +9,7 @@ import pytest
 from attrs import define
 from twisted.internet.defer import Deferred
 
-from tests.unit.worker.performing import Desk, Handled
+from tests.unit.worker.performing import Handled, Harness
 from txqueue import Next, RunningJob, Snooze, UniqueMode, WorkItem
 from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
 from txqueue.store.enqueueing import job_object
@@ -79,46 +79,46 @@ def opened() -> Opened:
 
 
 @pytest.fixture
-def desk(opened: Opened) -> Desk:
+def harness(opened: Opened) -> Harness:
     """A performer whose jobs may open transactions."""
-    return Desk(opener=opened.open)
+    return Harness(opener=opened.open)
 
 
-def test_what_comes_then_is_enqueued_with_the_completion(desk: Desk, opened: Opened) -> None:
+def test_what_comes_then_is_enqueued_with_the_completion(harness: Harness, opened: Opened) -> None:
     """By a plain function, with its options, and with what it returns."""
 
     def perform(_: Any, job: RunningJob) -> str:
         assert job.then(Stage(1), priority=9) is not None
         return "kept"
 
-    with desk.handler(perform):
-        desk.hand(1, Handled.entry(7))
-        desk.turn()
+    with harness.handler(perform):
+        harness.hand(1, Handled.entry(7))
+        harness.turn()
     assert opened.committed == [(Stage(1), {"priority": 9})]
     assert opened.results == ['"kept"']
-    assert desk.settled == []
-    assert [(done, jobs) for _, _, done, jobs, _ in desk.finished] == [([], 1)]
+    assert harness.settled == []
+    assert [(done, jobs) for _, _, done, jobs, _ in harness.finished] == [([], 1)]
 
 
-def test_what_comes_of_a_job_that_waited(desk: Desk, opened: Opened) -> None:
+def test_what_comes_of_a_job_that_waited(harness: Harness, opened: Opened) -> None:
     """The same; and within its own transaction it is a part of that."""
 
     async def perform(_: Any, job: RunningJob) -> None:
-        await desk.wait(job)
+        await harness.wait(job)
         if job.id == 8:
             async with job.transaction():
                 assert await job.then(Stage(2)) == 1
         else:
             assert await job.then(Stage(1)) is None
 
-    with desk.handler(perform):
-        desk.hand(1, Handled.entry(7), Handled.entry(8))
-        desk.turn()
-        desk.end_all()
+    with harness.handler(perform):
+        harness.hand(1, Handled.entry(7), Handled.entry(8))
+        harness.turn()
+        harness.end_all()
     assert [work for work, _ in opened.committed] == [Stage(1), Stage(2)]
 
 
-def test_what_was_said_before_the_own_transaction(desk: Desk, opened: Opened) -> None:
+def test_what_was_said_before_the_own_transaction(harness: Harness, opened: Opened) -> None:
     """It is a part of that; what is said after it is refused."""
     said: list[str] = []
 
@@ -130,16 +130,16 @@ def test_what_was_said_before_the_own_transaction(desk: Desk, opened: Opened) ->
             job.then(Stage(3))
         said.append(caught.value.remedy)
 
-    with desk.handler(perform):
-        desk.hand(1, Handled.entry(7))
-        desk.turn()
+    with harness.handler(perform):
+        harness.hand(1, Handled.entry(7))
+        harness.turn()
     assert [work for work, _ in opened.committed] == [Stage(2), Stage(1)]
     assert len(said) == 1
 
 
 @pytest.mark.parametrize("ending", [ValueError("no"), Snooze(1.0)])
 def test_nothing_comes_of_a_job_that_is_not_done(
-    desk: Desk, opened: Opened, ending: Exception
+    harness: Harness, opened: Opened, ending: Exception
 ) -> None:
     """Whether it raises that or returns it."""
 
@@ -149,29 +149,29 @@ def test_nothing_comes_of_a_job_that_is_not_done(
             return ending
         raise ending
 
-    with desk.handler(perform):
-        desk.hand(1, Handled.entry(7))
-        desk.turn()
+    with harness.handler(perform):
+        harness.hand(1, Handled.entry(7))
+        harness.turn()
     assert opened.committed == []
-    assert [each["outcome"] for each in desk.settled] in (["retry"], ["snooze"])
+    assert [each["outcome"] for each in harness.settled] in (["retry"], ["snooze"])
 
 
-def test_what_is_refused_fails_the_attempt(desk: Desk, opened: Opened) -> None:
+def test_what_is_refused_fails_the_attempt(harness: Harness, opened: Opened) -> None:
     """Nothing of it is committed, and the job is tried again."""
 
     def perform(_: Any, job: RunningJob) -> None:
         job.then(Stage(1))
         job.then(Stage(2), queue="full")
 
-    with desk.handler(perform):
-        desk.hand(1, Handled.entry(7))
-        desk.turn()
+    with harness.handler(perform):
+        harness.hand(1, Handled.entry(7))
+        harness.turn()
     assert opened.committed == []
-    (settled,) = desk.settled
+    (settled,) = harness.settled
     assert (settled["outcome"], settled["error"][:40].count("Refused")) == ("retry", 1)
 
 
-def test_what_is_not_valid_is_told_at_once(desk: Desk) -> None:
+def test_what_is_not_valid_is_told_at_once(harness: Harness) -> None:
     """In the handler, where it is said."""
     told: list[InvalidWork] = []
 
@@ -180,14 +180,14 @@ def test_what_is_not_valid_is_told_at_once(desk: Desk) -> None:
             job.then(Stage(1), weigth=2)  # type: ignore[call-arg]  # a wrong name
         told.append(caught.value)
 
-    with desk.handler(perform):
-        desk.hand(1, Handled.entry(7))
-        desk.turn()
+    with harness.handler(perform):
+        harness.hand(1, Handled.entry(7))
+        harness.turn()
     assert "no option weigth" in str(told[0])
 
 
 @pytest.mark.parametrize("is_raised", [False, True])
-def test_a_job_goes_on_as_its_next_stage(desk: Desk, is_raised: bool) -> None:
+def test_a_job_goes_on_as_its_next_stage(harness: Harness, is_raised: bool) -> None:
     """With the payload and the options of that."""
 
     def perform(_: Any, job: RunningJob) -> Next:
@@ -196,66 +196,66 @@ def test_a_job_goes_on_as_its_next_stage(desk: Desk, is_raised: bool) -> None:
             raise said
         return said
 
-    with desk.handler(perform):
-        desk.hand(1, Handled.entry(7))
-        desk.turn()
-    (settled,) = desk.settled
+    with harness.handler(perform):
+        harness.hand(1, Handled.entry(7))
+        harness.turn()
+    (settled,) = harness.settled
     assert settled["outcome"] == "next"
     stage = {"work_type": "stages.stage", "payload": {"number": 0}, "queue": "late"}
     assert settled["stage"] == stage
 
 
-def test_a_job_that_was_cancelled_does_not_go_on(desk: Desk) -> None:
+def test_a_job_that_was_cancelled_does_not_go_on(harness: Harness) -> None:
     """Though its handler says so."""
 
     async def perform(_: Any, job: RunningJob) -> Next:
         try:
-            await desk.wait(job)
+            await harness.wait(job)
         except BaseException:
             return Next(Stage(0))
         raise AssertionError
 
-    with desk.handler(perform):
-        desk.hand(1, Handled.entry(7))
-        desk.turn()
-        desk.performer.cancel(1, 7, "ann")
-        desk.turn()
-    (settled,) = desk.settled
+    with harness.handler(perform):
+        harness.hand(1, Handled.entry(7))
+        harness.turn()
+        harness.performer.cancel(1, 7, "ann")
+        harness.turn()
+    (settled,) = harness.settled
     assert (settled["outcome"], settled["error"]) == ("cancelled", "cancelled by ann")
 
 
-def test_a_next_stage_that_is_not_valid_fails_the_job(desk: Desk) -> None:
+def test_a_next_stage_that_is_not_valid_fails_the_job(harness: Harness) -> None:
     """There is nothing to try again."""
 
     def perform(_: Any, job: RunningJob) -> Next:
         return Next(Stage("text"))  # type: ignore[arg-type]  # a wrong field
 
-    with desk.handler(perform):
-        desk.hand(1, Handled.entry(7))
-        desk.turn()
-    (settled,) = desk.settled
+    with harness.handler(perform):
+        harness.hand(1, Handled.entry(7))
+        harness.turn()
+    (settled,) = harness.settled
     assert settled["outcome"] == "failed"
     assert settled["error"].startswith("its next stage is not valid: the fields of Stage")
     with pytest.raises(ValueError, match="no option after"):
         Next(Stage(1), after=[1])
 
 
-def test_a_job_that_goes_on_has_nothing_that_comes_then(desk: Desk) -> None:
+def test_a_job_that_goes_on_has_nothing_that_comes_then(harness: Harness) -> None:
     """It is not done, so that would be lost: the job fails, and says why."""
 
     def perform(_: Any, job: RunningJob) -> Next:
         job.then(Stage(1))
         return Next(Stage(0))
 
-    with desk.handler(perform):
-        desk.hand(1, Handled.entry(7))
-        desk.turn()
-    (settled,) = desk.settled
+    with harness.handler(perform):
+        harness.hand(1, Handled.entry(7))
+        harness.turn()
+    (settled,) = harness.settled
     assert settled["outcome"] == "failed"
     assert "cannot use both Next and job.then()" in settled["error"]
 
 
-def test_a_job_knows_how_its_parents_ended(desk: Desk) -> None:
+def test_a_job_knows_how_its_parents_ended(harness: Harness) -> None:
     """None if it waited for none."""
     seen: list[Parents | None] = []
 
@@ -263,13 +263,13 @@ def test_a_job_knows_how_its_parents_ended(desk: Desk) -> None:
         seen.append(job.parents)
 
     ends = {"done": 2, "failed": 1, "cancelled": 0}
-    with desk.handler(perform):
-        desk.hand(1, Handled.entry(7, terms={"parents": ends}), Handled.entry(8))
-        desk.turn()
+    with harness.handler(perform):
+        harness.hand(1, Handled.entry(7, terms={"parents": ends}), Handled.entry(8))
+        harness.turn()
     assert seen == [Parents(2, 1, 0), None]
 
 
-async def test_taking_others_along_needs_the_own_transaction(desk: Desk) -> None:
+async def test_taking_others_along_needs_the_own_transaction(harness: Harness) -> None:
     """Outside of it there is nothing that they could end with."""
     said: Deferred[str] = Deferred()
 
@@ -278,9 +278,9 @@ async def test_taking_others_along_needs_the_own_transaction(desk: Desk) -> None
             await job.coalesce()
         said.callback(caught.value.remedy)
 
-    with desk.handler(perform):
-        desk.hand(1, Handled.entry(7))
-        desk.turn()
+    with harness.handler(perform):
+        harness.hand(1, Handled.entry(7))
+        harness.turn()
     assert "job.transaction()" in await said
 
 
@@ -327,54 +327,54 @@ class Broken(WorkItem):
 @pytest.mark.parametrize("why", ["error", "object"])
 def test_a_stage_that_cannot_be_said_fails_its_job_and_no_other(why: str) -> None:
     """What ends after it is reported as ever."""
-    desk = Desk()
+    harness = Harness()
 
     def perform(_: object, job: RunningJob) -> object:
         return Next(Broken(why)) if job.id == 1 else Snooze(1.0)
 
-    with desk.handler(perform):
-        desk.hand(5, Handled.entry(1), Handled.entry(2))
-        desk.turn()
-        desk.hand(6, Handled.entry(3))
-        desk.turn()
-    assert [(each["job_id"], each["outcome"]) for each in desk.settled] == [
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1), Handled.entry(2))
+        harness.turn()
+        harness.hand(6, Handled.entry(3))
+        harness.turn()
+    assert [(each["job_id"], each["outcome"]) for each in harness.settled] == [
         (1, "failed"),
         (2, "snooze"),
         (3, "snooze"),
     ]
 
 
-def test_a_completion_waits_for_a_database_that_is_away(desk: Desk, opened: Opened) -> None:
+def test_a_completion_waits_for_a_database_that_is_away(harness: Harness, opened: Opened) -> None:
     """The handler has succeeded: no attempt is spent, and what comes then is enqueued once."""
     opened.away = 3
 
     def perform(_: Any, job: RunningJob) -> None:
         job.then(Stage(1))
 
-    with desk.handler(perform, timeout=1.0):
-        desk.hand(5, Handled.entry(1))
-        desk.turn()
-        assert desk.settled == []
-        assert desk.finished == []
-        desk.clock.pump([0.1] * 60)
-    assert desk.settled == []
-    assert desk.finished == [(5, 3, [], 1, 1)]
+    with harness.handler(perform, timeout=1.0):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        assert harness.settled == []
+        assert harness.finished == []
+        harness.clock.pump([0.1] * 60)
+    assert harness.settled == []
+    assert harness.finished == [(5, 3, [], 1, 1)]
     assert [work for work, _ in opened.committed] == [Stage(1)]
 
 
-def test_a_completion_that_waits_can_be_cancelled(desk: Desk, opened: Opened) -> None:
+def test_a_completion_that_waits_can_be_cancelled(harness: Harness, opened: Opened) -> None:
     """An operator need not wait for the database."""
     opened.away = 1000
 
     def perform(_: Any, job: RunningJob) -> None:
         job.then(Stage(1))
 
-    with desk.handler(perform):
-        desk.hand(5, Handled.entry(1))
-        desk.turn()
-        desk.performer.cancel(5, 1, "ann")
-        desk.turn()
-    (settled,) = desk.settled
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        harness.performer.cancel(5, 1, "ann")
+        harness.turn()
+    (settled,) = harness.settled
     assert settled["outcome"] == "cancelled"
 
 

@@ -8,7 +8,7 @@ import pytest
 from attrs import define
 from twisted.internet.defer import CancelledError, Deferred
 
-from tests.unit.worker.performing import INCARNATION, Desk, Handled, entry
+from tests.unit.worker.performing import INCARNATION, Handled, Harness, entry
 from txqueue import Discard, Fail, Retry, RunningJob, Snooze, WorkItem
 from txqueue.model.assignment import AssignedJob
 from txqueue.store.transaction import Transaction
@@ -27,84 +27,86 @@ class Number(WorkItem):
         """Do nothing."""
 
 
-def outcome(desk: Desk) -> dict[str, Any]:
+def outcome(harness: Harness) -> dict[str, Any]:
     """The one outcome that was settled."""
-    assert desk.finished == []
-    (settled,) = desk.settled
+    assert harness.finished == []
+    (settled,) = harness.settled
     return settled
 
 
 def test_jobs_that_return_nothing_are_finished_together() -> None:
     """One report an assignment, with the numbers, the count and the weight."""
-    desk = Desk()
-    desk.hand(5, entry(1, "performing.number", weight=2, number=1), entry(2, "performing.number"))
-    desk.hand(6, entry(3, "performing.number"))
-    desk.turn()
-    assert desk.finished == [(5, 3, [1, 2], 2, 3), (6, 3, [3], 1, 1)]
-    assert desk.settled == []
+    harness = Harness()
+    harness.hand(
+        5, entry(1, "performing.number", weight=2, number=1), entry(2, "performing.number")
+    )
+    harness.hand(6, entry(3, "performing.number"))
+    harness.turn()
+    assert harness.finished == [(5, 3, [1, 2], 2, 3), (6, 3, [3], 1, 1)]
+    assert harness.settled == []
 
 
 def test_a_job_that_waits_is_reported_when_it_ends() -> None:
     """Others of its chunk are reported before it."""
-    desk = Desk()
-    with desk.handler(lambda _, job: desk.wait(job)):
-        desk.hand(5, Handled.entry(1), entry(2, "performing.number"))
-        desk.turn()
-        assert desk.finished == [(5, 3, [2], 1, 1)]
-        desk.end(1)
-    assert desk.finished[1:] == [(5, 3, [1], 1, 1)]
+    harness = Harness()
+    with harness.handler(lambda _, job: harness.wait(job)):
+        harness.hand(5, Handled.entry(1), entry(2, "performing.number"))
+        harness.turn()
+        assert harness.finished == [(5, 3, [2], 1, 1)]
+        harness.end(1)
+    assert harness.finished[1:] == [(5, 3, [1], 1, 1)]
 
 
 def test_a_coroutine_that_waits_is_resumed() -> None:
     """As often as it waits."""
-    desk = Desk()
+    harness = Harness()
 
     async def perform(self: object, job: RunningJob) -> None:
         for _ in range(3):
-            await desk.wait(job)
+            await harness.wait(job)
 
-    with desk.handler(perform):
-        desk.hand(5, Handled.entry(1))
-        desk.turn()
-        desk.end(1)
-        desk.end(1)
-        assert desk.finished == []
-        desk.end(1)
-    assert desk.finished == [(5, 3, [1], 1, 1)]
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        harness.end(1)
+        harness.end(1)
+        assert harness.finished == []
+        harness.end(1)
+    assert harness.finished == [(5, 3, [1], 1, 1)]
 
 
 def test_a_handler_sees_its_job() -> None:
     """Its number, which run this is, its weight."""
-    desk = Desk()
+    harness = Harness()
     seen: list[tuple[int, int, int]] = []
-    with desk.handler(lambda _, job: seen.append((job.id, job.attempt, job.weight))):
-        desk.hand(5, Handled.entry(7, attempt=3, weight=4))
-        desk.turn()
+    with harness.handler(lambda _, job: seen.append((job.id, job.attempt, job.weight))):
+        harness.hand(5, Handled.entry(7, attempt=3, weight=4))
+        harness.turn()
     assert seen == [(7, 3, 4)]
 
 
 @pytest.mark.parametrize("later", [False, True])
 def test_a_result_is_kept(later: bool) -> None:
     """At once or after a wait; anything but None."""
-    desk = Desk()
-    with desk.handler(lambda _, job: desk.wait(job) if later else {"a": [1]}):
-        desk.hand(5, Handled.entry(1))
-        desk.turn()
+    harness = Harness()
+    with harness.handler(lambda _, job: harness.wait(job) if later else {"a": [1]}):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
         if later:
-            desk.end(1, {"a": [1]})
+            harness.end(1, {"a": [1]})
     expected = {"job_id": 1, "assignment": 5, "outcome": "done", "result": {"a": [1]}}
-    assert expected == outcome(desk)
-    assert desk.counts == {5: 1}
+    assert expected == outcome(harness)
+    assert harness.counts == {5: 1}
 
 
 def test_a_result_that_cannot_be_stored_fails_the_job() -> None:
     """Running it again would not help."""
-    desk = Desk()
-    with desk.handler(lambda *_: object()):
-        desk.hand(5, Handled.entry(1))
-        desk.turn()
-    assert outcome(desk)["outcome"] == "failed"
-    assert "the result is not JSON" in outcome(desk)["error"]
+    harness = Harness()
+    with harness.handler(lambda *_: object()):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+    assert outcome(harness)["outcome"] == "failed"
+    assert "the result is not JSON" in outcome(harness)["error"]
 
 
 @pytest.mark.parametrize("how", ["raised", "returned", "raised later", "returned later"])
@@ -121,20 +123,20 @@ def test_what_a_handler_says_is_settled(
     how: str, said: Exception, expected: dict[str, object]
 ) -> None:
     """Raised or returned, at once or after a wait, is all the same."""
-    desk = Desk()
+    harness = Harness()
 
     async def perform(self: object, job: RunningJob) -> object:
         if how.endswith("later"):
-            await desk.wait(job)
+            await harness.wait(job)
         if how.startswith("raised"):
             raise said
         return said
 
-    with desk.handler(perform):
-        desk.hand(5, Handled.entry(1))
-        desk.turn()
-        desk.end_all()
-    assert {"job_id": 1, "assignment": 5, **expected} == outcome(desk)
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        harness.end_all()
+    assert {"job_id": 1, "assignment": 5, **expected} == outcome(harness)
 
 
 @pytest.mark.parametrize(
@@ -153,19 +155,19 @@ def test_a_failure_is_tried_again_while_attempts_are_left(
     error: BaseException, failures: int, options: dict[str, Any] | None, expected: str
 ) -> None:
     """By the type's policy; a job may have its own number of attempts."""
-    desk = Desk()
+    harness = Harness()
 
     async def perform(self: object, job: RunningJob) -> None:
         raise error
 
-    with desk.handler(perform, retry=Number.retry):
-        desk.hand(5, Handled.entry(1, attempt=failures + 1, terms=options))
-        desk.hand(6, entry(2, "performing.number"))
-        desk.turn()
-    assert [each["outcome"] for each in desk.settled] == [expected]
-    assert type(error).__name__ in desk.settled[0]["error"]
-    assert desk.settled[0].get("delay") == (10.0 * 2**failures if expected == "retry" else None)
-    assert desk.finished == [(6, 3, [2], 1, 1)]
+    with harness.handler(perform, retry=Number.retry):
+        harness.hand(5, Handled.entry(1, attempt=failures + 1, terms=options))
+        harness.hand(6, entry(2, "performing.number"))
+        harness.turn()
+    assert [each["outcome"] for each in harness.settled] == [expected]
+    assert type(error).__name__ in harness.settled[0]["error"]
+    assert harness.settled[0].get("delay") == (10.0 * 2**failures if expected == "retry" else None)
+    assert harness.finished == [(6, 3, [2], 1, 1)]
 
 
 @pytest.mark.parametrize(
@@ -175,35 +177,35 @@ def test_a_job_that_takes_too_long_is_cancelled(
     timeout: float | None, options: dict[str, Any] | None, limit: float
 ) -> None:
     """By the type's timeout or the job's own; the handler can clean up; it is tried again."""
-    desk = Desk()
+    harness = Harness()
     steps: list[str] = []
 
     async def perform(self: object, job: RunningJob) -> None:
         try:
-            await desk.wait(job)
+            await harness.wait(job)
         except CancelledError:
             steps.append("cancelled")
             raise
 
-    with desk.handler(perform, timeout=timeout):
-        desk.hand(5, Handled.entry(1, terms=options))
-        desk.turn()
-        desk.clock.advance(limit - 0.1)
+    with harness.handler(perform, timeout=timeout):
+        harness.hand(5, Handled.entry(1, terms=options))
+        harness.turn()
+        harness.clock.advance(limit - 0.1)
         assert steps == []
-        desk.clock.advance(0.2)
+        harness.clock.advance(0.2)
     assert steps == ["cancelled"]
-    assert outcome(desk)["outcome"] == "retry"
-    assert "TimeoutError" in outcome(desk)["error"]
+    assert outcome(harness)["outcome"] == "retry"
+    assert "TimeoutError" in outcome(harness)["error"]
 
 
 def test_a_job_that_ends_in_time_leaves_no_timer() -> None:
     """Its timeout is cancelled."""
-    desk = Desk()
-    with desk.handler(lambda _, job: desk.wait(job), timeout=60.0):
-        desk.hand(5, Handled.entry(1))
-        desk.turn()
-        desk.end(1)
-    assert desk.clock.getDelayedCalls() == []
+    harness = Harness()
+    with harness.handler(lambda _, job: harness.wait(job), timeout=60.0):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        harness.end(1)
+    assert harness.clock.getDelayedCalls() == []
 
 
 @pytest.mark.parametrize(
@@ -219,12 +221,12 @@ def test_a_job_that_cannot_be_read_fails(
     work_type: str, payload: dict[str, Any], complaint: str
 ) -> None:
     """With what is wrong; the others of its chunk run."""
-    desk = Desk()
-    desk.hand(5, AssignedJob(1, work_type, 1, 1, payload), entry(2, "performing.number"))
-    desk.turn()
-    assert [(each["job_id"], each["outcome"]) for each in desk.settled] == [(1, "failed")]
-    assert complaint in desk.settled[0]["error"]
-    assert desk.finished == [(5, 3, [2], 1, 1)]
+    harness = Harness()
+    harness.hand(5, AssignedJob(1, work_type, 1, 1, payload), entry(2, "performing.number"))
+    harness.turn()
+    assert [(each["job_id"], each["outcome"]) for each in harness.settled] == [(1, "failed")]
+    assert complaint in harness.settled[0]["error"]
+    assert harness.finished == [(5, 3, [2], 1, 1)]
 
 
 @pytest.mark.parametrize(
@@ -235,16 +237,16 @@ def test_a_job_that_cannot_be_read_fails(
 )  # fmt: skip
 def test_options_that_make_no_sense_fail_the_job_alone(options: Any) -> None:
     """Any SQL client can write them; the worker and its other jobs go on."""
-    desk = Desk()
+    harness = Harness()
 
     async def perform(self: object, job: RunningJob) -> None:
         raise ValueError("mine")
 
-    with desk.handler(perform):
-        desk.hand(5, Handled.entry(1, terms=options), entry(2, "performing.number"))
-        desk.turn()
-    assert [(each["job_id"], each["outcome"]) for each in desk.settled] == [(1, "failed")]
-    assert desk.finished == [(5, 3, [2], 1, 1)]
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1, terms=options), entry(2, "performing.number"))
+        harness.turn()
+    assert [(each["job_id"], each["outcome"]) for each in harness.settled] == [(1, "failed")]
+    assert harness.finished == [(5, 3, [2], 1, 1)]
 
 
 def test_a_completed_job_is_done_whatever_happens_next() -> None:
@@ -260,62 +262,62 @@ def test_a_completed_job_is_done_whatever_happens_next() -> None:
             pass
         raise ValueError("too late")
 
-    desk = Desk(opener=opener)
-    with desk.handler(perform):
-        desk.hand(5, Handled.entry(1, weight=4))
-        desk.turn()
-    assert (desk.finished, desk.settled) == ([(5, 3, [], 1, 4)], [])
+    harness = Harness(opener=opener)
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1, weight=4))
+        harness.turn()
+    assert (harness.finished, harness.settled) == ([(5, 3, [], 1, 4)], [])
 
 
 def test_stopping_cancels_what_runs_and_starts_nothing() -> None:
     """The process ends, or nobody listens any more."""
-    desk = Desk(capacity=1)
+    harness = Harness(capacity=1)
     cancelled: list[int] = []
 
     def perform(self: object, job: RunningJob) -> Deferred[None]:
         return Deferred(lambda _: cancelled.append(job.id))
 
-    with desk.handler(perform):
-        desk.hand(5, Handled.entry(1), Handled.entry(2))
-        desk.turn()
-        desk.performer.stop()
-        desk.turn()
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1), Handled.entry(2))
+        harness.turn()
+        harness.performer.stop()
+        harness.turn()
     assert cancelled == [1]
 
 
 def test_no_job_of_a_burst_starts_once_the_lease_is_out() -> None:
     """The process may have been stopped between two of them, for long."""
-    desk = Desk()
+    harness = Harness()
     started: list[int] = []
 
     def perform(_: object, job: RunningJob) -> None:
         started.append(job.id)
         if job.id == 9:
-            desk.performer.renew(0.0)
+            harness.performer.renew(0.0)
 
-    with desk.handler(perform):
-        desk.hand(5, *(Handled.entry(number) for number in range(1, 21)))
-        desk.turn()
+    with harness.handler(perform):
+        harness.hand(5, *(Handled.entry(number) for number in range(1, 21)))
+        harness.turn()
     assert started == list(range(1, 10))
 
 
 def test_what_a_former_run_was_assigned_does_not_start() -> None:
     """Whether it came before or after the lease of the new one: it may run elsewhere by now."""
-    desk = Desk(capacity=1)
-    with desk.handler(lambda _, job: desk.wait(job)):
-        desk.hand(5, Handled.entry(1), Handled.entry(2, weight=3))
-        desk.turn()
-        desk.performer.renew(float("inf"), INCARNATION + 1)
-        desk.hand(6, Handled.entry(3))
-        desk.turn()
-        desk.end(1)
-        assert desk.running == {}
-    assert sorted(desk.finished) == [(5, 3, [], 1, 3), (5, 3, [1], 1, 1), (6, 3, [], 1, 1)]
+    harness = Harness(capacity=1)
+    with harness.handler(lambda _, job: harness.wait(job)):
+        harness.hand(5, Handled.entry(1), Handled.entry(2, weight=3))
+        harness.turn()
+        harness.performer.renew(float("inf"), INCARNATION + 1)
+        harness.hand(6, Handled.entry(3))
+        harness.turn()
+        harness.end(1)
+        assert harness.running == {}
+    assert sorted(harness.finished) == [(5, 3, [], 1, 3), (5, 3, [1], 1, 1), (6, 3, [], 1, 1)]
 
 
 def test_what_a_handler_said_last_of_how_far_it_is_goes_with_its_end() -> None:
     """However shortly before it returned, or failed."""
-    desk = Desk()
+    harness = Harness()
 
     def perform(_: Any, job: RunningJob) -> None:
         job.progress(1, 2)
@@ -323,11 +325,11 @@ def test_what_a_handler_said_last_of_how_far_it_is_goes_with_its_end() -> None:
         if job.id == 2:
             raise KeyError
 
-    with desk.handler(perform, retry=Retry(attempts=1)):
-        desk.hand(5, Handled.entry(1), Handled.entry(2))
-        desk.turn()
-    assert desk.finished == []
-    assert [(each["outcome"], each["progress"]) for each in desk.settled] == [
+    with harness.handler(perform, retry=Retry(attempts=1)):
+        harness.hand(5, Handled.entry(1), Handled.entry(2))
+        harness.turn()
+    assert harness.finished == []
+    assert [(each["outcome"], each["progress"]) for each in harness.settled] == [
         ("done", [2, 2, "all"]),
         ("failed", [2, 2, "all"]),
     ]
