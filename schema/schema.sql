@@ -1988,11 +1988,12 @@ begin
     end loop;
 end $$;
 
--- Completes jobs that returned nothing: one element an assignment, its lane and its job numbers as
--- the text of a bigint array. Rows that another assignment has since taken are not touched.
+-- Completes jobs: one element an assignment, its lane, its job numbers as the text of a bigint array and, of those
+-- that returned something, the results as the text of an object by number. Rows that another assignment has since
+-- taken are not touched.
 -- Returns how many jobs it completed, and whether that may let others run that were held back.
 create or replace function txqueue.complete(
-    its_incarnation integer, lanes smallint[], assignments bigint[], ids text[],
+    its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] default null,
     out total integer, out freed boolean)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -2018,21 +2019,21 @@ begin
             continue when (lane between 0 and 7) is not true;
             case lane
                 when 0 then select * into moved, keys, limited, ended
-                    from complete_in_0(its_incarnation, assignments[each], ids[each]::bigint[]);
+                    from complete_in_0(its_incarnation, assignments[each], ids[each]::bigint[], results[each]::jsonb);
                 when 1 then select * into moved, keys, limited, ended
-                    from complete_in_1(its_incarnation, assignments[each], ids[each]::bigint[]);
+                    from complete_in_1(its_incarnation, assignments[each], ids[each]::bigint[], results[each]::jsonb);
                 when 2 then select * into moved, keys, limited, ended
-                    from complete_in_2(its_incarnation, assignments[each], ids[each]::bigint[]);
+                    from complete_in_2(its_incarnation, assignments[each], ids[each]::bigint[], results[each]::jsonb);
                 when 3 then select * into moved, keys, limited, ended
-                    from complete_in_3(its_incarnation, assignments[each], ids[each]::bigint[]);
+                    from complete_in_3(its_incarnation, assignments[each], ids[each]::bigint[], results[each]::jsonb);
                 when 4 then select * into moved, keys, limited, ended
-                    from complete_in_4(its_incarnation, assignments[each], ids[each]::bigint[]);
+                    from complete_in_4(its_incarnation, assignments[each], ids[each]::bigint[], results[each]::jsonb);
                 when 5 then select * into moved, keys, limited, ended
-                    from complete_in_5(its_incarnation, assignments[each], ids[each]::bigint[]);
+                    from complete_in_5(its_incarnation, assignments[each], ids[each]::bigint[], results[each]::jsonb);
                 when 6 then select * into moved, keys, limited, ended
-                    from complete_in_6(its_incarnation, assignments[each], ids[each]::bigint[]);
+                    from complete_in_6(its_incarnation, assignments[each], ids[each]::bigint[], results[each]::jsonb);
                 when 7 then select * into moved, keys, limited, ended
-                    from complete_in_7(its_incarnation, assignments[each], ids[each]::bigint[]);
+                    from complete_in_7(its_incarnation, assignments[each], ids[each]::bigint[], results[each]::jsonb);
             end case;
             remaining := remaining - moved;
             total := total + moved;
@@ -2053,10 +2054,10 @@ begin
     end if;
 end $$;
 
--- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_0(
-    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2073,20 +2074,20 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error, followed)
+            work_type, queue, "group", tenant, options, payload, error, result, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error, gone.followed
+            work_type, queue, "group", tenant, options, payload, error, results -> job_id::text, gone.followed
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null), count(counted),
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_1(
-    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2103,20 +2104,20 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error, followed)
+            work_type, queue, "group", tenant, options, payload, error, result, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error, gone.followed
+            work_type, queue, "group", tenant, options, payload, error, results -> job_id::text, gone.followed
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null), count(counted),
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_2(
-    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2133,20 +2134,20 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error, followed)
+            work_type, queue, "group", tenant, options, payload, error, result, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error, gone.followed
+            work_type, queue, "group", tenant, options, payload, error, results -> job_id::text, gone.followed
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null), count(counted),
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_3(
-    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2163,20 +2164,20 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error, followed)
+            work_type, queue, "group", tenant, options, payload, error, result, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error, gone.followed
+            work_type, queue, "group", tenant, options, payload, error, results -> job_id::text, gone.followed
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null), count(counted),
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_4(
-    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2193,20 +2194,20 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error, followed)
+            work_type, queue, "group", tenant, options, payload, error, result, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error, gone.followed
+            work_type, queue, "group", tenant, options, payload, error, results -> job_id::text, gone.followed
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null), count(counted),
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_5(
-    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2223,20 +2224,20 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error, followed)
+            work_type, queue, "group", tenant, options, payload, error, result, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error, gone.followed
+            work_type, queue, "group", tenant, options, payload, error, results -> job_id::text, gone.followed
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null), count(counted),
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_6(
-    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2253,20 +2254,20 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error, followed)
+            work_type, queue, "group", tenant, options, payload, error, result, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error, gone.followed
+            work_type, queue, "group", tenant, options, payload, error, results -> job_id::text, gone.followed
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null), count(counted),
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history. One function a lane, so that its
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
 -- plan is kept, and that plan pinned: the planner must not scan the table for each number.
 create or replace function txqueue.complete_in_7(
-    its_incarnation integer, its_assignment bigint, ids bigint[], 
+    its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2283,10 +2284,10 @@ begin
     ), put as (
         insert into job_done (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             finished_at, assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state,
-            work_type, queue, "group", tenant, options, payload, error, followed)
+            work_type, queue, "group", tenant, options, payload, error, result, followed)
         select job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at,
             clock_timestamp(), assignment, node_id, incarnation, weight, priority, least(attempt + 1, 32767), deaths, lane, 'done',
-            work_type, queue, "group", tenant, options, payload, error, gone.followed
+            work_type, queue, "group", tenant, options, payload, error, results -> job_id::text, gone.followed
           from gone
     )
     select count(*), array_agg("group") filter (where "group" is not null), count(counted),
@@ -2294,21 +2295,33 @@ begin
       into jobs, groups, limited, followed from gone;
 end $$;
 
--- Completes one job in the caller's transaction, with its own writes or not at all. Returns false
--- when its token no longer holds: the caller must roll back.
+-- Completes one job in the caller's transaction, with its own writes or not at all: raises an error when its token no
+-- longer holds, so that a commit in the same message does not happen. Its lane, if the caller knows it, is looked in first.
 create or replace function txqueue.complete_one(
-    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb, its_progress jsonb default null)
-returns boolean
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb, its_progress jsonb default null,
+    its_lane integer default null)
+returns void
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
+declare
+    is_ended boolean;
 begin
     perform check_isolation('a job does not end');
     -- Its commit is to follow: a process that is stopped in between holds the row, and its group's key, no longer than this.
     perform set_config('idle_in_transaction_session_timeout', '30s', true);
-    return (select settled <> '{}' from settle(its_incarnation, jsonb_build_array(jsonb_build_object(
-        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result,
-        'progress', its_progress))));
+    if its_progress is null then
+        is_ended := (complete(its_incarnation, array[its_lane::smallint], array[its_assignment], array[format('{%s}', its_job_id)],
+                              case when its_result is not null then array[format('{"%s": %s}', its_job_id, its_result)] end)).total > 0;
+    else
+        is_ended := (settle(its_incarnation, jsonb_build_array(jsonb_build_object(
+            'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result,
+            'progress', its_progress)))).settled <> '{}';
+    end if;
+    if not is_ended then
+        raise exception using errcode = 'TXQ04', message = format('job %s has been assigned elsewhere since', its_job_id),
+            hint = 'nothing: it runs there, this run''s writes are gone';
+    end if;
 end $$;
 
 -- How many jobs a limited queue or tenant may give to the claim that asks: null for any number. The
@@ -2566,6 +2579,84 @@ as $$
     select exists (select from noted)
 $$;
 
+-- Moves assigned jobs to where settle() says that their ends take them, all with one statement; not those that go on to a
+-- next stage. Of two outcomes of one job the first counts. Returns what settle() does more for. Its plan is pinned: each
+-- job is found by its number, and what was said of it by a hash, so that many cost no more each than a few.
+create or replace function txqueue.end_assigned(
+    its_incarnation integer, outcomes jsonb,
+    out settled bigint[], out groups text[], out limited boolean, out done bigint[], out failed bigint[], out stopped bigint[],
+    out others boolean)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    often bigint[];
+begin
+    with said as materialized (
+        select distinct on (each.job_id, each.assignment) each.*
+          from rows from (jsonb_to_recordset(outcomes) as (
+                   job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
+                   unstarted boolean, progress jsonb)) with ordinality
+               as each (job_id, assignment, outcome, delay, error, result, unstarted, progress, place)
+         order by each.job_id, each.assignment, each.place
+    ), gone as (
+        delete from job_assigned
+         where job_id = any (array(select said.job_id from said where said.outcome is distinct from 'next')) and incarnation = its_incarnation
+           -- Not a join: that might read all that is said for each job.
+           and ((job_id, assignment) in (select said.job_id, said.assignment from said where said.outcome is distinct from 'next')) is true
+        returning *
+    ), ended as (
+        select gone.*, said.place, said.outcome, said.delay, said.result as its_result, said.progress as its_progress,
+               said.outcome in ('retry', 'snooze') as waits,
+               said.unstarted is not true as ran,
+               coalesce(said.error, gone.error) as its_error,
+               case when said.outcome in ('retry', 'failed') then fingerprint(coalesce(said.error, gone.error)) end as kind,
+               case when said.outcome = 'snooze' or said.unstarted then gone.attempt else least(gone.attempt + 1, 32767) end as runs
+          from gone join said on said.job_id = gone.job_id and said.assignment = gone.assignment
+    ), noted as (
+        insert into failed_attempt (job_id, attempt, began, node_id, error)
+        select job_id, runs, coalesce(started_at, assigned_at), node_id, left(its_error, 4000)
+          from ended where outcome in ('retry', 'failed') and ran
+    ), put as (
+        -- One that waits came to its end, and its process lives.
+        insert into job (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at, finished_at,
+            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane,
+            state, waiting_for, work_type, queue, "group", tenant, options, payload,
+            error, fingerprint, failed_at, result, progress, followed)
+        select job_id, rank,
+            case when waits then clock_timestamp() + make_interval(secs => greatest(0, least(coalesce(delay, 0), 3155760000)))
+                 else not_before end,
+            not_after, enqueued_at, case when not waits then assigned_at end, case when not waits then started_at end,
+            case when not waits then clock_timestamp() end,
+            case when not waits then assignment end, case when not waits then node_id end, case when not waits then incarnation end,
+            weight, priority, runs, case when waits and ran then 0 else deaths end, lane,
+            case when waits then 'waiting' else outcome end::job_state, case when waits then 'time' end,
+            work_type, queue, "group", tenant, options, payload,
+            its_error, kind, case when kind is not null then clock_timestamp() end,
+            case when waits then result else its_result end,
+            case when not waits then coalesce(its_progress, progress) end, followed
+          from ended
+    )
+    select coalesce(array_agg(job_id order by place), '{}'),
+           coalesce(array_agg("group") filter (where "group" is not null), '{}'),
+           count(counted) > 0,
+           coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'done'), '{}'),
+           coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'failed'), '{}'),
+           coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'cancelled'), '{}'),
+           array_agg(job_id) filter (where runs > 100 and ran and outcome in ('retry', 'failed')),
+           exists (select from said where said.outcome = 'next')
+      into settled, groups, limited, done, failed, stopped, often, others
+      from ended;
+    if often is not null then
+        perform forget_attempts(job_id) from unnest(often) as job_id;
+    end if;
+end $$;
+
 -- Counts a part as performed, once and fenced by the job's token: false, and nothing, if the job is not
 -- this assignment's any more or does not hold the part. Of the items, the failures are kept apart: an
 -- array of objects with key and error, and delay (seconds) if they are to be tried again.
@@ -2644,9 +2735,7 @@ begin
             return false;
         end if;
     end if;
-    if not complete_one(its_incarnation, its_assignment, its_job_id, null) then
-        perform refuse(format('job %s has been assigned elsewhere since', its_job_id), 'nothing: it runs there');
-    end if;
+    perform complete_one(its_incarnation, its_assignment, its_job_id, null);
     if is_renewed then
         update workset_slot set job_id = (enqueue_many(jsonb_build_array(its.job)))[1] where workset_slot.job_id = its_job_id;
         return true;
@@ -3556,11 +3645,7 @@ create or replace function txqueue.fingerprint(error text) returns text
 language sql immutable parallel safe
 set search_path = txqueue, pg_temp
 as $$
-    select case when error is not null then left(md5(concat_ws(E'\n', error_kind(error), (
-        select string_agg(frame, ' ' order by place)
-          from (select regexp_replace(found[1], '.*[/\\]', '') || ':' || found[2] as frame, place
-                  from regexp_matches(error, 'File "([^"\n]*)", line \d+, in (\S+)', 'g') with ordinality as each (found, place)
-                 order by place desc limit 3) as last))), 12) end
+    select case when error is not null then left(md5(concat_ws(E'\n', error_kind(error), last_frames(error))), 12) end
 $$;
 
 -- When a schedule that begins, or begins anew, is due: it is yet to be computed, unless it waits for the end of its job.
@@ -3598,6 +3683,18 @@ begin
           where total <= $3 and heaviest <= $4 and ((total <= $6 and octets <= $5) or place = 1)', its_lane)
        into taken using locked, capacity, free_weight, largest, octets_limit, part;
     return taken;
+end $$;
+
+-- Keeps of the failed attempts of a job the latest hundred.
+create or replace function txqueue.forget_attempts(its_job_id bigint) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+as $$
+begin
+    delete from failed_attempt
+     where job_id = its_job_id
+       and attempt <= (select max(attempt) from failed_attempt where job_id = its_job_id) - 100;
 end $$;
 
 -- How an action names jobs.
@@ -3739,6 +3836,50 @@ begin
     if this.state = 'failed' and this.followed is not null then
         perform propagate_ends(array[this.job_id], 'failed');
     end if;
+end $$;
+
+-- Has assigned jobs go on to the next stages that settle() was told of. Returns what settle() does more for; a stage that
+-- is refused has failed its job.
+create or replace function txqueue.go_on(
+    its_incarnation integer, outcomes jsonb, out settled bigint[], out groups text[], out failed bigint[])
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    said record;
+    this job;
+begin
+    settled := '{}';
+    groups := '{}';
+    failed := '{}';
+    for said in
+        select * from jsonb_to_recordset(outcomes) as each (
+            job_id bigint, assignment bigint, outcome text, error text, unstarted boolean, stage jsonb, progress jsonb)
+         where outcome = 'next'
+    loop
+        delete from job_assigned where job_id = said.job_id and assignment = said.assignment
+           and incarnation = its_incarnation returning * into this;
+        continue when not found;
+        groups := groups || this."group";
+        this.error := coalesce(said.error, this.error);
+        this.fingerprint := null;
+        this.failed_at := null;
+        this.waiting_for := null;
+        this.progress := coalesce(said.progress, this.progress);
+        this.handed := null;
+        this.counted := null;
+        if said.unstarted is not true then
+            this.attempt := least(this.attempt + 1, 32767);
+        end if;
+        this := advanced(this, said.stage);
+        insert into job values (this.*);
+        settled := settled || this.job_id;
+        if this.followed is not null and this.state = 'failed' then
+            failed := failed || this.job_id;
+        end if;
+    end loop;
 end $$;
 
 -- Gives each role what it needs, and no other login anything. The roles are made if the migrating role
@@ -4062,6 +4203,30 @@ as $$
     select format('job_%s_%s', kind, lane), kind, lane::smallint, pg_relation_size(format('job_%s_%s', kind, lane)::regclass)
       from unnest(array['ready', 'assigned']) as kind, generate_series(0, 7) as lane
 $$;
+
+-- The last three frames of a traceback, as file:function. A regular expression over the whole of it would take twenty
+-- times as long: it is for those lines only that look like a frame.
+create or replace function txqueue.last_frames(error text) returns text
+language plpgsql immutable parallel safe
+set search_path = txqueue, pg_temp
+as $$
+declare
+    lines  text[] := string_to_array(error, E'\n');
+    frames text[] := '{}';
+    part   text;
+    found  text[];
+begin
+    for place in reverse cardinality(lines) .. 1 loop
+        part := lines[place];
+        continue when part not like '%File "%", line %, in %';
+        found := regexp_match(part, 'File "(?:[^"]*[/\\])?([^"/\\]*)", line \d+, in (\S+)');
+        if found is not null then
+            frames := (found[1] || ':' || found[2]) || frames;
+            exit when cardinality(frames) = 3;
+        end if;
+    end loop;
+    return array_to_string(nullif(frames, '{}'), ' ');
+end $$;
 
 -- How long after a lease its jobs are left alone: so long has a node that cannot reach the database to
 -- end what must not run twice. Without settings of its own, so that it is inlined.
@@ -5370,16 +5535,15 @@ as $$
 $$;
 
 -- Keeps what is told of an attempt that failed, of each job the latest hundred.
-create or replace function txqueue.note_attempt(this job, error text default null) returns void
+create or replace function txqueue.note_attempt(this job, error text) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
-set enable_seqscan = off
 as $$
 begin
     insert into failed_attempt (job_id, attempt, began, node_id, error)
-    values (this.job_id, this.attempt, coalesce(this.started_at, this.assigned_at), this.node_id, left(coalesce(note_attempt.error, this.error), 4000));
+    values (this.job_id, this.attempt, coalesce(this.started_at, this.assigned_at), this.node_id, left(note_attempt.error, 4000));
     if this.attempt > 100 then
-        delete from failed_attempt as old where old.job_id = this.job_id and old.attempt <= this.attempt - 100;
+        perform forget_attempts(this.job_id);
     end if;
 end $$;
 
@@ -6745,84 +6909,33 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    said    record;
-    this    job;
+    ended   record;
+    went_on record;
     locked  bigint[];
-    done    bigint[] := '{}';
-    failed  bigint[] := '{}';
-    stopped bigint[] := '{}';
-    groups  text[] := '{}';
+    failed  bigint[];
+    groups  text[];
 begin
-    settled := '{}';
-    freed := false;
-    for said in
-        select * from jsonb_to_recordset(outcomes) as each (
-            job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
-            unstarted boolean, stage jsonb, progress jsonb)
-    loop
-        delete from job_assigned where job_id = said.job_id and assignment = said.assignment
-           and incarnation = its_incarnation returning * into this;
-        continue when not found;
-        groups := groups || this."group";
-        freed := freed or this.counted is not null;
-        this.error := coalesce(said.error, this.error);
-        this.fingerprint := case when said.outcome in ('retry', 'failed') then fingerprint(this.error) end;
-        this.failed_at := case when this.fingerprint is not null then clock_timestamp() end;
-        this.waiting_for := null;
-        this.progress := coalesce(said.progress, this.progress);
-        this.handed := null;
-        this.counted := null;
-        if said.outcome <> 'snooze' and said.unstarted is not true then
-            this.attempt := least(this.attempt + 1, 32767);
-        end if;
-        if said.unstarted is not true and said.outcome in ('retry', 'snooze') then
-            -- It came to its end, and its process lives.
-            this.deaths := 0;
-        end if;
-        if said.outcome in ('retry', 'failed') and said.unstarted is not true then
-            perform note_attempt(this);
-        end if;
-        if said.outcome in ('retry', 'snooze') then
-            this.progress := null;
-            this.state := 'waiting';
-            this.waiting_for := 'time';
-            this.not_before := clock_timestamp() + make_interval(secs => greatest(0, least(coalesce(said.delay, 0), 3155760000)));
-            this.assignment := null;
-            this.node_id := null;
-            this.incarnation := null;
-            this.assigned_at := null;
-            this.started_at := null;
-        elsif said.outcome = 'next' then
-            this := advanced(this, said.stage);
-            freed := true;
-        else
-            this.state := said.outcome::job_state;
-            this.finished_at := clock_timestamp();
-            this.result := said.result;
-        end if;
-        insert into job values (this.*);
-        settled := settled || this.job_id;
-        -- By what became of it: a next stage may have been refused.
-        if this.followed is null then
-            continue;
-        elsif this.state = 'done' then
-            done := done || this.job_id;
-        elsif this.state = 'failed' then
-            failed := failed || this.job_id;
-        elsif this.state = 'cancelled' then
-            stopped := stopped || this.job_id;
-        end if;
-    end loop;
-    if done || failed || stopped <> '{}' then
-        locked := lock_children(done, failed || stopped);
-        freed := done <> '{}' and propagate_ends(done, 'done', locked) or freed;
+    ended := end_assigned(its_incarnation, outcomes);
+    settled := ended.settled;
+    freed := ended.limited;
+    failed := ended.failed;
+    groups := ended.groups;
+    if ended.others then
+        went_on := go_on(its_incarnation, outcomes);
+        settled := settled || went_on.settled;
+        freed := freed or went_on.settled <> '{}';
+        failed := failed || went_on.failed;
+        groups := groups || array_remove(went_on.groups, null);
+    end if;
+    if ended.done || failed || ended.stopped <> '{}' then
+        locked := lock_children(ended.done, failed || ended.stopped);
+        freed := ended.done <> '{}' and propagate_ends(ended.done, 'done', locked) or freed;
         freed := failed <> '{}' and propagate_ends(failed, 'failed', locked) or freed;
-        freed := stopped <> '{}' and propagate_ends(stopped, 'cancelled', locked) or freed;
+        freed := ended.stopped <> '{}' and propagate_ends(ended.stopped, 'cancelled', locked) or freed;
     end if;
     if settled <> '{}' and has_waiting_clients() then
         perform notify_ended_jobs(array_to_string(settled, ','));
     end if;
-    groups := array_remove(groups, null);
     if groups <> '{}' then
         perform free_groups(groups);
         freed := true;

@@ -49,7 +49,9 @@ class _Entries:
     @property
     def can_wait(self) -> bool:
         """Whether the entries are few jobs without a result, for which no caller waits."""
-        return len(self.finished) < FEW and not (self.settled or self.started or self.given_back)
+        if len(self.finished) >= FEW or self.settled or self.started or self.given_back:
+            return False
+        return not any(each.results for each in self.finished)
 
     @property
     def ends(self) -> int:
@@ -99,7 +101,7 @@ class Completions(Periodic):
         return self._written >= mark
 
     def finish(self, finished: Finished) -> None:
-        """Note jobs whose handlers returned None."""
+        """Note jobs that are done."""
         self._open.finished.append(finished)
         self._noted += 1
         self.alarm.ring()
@@ -167,7 +169,7 @@ class Completions(Periodic):
     async def _write(self, entries: _Entries) -> None:
         incarnation = self._lease.incarnation
         while entries.finished:
-            await self._complete(incarnation, entries.finished)
+            await self._complete(incarnation, entries)
         if entries.settled:
             await self._settle(incarnation, entries.settled)
             entries.settled = []
@@ -182,12 +184,23 @@ class Completions(Periodic):
             entries.given_back = rest
             self._wakeups.look_for_work()
 
-    async def _complete(self, incarnation: int, finished: list[Finished]) -> None:
+    async def _complete(self, incarnation: int, entries: _Entries) -> None:
         """Write some completions; after a failure half as many, in case they were too many."""
+        finished = entries.finished
         some = finished[: self._most]
         try:
+<<<<<<< HEAD
             freed = await self._functions.complete(incarnation, some)
         except Exception:
+=======
+            freed = await self._engine.complete(incarnation, some)
+        except Exception as error:
+            if not is_passing(error) and any(each.results for each in some):
+                # One of them cannot be stored: settled, each can be tried by itself.
+                finished[: len(some)] = [each for each in some if not each.results]
+                entries.settled += [_as_outcomes(each) for each in some if each.results]
+                return
+>>>>>>> 8e9da4b (Settle jobs set-wise; complete those that return a value as others)
             self._most, self._failed_at = max(1, len(some) // 2), self._clock.seconds()
             raise
         if self._clock.seconds() - self._failed_at > FORGIVEN:
@@ -233,6 +246,18 @@ class Completions(Periodic):
                 "error": f"its outcome cannot be stored: {type(error).__name__}",
             }
             await self._functions.settle(incarnation, json.dumps([failed]))
+
+
+def _as_outcomes(finished: Finished) -> str:
+    """Return what ``settle()`` takes of jobs that are done."""
+    results = json.loads(finished.results or "{}")
+    common = {"assignment": finished.assignment, "outcome": "done"}
+    return json.dumps(
+        [
+            {**common, "job_id": int(number), "result": results.get(number)}
+            for number in finished.ids.split(",")
+        ]
+    )
 
 
 def _joined(arrays: list[str]) -> str:

@@ -301,10 +301,10 @@ class WorkerProcess:
         self._pipe.close()
 
     def _finish(
-        self, lane: int, assignment: int, weight: int, jobs: int, ids: str
+        self, *, lane: int, assignment: int, weight: int, jobs: int, ids: str, results: str
     ) -> dict[str, Any]:
         if ids:
-            self._owner.reports.finish(Finished(lane, assignment, ids))
+            self._owner.reports.finish(Finished(lane, assignment, ids, results or None))
         self._let_go(assignment, jobs)
         return self._account(weight)
 

@@ -18,16 +18,18 @@ from txqueue.errors import (
     QueueFull,
     Refused,
     SchemaMismatch,
+    TokenLost,
     TxqueueError,
 )
 
 __all__ = ["answered", "complaint", "demoted", "is_passing", "lost", "translated", "translation"]
 
-# Raised by the stored functions refuse(), refuse_full_queue() and refuse_duplicate().
-_REFUSALS: dict[str | None, type[Refused]] = {
+# Raised by refuse(), refuse_full_queue(), refuse_duplicate() and complete_one() of the schema.
+_REFUSALS: dict[str | None, type[TxqueueError]] = {
     "TXQ01": Refused,
     "TXQ02": QueueFull,
     "TXQ03": Duplicate,
+    "TXQ04": TokenLost,
 }
 _BAD_INPUT = {
     errorcodes.UNTRANSLATABLE_CHARACTER: "leave NUL characters out of names and payloads",

@@ -72,11 +72,19 @@ class Claim:
 
 @frozen
 class Finished:
-    """Jobs of one assignment whose handlers returned None: their numbers, joined by commas."""
+    """Jobs of one assignment that are done: their numbers joined by commas.
+
+    Attributes:
+        lane: Where the database keeps them.
+        assignment: The assignment.
+        ids: The numbers.
+        results: What they returned, as the text of a JSON object by number; None for nothing.
+    """
 
     lane: int
     assignment: int
     ids: str
+    results: str | None = None
 
 
 class StoredFunctions:
@@ -203,17 +211,16 @@ class StoredFunctions:
         return Claim(assignments, due_in, seen_at, rank and (rank, job_id), last_tenant)
 
     async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
-        """Move jobs whose handlers returned None to history; return whether other jobs became
-        ready.
-        """
+        """Move jobs that are done to history; return whether other jobs became ready."""
         rows = await self.pool.query_often(
             "select freed from "
-            f"{self.schema}.complete(%s, %s::smallint[], %s::bigint[], %s::text[])",
+            f"{self.schema}.complete(%s, %s::smallint[], %s::bigint[], %s::text[], %s::text[])",
             (
                 incarnation,
                 [each.lane for each in finished],
                 [each.assignment for each in finished],
                 [f"{{{each.ids}}}" for each in finished],
+                [each.results for each in finished],
             ),
         )
         return bool(rows[0][0])

@@ -66,7 +66,10 @@ class RenewLease(amp.Command):
 
 
 class Finish(amp.Command):
-    """Worker to master: jobs of one assignment whose handlers returned None, joined by commas."""
+    """Worker to master: jobs of one assignment that are done, joined by commas.
+
+    The results are a JSON object by number, which the master does not parse, or empty.
+    """
 
     arguments = [
         (b"lane", amp.Integer()),
@@ -74,6 +77,7 @@ class Finish(amp.Command):
         (b"weight", amp.Integer()),
         (b"jobs", amp.Integer()),
         (b"ids", LongText()),
+        (b"results", LongText()),
     ]
     requiresAnswer = False
 

@@ -46,7 +46,7 @@ async def carry_on(job: RunningJob, kind: Kind, value: Any, clock: IReactorTime)
         TokenLost: When the job has been assigned elsewhere since.
     """
     if value is not None:
-        job.result = json.dumps(kind.stored_result(value))
+        job.result = kind.stored_result(value)
     pause = FIRST_PAUSE
     while not await _completed(job):
         await deferLater(clock, pause)

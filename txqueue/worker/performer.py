@@ -48,7 +48,7 @@ class Report(Protocol):
     """Receives the worker's reports."""
 
     def finish(self, batch: Batch) -> None:
-        """Report jobs of a batch whose handlers returned None."""
+        """Report jobs of a batch that are done."""
 
     def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
         """Report jobs with other outcomes."""
@@ -348,8 +348,12 @@ class Performer:
         except InvalidWork as error:
             self._judged(job, NO_RETRY, error, kind)
             return
-        token = {"job_id": job.id, "assignment": job.token.assignment}
-        self._settle(job, {**token, "outcome": "done", "result": result})
+        if job.last_progress is not None:
+            token = {"job_id": job.id, "assignment": job.token.assignment}
+            self._settle(job, {**token, "outcome": "done", "result": json.loads(result)})
+            return
+        job.batch.results.append(f'"{job.id}":{result}')
+        self._done(job)
 
     def _failed(
         self, job: RunningJob, kind: Kind | None, options: Any, error: BaseException

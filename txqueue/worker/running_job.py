@@ -36,12 +36,13 @@ class Batch:
         token: The fencing token of every write about the jobs.
         asked_at: When the claim began, by the monotonic clock.
         lane: The lane that holds their rows.
-        done: The numbers of jobs that returned no value.
+        done: The numbers of jobs that are done.
+        results: The values of those that returned one, as members of a JSON object by number.
         jobs: How many jobs the worker no longer holds: done, completed by themselves, or dropped.
         weight: The weight of those jobs.
     """
 
-    __slots__ = ("asked_at", "done", "jobs", "lane", "token", "weight")
+    __slots__ = ("asked_at", "done", "jobs", "lane", "results", "token", "weight")
 
     def __init__(self, assignment: Assignment) -> None:
         self.token = assignment.token
@@ -52,6 +53,7 @@ class Batch:
     def clear(self) -> None:
         """Start a new report."""
         self.done: list[int] = []
+        self.results: list[str] = []
         self.jobs = 0
         self.weight = 0
 

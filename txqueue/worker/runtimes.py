@@ -63,14 +63,16 @@ class Kind:
             # Decode again, to find which field is wrong.
             return decode(self.cls, payload)
 
-    def stored_result(self, value: Any) -> Any:
-        """Return the form in which a result is stored.
+    def stored_result(self, value: Any) -> str:
+        """Return the form in which a result is stored, as JSON text.
 
         Raises:
             InvalidWork: When JSON cannot carry it.
         """
-        plain = json.loads(encode_result(value))
-        return encrypted(self.cls.work_type, "result", plain) if self.cls.encrypted else plain
+        text = encode_result(value)
+        if not self.cls.encrypted:
+            return text
+        return json.dumps(encrypted(self.cls.work_type, "result", json.loads(text)))
 
 
 def kind_of(

@@ -18,7 +18,6 @@ from twisted.internet.interfaces import IReactorCore, IReactorSocket
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
-from txqueue.errors import TokenLost
 from txqueue.model.assignment import Assignment, StartedJob
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.driver import IStoreReactor
@@ -96,7 +95,7 @@ class WorkerService:
             )
 
     def finish(self, batch: Batch) -> None:
-        """Report jobs of a batch whose handlers returned None."""
+        """Report jobs of a batch that are done."""
         self._pipe.say(
             Finish,
             lane=batch.lane,
@@ -104,6 +103,7 @@ class WorkerService:
             weight=batch.weight,
             jobs=batch.jobs,
             ids=",".join(map(str, batch.done)),
+            results=f"{{{','.join(batch.results)}}}" if batch.results else "",
         )
 
     def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
@@ -203,15 +203,10 @@ class WorkerService:
             finally:
                 txn, job.within = job.within, None
                 txn.end()
-            rows = await connection.query(
-                f"select {self._schema}.complete_one(%s, %s, %s, %s, %s)",
-                (*astuple(job.token), job.id, job.result, job.last_progress),
+            await connection.query_often(
+                f"select {self._schema}.complete_one(%s, %s, %s, %s, %s, %s)",
+                (*astuple(job.token), job.id, job.result, job.last_progress, job.batch.lane),
             )
-            if not rows[0][0]:
-                raise TokenLost(
-                    f"job {job.id} has been assigned elsewhere since",
-                    "nothing: it runs there, and this run's writes are rolled back",
-                )
         job.is_completed = True
 
     def _leave(self) -> None:

@@ -1,8 +1,9 @@
--- Completes jobs that returned nothing: one element an assignment, its lane and its job numbers as
--- the text of a bigint array. Rows that another assignment has since taken are not touched.
+-- Completes jobs: one element an assignment, its lane, its job numbers as the text of a bigint array and, of those
+-- that returned something, the results as the text of an object by number. Rows that another assignment has since
+-- taken are not touched.
 -- Returns how many jobs it completed, and whether that may let others run that were held back.
 create or replace function txqueue.complete(
-    its_incarnation integer, lanes smallint[], assignments bigint[], ids text[],
+    its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] default null,
     out total integer, out freed boolean)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -28,7 +29,7 @@ begin
             continue when (lane between 0 and 7) is not true;
             case lane
                 when 0 then select * into moved, keys, limited, ended
-                    from complete_in_0(its_incarnation, assignments[each], ids[each]::bigint[]);
+                    from complete_in_0(its_incarnation, assignments[each], ids[each]::bigint[], results[each]::jsonb);
             end case;
             remaining := remaining - moved;
             total := total + moved;

@@ -1,16 +1,28 @@
--- Completes one job in the caller's transaction, with its own writes or not at all. Returns false
--- when its token no longer holds: the caller must roll back.
+-- Completes one job in the caller's transaction, with its own writes or not at all: raises an error when its token no
+-- longer holds, so that a commit in the same message does not happen. Its lane, if the caller knows it, is looked in first.
 create or replace function txqueue.complete_one(
-    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb, its_progress jsonb default null)
-returns boolean
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb, its_progress jsonb default null,
+    its_lane integer default null)
+returns void
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 as $$
+declare
+    is_ended boolean;
 begin
     perform check_isolation('a job does not end');
     -- Its commit is to follow: a process that is stopped in between holds the row, and its group's key, no longer than this.
     perform set_config('idle_in_transaction_session_timeout', '30s', true);
-    return (select settled <> '{}' from settle(its_incarnation, jsonb_build_array(jsonb_build_object(
-        'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result,
-        'progress', its_progress))));
+    if its_progress is null then
+        is_ended := (complete(its_incarnation, array[its_lane::smallint], array[its_assignment], array[format('{%s}', its_job_id)],
+                              case when its_result is not null then array[format('{"%s": %s}', its_job_id, its_result)] end)).total > 0;
+    else
+        is_ended := (settle(its_incarnation, jsonb_build_array(jsonb_build_object(
+            'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result,
+            'progress', its_progress)))).settled <> '{}';
+    end if;
+    if not is_ended then
+        raise exception using errcode = 'TXQ04', message = format('job %s has been assigned elsewhere since', its_job_id),
+            hint = 'nothing: it runs there, this run''s writes are gone';
+    end if;
 end $$;

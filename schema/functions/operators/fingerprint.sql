@@ -4,9 +4,5 @@ create or replace function txqueue.fingerprint(error text) returns text
 language sql immutable parallel safe
 set search_path = txqueue, pg_temp
 as $$
-    select case when error is not null then left(md5(concat_ws(E'\n', error_kind(error), (
-        select string_agg(frame, ' ' order by place)
-          from (select regexp_replace(found[1], '.*[/\\]', '') || ':' || found[2] as frame, place
-                  from regexp_matches(error, 'File "([^"\n]*)", line \d+, in (\S+)', 'g') with ordinality as each (found, place)
-                 order by place desc limit 3) as last))), 12) end
+    select case when error is not null then left(md5(concat_ws(E'\n', error_kind(error), last_frames(error))), 12) end
 $$;

@@ -55,6 +55,7 @@ class Harness:
         reactor, threads = cast("Any", self.clock), cast("Any", None)
         self.performer = Performer(reactor, threads, capacity, self, opener)
         self.finished: list[tuple[int, int, list[int], int, int]] = []
+        self.results: dict[str, Any] = {}
         self.settled: list[dict[str, Any]] = []
         self.settled_weight = 0
         self.logged: list[tuple[bool, str]] = []
@@ -63,7 +64,8 @@ class Harness:
         self.running: dict[int, Deferred[Any]] = {}
 
     def finish(self, batch: Batch) -> None:
-        """Note jobs that returned nothing."""
+        """Note jobs that are done."""
+        self.results |= json.loads(f"{{{','.join(batch.results)}}}")
         assignment = batch.token.assignment
         self.finished.append((assignment, batch.lane, batch.done, batch.jobs, batch.weight))
 

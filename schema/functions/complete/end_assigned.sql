@@ -1,0 +1,77 @@
+-- Moves assigned jobs to where settle() says that their ends take them, all with one statement; not those that go on to a
+-- next stage. Of two outcomes of one job the first counts. Returns what settle() does more for. Its plan is pinned: each
+-- job is found by its number, and what was said of it by a hash, so that many cost no more each than a few.
+create or replace function txqueue.end_assigned(
+    its_incarnation integer, outcomes jsonb,
+    out settled bigint[], out groups text[], out limited boolean, out done bigint[], out failed bigint[], out stopped bigint[],
+    out others boolean)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    often bigint[];
+begin
+    with said as materialized (
+        select distinct on (each.job_id, each.assignment) each.*
+          from rows from (jsonb_to_recordset(outcomes) as (
+                   job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
+                   unstarted boolean, progress jsonb)) with ordinality
+               as each (job_id, assignment, outcome, delay, error, result, unstarted, progress, place)
+         order by each.job_id, each.assignment, each.place
+    ), gone as (
+        delete from job_assigned
+         where job_id = any (array(select said.job_id from said where said.outcome is distinct from 'next')) and incarnation = its_incarnation
+           -- Not a join: that might read all that is said for each job.
+           and ((job_id, assignment) in (select said.job_id, said.assignment from said where said.outcome is distinct from 'next')) is true
+        returning *
+    ), ended as (
+        select gone.*, said.place, said.outcome, said.delay, said.result as its_result, said.progress as its_progress,
+               said.outcome in ('retry', 'snooze') as waits,
+               said.unstarted is not true as ran,
+               coalesce(said.error, gone.error) as its_error,
+               case when said.outcome in ('retry', 'failed') then fingerprint(coalesce(said.error, gone.error)) end as kind,
+               case when said.outcome = 'snooze' or said.unstarted then gone.attempt else least(gone.attempt + 1, 32767) end as runs
+          from gone join said on said.job_id = gone.job_id and said.assignment = gone.assignment
+    ), noted as (
+        insert into failed_attempt (job_id, attempt, began, node_id, error)
+        select job_id, runs, coalesce(started_at, assigned_at), node_id, left(its_error, 4000)
+          from ended where outcome in ('retry', 'failed') and ran
+    ), put as (
+        -- One that waits came to its end, and its process lives.
+        insert into job (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at, finished_at,
+            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane,
+            state, waiting_for, work_type, queue, "group", tenant, options, payload,
+            error, fingerprint, failed_at, result, progress, followed)
+        select job_id, rank,
+            case when waits then clock_timestamp() + make_interval(secs => greatest(0, least(coalesce(delay, 0), 3155760000)))
+                 else not_before end,
+            not_after, enqueued_at, case when not waits then assigned_at end, case when not waits then started_at end,
+            case when not waits then clock_timestamp() end,
+            case when not waits then assignment end, case when not waits then node_id end, case when not waits then incarnation end,
+            weight, priority, runs, case when waits and ran then 0 else deaths end, lane,
+            case when waits then 'waiting' else outcome end::job_state, case when waits then 'time' end,
+            work_type, queue, "group", tenant, options, payload,
+            its_error, kind, case when kind is not null then clock_timestamp() end,
+            case when waits then result else its_result end,
+            case when not waits then coalesce(its_progress, progress) end, followed
+          from ended
+    )
+    select coalesce(array_agg(job_id order by place), '{}'),
+           coalesce(array_agg("group") filter (where "group" is not null), '{}'),
+           count(counted) > 0,
+           coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'done'), '{}'),
+           coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'failed'), '{}'),
+           coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'cancelled'), '{}'),
+           array_agg(job_id) filter (where runs > 100 and ran and outcome in ('retry', 'failed')),
+           exists (select from said where said.outcome = 'next')
+      into settled, groups, limited, done, failed, stopped, often, others
+      from ended;
+    if often is not null then
+        perform forget_attempts(job_id) from unnest(often) as job_id;
+    end if;
+end $$;
