@@ -1,5 +1,6 @@
 """What the ledger writes: much at once, and nothing twice."""
 
+import json
 from collections.abc import Sequence
 from typing import cast
 
@@ -7,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import lease_of
-from txqueue.errors import DatabaseUnavailable
+from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.model.assignment import StartedJob
 from txqueue.node import completions
 from txqueue.node.completions import Completions
@@ -26,16 +27,21 @@ class Book:
         self.is_away = False
         self._frees = frees
         self.most = 1_000_000
+        self.refused = "what is not there"
 
     async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
         """Complete, unless that are too many."""
         if len(finished) > self.most:
             raise DatabaseUnavailable("out of shared memory", "write less")
+        if any(self.refused in (each.results or "") for each in finished):
+            raise Refused("it cannot be stored")
         self.completed.append([each.assignment for each in finished])
         return self._frees
 
     async def settle(self, incarnation: int, outcomes: str) -> bool:
-        """Settle."""
+        """Settle, unless one cannot be stored."""
+        if self.refused in outcomes:
+            raise Refused("it cannot be stored")
         self.settled.append(outcomes)
         return self._frees
 
@@ -125,6 +131,35 @@ def test_a_result_is_written_at_once() -> None:
     under_test.finish(Finished(0, 1, "1"))
     under_test.settle('[{"job_id": 2}]')
     assert (book.completed, book.settled) == ([[1]], ['[{"job_id": 2}]'])
+    under_test.stopService()
+
+
+def test_results_are_written_at_once_with_their_jobs() -> None:
+    """A client may wait for one; jobs that returned nothing can wait a moment."""
+    book = Book()
+    _, under_test = begun(book)
+    under_test.finish(Finished(0, 1, "1"))
+    under_test.finish(Finished(0, 2, "2", '{"2":[1]}'))
+    assert book.completed == [[1], [2]]
+    under_test.stopService()
+
+
+def test_a_result_that_cannot_be_stored_fails_its_job_alone() -> None:
+    """The jobs beside it are done, with what they returned."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.refused = "bad"
+    under_test.finish(Finished(0, 5, "1,2,3", '{"1":"bad","2":"good"}'))
+    under_test.finish(Finished(0, 6, "4"))
+    clock.pump([1.0] * 10)
+    ends = [outcome for text in book.settled for outcome in json.loads(text)]
+    assert [(each["job_id"], each["outcome"]) for each in ends] == [
+        (1, "failed"),
+        (2, "done"),
+        (3, "done"),
+    ]
+    assert (ends[1]["result"], book.completed) == ("good", [[6]])
+    assert under_test.is_clean
     under_test.stopService()
 
 
