@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from txqueue.node.collaborators import Description
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.wire.authenticated import CertifiedPipe, UncertifiedPipe
 from txqueue.wire.connection_limits import GuardedServer
@@ -19,17 +20,10 @@ from txqueue.wire.endpoints import Endpoint, INetworkReactor
 from txqueue.wire.pipe import Pipe, PipeServer, Responders
 from txqueue.wire.worker_commands import Inspect
 
-__all__ = ["AdminEndpoint", "Description", "Guests", "Operators"]
+__all__ = ["AdminEndpoint", "Guests", "Operators"]
 
 # No idle timeout: applications that have joined the node stay connected.
 MOST_CONNECTED = 256
-
-
-class Description(Protocol):
-    """The node's description of itself."""
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return the description as plain data, without secrets."""
 
 
 class Operators(Protocol):

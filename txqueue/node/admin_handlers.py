@@ -14,6 +14,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
 from txqueue.model.assignment import CancelledJob
+from txqueue.node.collaborators import Description
 from txqueue.node.lease import Lease
 from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
 from txqueue.store import queries
@@ -24,7 +25,7 @@ from txqueue.wire import admin_commands as wire
 from txqueue.wire.identity import caller_of
 from txqueue.wire.pipe import Pipe, Responders
 
-__all__ = ["AdminHandlers", "Canceller", "Description"]
+__all__ = ["AdminHandlers", "Canceller"]
 
 # More jobs than this never fit into a page.
 MOST_LISTED = 200
@@ -52,13 +53,6 @@ _ACTS: dict[Command, str] = {
     wire.DrainNode: "drain_node",
     wire.UndrainNode: "undrain_node",
 }
-
-
-class Description(Protocol):
-    """The node's description of itself, without a query."""
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return it as plain data, without secrets."""
 
 
 class Canceller(Protocol):

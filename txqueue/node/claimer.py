@@ -10,7 +10,7 @@ from typing import Protocol
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.collaborators import BacklogListener, Capacity, Executor
+from txqueue.node.collaborators import BacklogListener, Executor
 from txqueue.node.lease import Identity, Lease
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
@@ -19,7 +19,7 @@ from txqueue.policy.dispatch import Room, claim_delay, idle_delay
 from txqueue.store.functions import Claim, StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Claimer", "Lanes", "Performers"]
+__all__ = ["Claimer", "Lanes"]
 
 CHUNK_JOBS = 1000
 # Promotion skips dead rows of jobs due before this, except once in so many seconds, as a
@@ -34,10 +34,6 @@ ANYWHERE = "-infinity"
 # Seconds between a claim that took all ready jobs and the next, so that its jobs are sent to the
 # workers first: both go through the reactor, and the claim would go ahead of them.
 BREATH = 0.001
-
-
-class Performers(Capacity, Executor, Protocol):
-    """The workers, which run the claimed jobs, and their room."""
 
 
 class Lanes(Protocol):
@@ -74,7 +70,7 @@ class Claimer(Periodic):
         lease: Lease,
         queues: Sequence[str],
         work_types: Sequence[str],
-        workers: Performers,
+        workers: Executor,
         yielding: Yielding,
         lanes: Lanes,
         listeners: Sequence[BacklogListener],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
 
 from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.policy.balancing import NodeReport, Unstarted
@@ -15,6 +15,7 @@ __all__ = [
     "BacklogListener",
     "BeatListener",
     "Capacity",
+    "Description",
     "Executor",
     "GivenBack",
     "Holdings",
@@ -44,23 +45,6 @@ class Capacity(Protocol):
         """The outstanding weight as a fraction of the capacity."""
 
 
-class Executor(Protocol):
-    """Gives jobs to the workers and takes them back."""
-
-    def perform(self, assignments: Sequence[Assignment]) -> None:
-        """Perform the jobs of assignments."""
-
-    async def take_back(self, most: int | None = None) -> Unstarted:
-        """Take unstarted jobs back from the workers: all, or the last ones up to a weight.
-
-        Returns:
-            The jobs that the workers will not start; the caller now has them.
-        """
-
-    def cancel(self, job: CancelledJob) -> None:
-        """Make the worker that holds a cancelled job end it, if any does."""
-
-
 class Holdings(Protocol):
     """The jobs that the workers hold."""
 
@@ -76,6 +60,23 @@ class Holdings(Protocol):
         """Return which jobs of some assignments are held."""
 
 
+class Executor(Capacity, Holdings, Protocol):
+    """The workers together: they run jobs, hold them and have room for more."""
+
+    def perform(self, assignments: Sequence[Assignment]) -> None:
+        """Perform the jobs of assignments."""
+
+    async def take_back(self, most: int | None = None) -> Unstarted:
+        """Take unstarted jobs back from the workers: all, or the last ones up to a weight.
+
+        Returns:
+            The jobs that the workers will not start; the caller now has them.
+        """
+
+    def cancel(self, job: CancelledJob) -> None:
+        """Make the worker that holds a cancelled job end it, if any does."""
+
+
 class Records(Protocol):
     """The writer of jobs' outcomes."""
 
@@ -86,12 +87,23 @@ class Records(Protocol):
     def has_written(self, mark: int) -> bool:
         """Tell whether all outcomes noted before a mark are written."""
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether every outcome is written."""
+
 
 class GivenBack(Protocol):
     """The writer of returned jobs."""
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
         """Return the remaining jobs of an assignment, or some of them, to the queue."""
+
+
+class Description(Protocol):
+    """The node's description of itself, for operators."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the description as plain data, without secrets or a query."""
 
 
 class OwnReport(Protocol):

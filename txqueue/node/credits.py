@@ -12,7 +12,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import TxqueueError
 from txqueue.model.assignment import Assignment
-from txqueue.node.collaborators import Capacity, Executor
+from txqueue.node.collaborators import Executor
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import Inbox
 from txqueue.node.lease import Lease
@@ -32,7 +32,7 @@ from txqueue.wire.client_commands import (
 )
 from txqueue.wire.pipe import Pipe, Responders
 
-__all__ = ["Credits", "OtherNodes", "Performers", "Queue"]
+__all__ = ["CreditPeers", "Credits", "Queue"]
 
 # A transaction may commit and its client vanish: for this many seconds after the last credit was
 # out, the node polls often for jobs whose message was lost.
@@ -48,11 +48,7 @@ class Queue(Protocol):
         """Return the queue's identity."""
 
 
-class Performers(Capacity, Executor, Protocol):
-    """The workers, which run delivered jobs; their room limits the credit."""
-
-
-class OtherNodes(Protocol):
+class CreditPeers(Protocol):
     """The other masters."""
 
     def loads(self) -> list[NodeLoad]:
@@ -108,8 +104,8 @@ class Credits:
         name: str,
         lease: Lease,
         lifecycle: Lifecycle,
-        workers: Performers,
-        peers: OtherNodes,
+        workers: Executor,
+        peers: CreditPeers,
         deduplicator: Deduplicator,
         inbox: Inbox,
         wakeups: Wakeups,

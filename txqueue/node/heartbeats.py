@@ -19,7 +19,7 @@ from txqueue.node.wakeups import Wakeups
 from txqueue.store.functions import HeartbeatReply, StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["BEATS_A_LEASE", "Heartbeats", "Stoppable", "Vitals"]
+__all__ = ["BEATS_A_LEASE", "Heartbeats", "Processes", "Vitals"]
 
 BEATS_A_LEASE = 4
 LEAST_PAUSE = 0.05
@@ -36,7 +36,7 @@ class Vitals(Protocol):
         """Return the other measurements as plain data."""
 
 
-class Stoppable(Protocol):
+class Processes(Protocol):
     """The worker processes, which are killed when another run has taken the node's name."""
 
     def stop_at_once(self) -> None:
@@ -77,7 +77,7 @@ class Heartbeats(Periodic):
         lifecycle: Lifecycle,
         vitals: Vitals,
         listeners: Sequence[BeatListener],
-        processes: Stoppable,
+        processes: Processes,
         wakeups: Wakeups,
     ) -> None:
         super().__init__(clock, wakeups.heartbeats)

@@ -5,27 +5,18 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Protocol
 
+from txqueue.node.collaborators import Capacity
 from txqueue.node.periodic import Periodic
 from txqueue.policy.balancing import ahead_of
-from txqueue.policy.dispatch import Load
 from txqueue.system.clock import Clock
 
-__all__ = ["LagMeter", "Loads", "memory"]
+__all__ = ["LagMeter", "memory"]
 
 BEAT = 0.1
 # The fraction of a lag that remains after each beat: a stall shows for about a second.
 FADING = 0.8
 _STATM = Path("/proc/self/statm")
-
-
-class Loads(Protocol):
-    """The workers' loads."""
-
-    @property
-    def loads(self) -> list[Load]:
-        """The load of each worker."""
 
 
 class LagMeter(Periodic):
@@ -42,7 +33,7 @@ class LagMeter(Periodic):
 
     name = "lag"
 
-    def __init__(self, clock: Clock, workers: Loads) -> None:
+    def __init__(self, clock: Clock, workers: Capacity) -> None:
         super().__init__(clock)
         self._workers = workers
         self._due_at = float("inf")

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
 
+from txqueue.node.collaborators import Capacity, Records
 from txqueue.node.periodic import Periodic
 from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Loaded", "Maintenance", "Written"]
+__all__ = ["Maintenance"]
 
 ROTATE_BUSY, ROTATE_IDLE = 1.0, 15.0
 HISTORY = 3600.0
 # Rotate after this many claimed jobs, and after fewer once no ready job is left.
 LANE_FULL, LANE_USED = 32_000, 4_000
-
-
-class Loaded(Protocol):
-    """The workers' load."""
-
-    @property
-    def load(self) -> float:
-        """Weight outstanding, as a fraction of capacity."""
-
-
-class Written(Protocol):
-    """What writes down how jobs end."""
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether all is written."""
 
 
 class Maintenance(Periodic):
@@ -46,7 +30,7 @@ class Maintenance(Periodic):
     name = "maintenance"
 
     def __init__(
-        self, clock: Clock, functions: StoredFunctions, workers: Loaded, records: Written
+        self, clock: Clock, functions: StoredFunctions, workers: Capacity, records: Records
     ) -> None:
         super().__init__(clock)
         self._functions = functions

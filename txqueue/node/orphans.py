@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from txqueue.model.assignment import Assignment
-from txqueue.node.collaborators import Executor, Holdings
+from txqueue.node.collaborators import Executor
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import Inbox
 from txqueue.node.lease import Lease
@@ -15,15 +15,11 @@ from txqueue.node.wakeups import Wakeups
 from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Clients", "OrphanFinder", "OtherNodes", "Performers"]
+__all__ = ["Clients", "HandingPeers", "OrphanFinder"]
 
 # Seconds between two polls: while processes have credit, while only peers may hand jobs over, and
 # otherwise, as a transaction may commit long after its client vanished.
 OFTEN, NOW_AND_THEN, SELDOM = 1.0, 2.0, 10.0
-
-
-class Performers(Executor, Holdings, Protocol):
-    """The workers, which hold and run jobs."""
 
 
 class Clients(Protocol):
@@ -34,7 +30,7 @@ class Clients(Protocol):
         """Whether jobs may be under way by direct dispatch."""
 
 
-class OtherNodes(Protocol):
+class HandingPeers(Protocol):
     """The other masters."""
 
     @property
@@ -69,10 +65,10 @@ class OrphanFinder(Periodic):
         *,
         lease: Lease,
         inbox: Inbox,
-        workers: Performers,
+        workers: Executor,
         deduplicator: Deduplicator,
         clients: Clients,
-        peers: OtherNodes,
+        peers: HandingPeers,
         wakeups: Wakeups,
     ) -> None:
         super().__init__(clock, wakeups.orphans)

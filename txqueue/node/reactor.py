@@ -38,6 +38,8 @@ class Spawner(Clock, Protocol):
         executable: str,
         args: Sequence[str],
         env: Mapping[str, str],
+        *,
+        childFDs: Mapping[int, int | str] | None = None,
     ) -> Any:
         """Start a process; return a `Process`."""
 

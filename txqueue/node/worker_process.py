@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.model.assignment import Assignment, CancelledJob, JobKey, StartedJob
+from txqueue.node.reactor import Spawner
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load, updated_rate
 from txqueue.store.functions import Finished
@@ -63,7 +64,7 @@ class Reports(Protocol):
 class Owner(Protocol):
     """The owner of a worker process."""
 
-    reactor: Any
+    reactor: Spawner
     capacity: int
     reports: Reports
 

@@ -113,6 +113,11 @@ class Records:
         """Tell whether so many are written."""
         return self.written >= mark
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether all is written."""
+        return self.written >= self.noted
+
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
         """Note it."""
         assert not died
