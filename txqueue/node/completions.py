@@ -189,18 +189,13 @@ class Completions(Periodic):
         finished = entries.finished
         some = finished[: self._most]
         try:
-<<<<<<< HEAD
             freed = await self._functions.complete(incarnation, some)
-        except Exception:
-=======
-            freed = await self._engine.complete(incarnation, some)
         except Exception as error:
             if not is_passing(error) and any(each.results for each in some):
                 # One of them cannot be stored: settled, each can be tried by itself.
                 finished[: len(some)] = [each for each in some if not each.results]
                 entries.settled += [_as_outcomes(each) for each in some if each.results]
                 return
->>>>>>> 8e9da4b (Settle jobs set-wise; complete those that return a value as others)
             self._most, self._failed_at = max(1, len(some) // 2), self._clock.seconds()
             raise
         if self._clock.seconds() - self._failed_at > FORGIVEN:
