@@ -56,7 +56,7 @@ _WATCH: Final = """
 read -r _
 server=$1 pg_ctl=$2 data=$3
 shift 3
-# One just starting has not said where it is; one that hangs is told to drop everything.
+# A starting server may have no pid file yet; a hanging one must shut down immediately.
 for mode in fast fast fast immediate; do
     "$pg_ctl" -D "$data" -m "$mode" -w -t 30 stop && break
     kill -0 "$server" || break

@@ -124,7 +124,7 @@ class Admin:
         return await self._whole(wire.ListQueues, "queues")
 
     async def controls(self) -> list[dict[str, Any]]:
-        """Return what is paused or limited."""
+        """Return pauses and limits."""
         return await self._whole(wire.ListControls, "controls")
 
     async def jobs_page(
@@ -255,15 +255,15 @@ class Admin:
         return await self._whole(wire.ListFailures, "failures")
 
     async def retry_failures(self, fingerprint: str) -> int:
-        """Run again all jobs that have failed in one way until now; returns how many."""
+        """Retry all jobs of one kind of failure; return how many."""
         return (await self._repeated(wire.RetryFailures, "before", fingerprint=fingerprint))[0]
 
     async def discard_failures(self, fingerprint: str) -> int:
-        """Count all jobs that failed for good in one way as cancelled; returns how many."""
+        """Turn all failed jobs of one kind of failure into cancelled ones; return how many."""
         return (await self._repeated(wire.DiscardFailures, "before", fingerprint=fingerprint))[0]
 
     async def postpone_failures(self, fingerprint: str, delay: float) -> tuple[int, datetime]:
-        """Run again all jobs that have failed in one way, but not before some seconds.
+        """Retry all jobs of one kind of failure after a delay in seconds.
 
         Returns:
             The number of jobs, and the moment of their retry.
@@ -272,11 +272,11 @@ class Admin:
         return await self._repeated(wire.PostponeFailures, "until", **given)
 
     async def pause_schedule(self, name: str) -> bool:
-        """Pause a schedule until it is resumed; tells whether that is new."""
+        """Pause a schedule until it is resumed; return whether it was not paused before."""
         return await self._changed(wire.ActOnSchedule, name=name, act="pause")
 
     async def resume_schedule(self, name: str) -> bool:
-        """Make a schedule due again, from its next moment on; tells whether that is new."""
+        """Resume a schedule from its next moment on; return whether it was paused before."""
         return await self._changed(wire.ActOnSchedule, name=name, act="resume")
 
     async def remove_schedule(self, name: str) -> None:
@@ -284,7 +284,7 @@ class Admin:
         await self._say(wire.ActOnSchedule, name=name, act="remove")
 
     async def run_schedule(self, name: str) -> int:
-        """Enqueue a schedule's job now; returns the job's number."""
+        """Enqueue a schedule's job now; return the job's number."""
         return int((await self._say(wire.ActOnSchedule, name=name, act="run"))["job_id"])
 
     async def _open(self) -> None:
@@ -342,12 +342,12 @@ class Admin:
     async def _repeated(
         self, command: type[Any], moment: str, **arguments: Any
     ) -> tuple[int, datetime]:
-        """Act until no job is left of those that had failed at first; returns how many, and when.
+        """Repeat a command until it has covered all jobs that had failed at first.
 
         Args:
-            command: What to send.
-            moment: The name of the moment in its answer, which is sent along from then on.
-            arguments: Those of the command.
+            command: The command to send.
+            moment: The name of the moment in its answer, which the next calls pass.
+            arguments: The command's arguments.
         """
         [counted] = (name for key, _ in command.response if (name := key.decode()) != moment)
         total = 0

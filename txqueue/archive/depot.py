@@ -75,7 +75,7 @@ def open_depot(location: str) -> Depot:
     """Open the storage of a location.
 
     Args:
-            location: A folder, or ``s3://bucket/prefix``, perhaps with ``?endpoint_override=URL``
+        location: A folder, or ``s3://bucket/prefix``, perhaps with ``?endpoint_override=URL``
             and ``&region=NAME``. Keys come from where AWS's own programs look for them.
 
     Raises:

@@ -38,7 +38,7 @@ def decay(
 
     Args:
         target: Where.
-        stages: Told how far it is.
+        stages: Shows the progress.
         jobs: How many jobs per wave.
         waves: How many waves are counted.
         workers: How many worker processes.

@@ -26,7 +26,7 @@ def drain(target: BenchSchema, stages: Stages, jobs: int, workers: int) -> dict[
 
     Args:
         target: Where.
-        stages: Told how far it is.
+        stages: Shows the progress.
         jobs: How many jobs.
         workers: How many worker processes.
 

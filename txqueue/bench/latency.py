@@ -73,7 +73,7 @@ def latency(
 
     Args:
         target: Where.
-        stages: Told how far it is.
+        stages: Shows the progress.
         jobs: How many jobs.
         workers: How many worker processes.
         road: ``direct`` or ``claim``; see `TrafficPlan`.
@@ -92,7 +92,7 @@ def steady(
 
     Args:
         target: Where.
-        stages: Told how far it is.
+        stages: Shows the progress.
         rate: Jobs a second.
         seconds: The duration.
         workers: How many worker processes.
@@ -169,7 +169,7 @@ def _by_a_client(node: RunningNode, plan: TrafficPlan) -> tuple[float, int]:
     )
     if client.returncode != 0:
         sys.stderr.buffer.write(client.stderr)
-        raise NodeFailed("the client that enqueues has failed", "its last words are above")
+        raise NodeFailed("the client that enqueues has failed", "see its output above")
     said = json.loads(client.stdout.splitlines()[-1])
     return said["seconds"], said["delivered"]
 

@@ -157,7 +157,7 @@ class RunningNode:
     def _failure(self, what: str) -> NodeFailed:
         lines = self._log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:]
         sys.stderr.write("".join(f"  node: {line}\n" for line in lines))
-        return NodeFailed(what, "its last words are above")
+        return NodeFailed(what, "see its output above")
 
 
 def twistd() -> list[str]:

@@ -26,7 +26,7 @@ class Tally:
     The kernel keeps recorded numbers even if the process is killed.
 
     Attributes:
-            add: Records a number that is not 0. The first call creates the file and replaces this
+        add: Records a number that is not 0. The first call creates the file and replaces this
             function by a faster one.
     """
 

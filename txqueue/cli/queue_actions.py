@@ -51,7 +51,7 @@ def resume(options: GlobalOptions, /, **named: str | None) -> None:
     """Resume a paused QUEUE, group or tenant."""
     kind, key = _which(named)
     changed = acted(options, lambda admin: admin.resume(key, kind))
-    said = "goes on" if changed else "was not paused"
+    said = "is resumed" if changed else "was not paused"
     _tell(options, {"kind": kind, "key": key, "is_paused": False, "changed": changed}, said)
 
 

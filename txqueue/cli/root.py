@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = run(arguments, options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has seen enough; the interpreter must not complain at its end.
+        # The reader of the output has closed the pipe; prevent the interpreter's complaint at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = DONE
     sys.exit(status)
@@ -84,7 +84,7 @@ def run(arguments: Sequence[str] | None, options: GlobalOptions) -> int:
 
     Args:
         arguments: The arguments; by default those of the process.
-        options: Filled with what is given of the options of every command.
+        options: Receives the values of the options of every command.
     """
     try:
         words = None if arguments is None else list(arguments)
@@ -102,7 +102,7 @@ def run(arguments: Sequence[str] | None, options: GlobalOptions) -> int:
 
 
 def error_line(error: Exception) -> tuple[str, int]:
-    """Say in one line what is wrong and how to mend it, and with which status to exit."""
+    """Return one line that says what is wrong and how to fix it, and the exit status."""
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "txqueue"
         return f"{error.format_message().rstrip('.')}; see: {path} --help", WRONG_CALL

@@ -127,7 +127,7 @@ def pause(options: GlobalOptions, name: str) -> None:
 def resume(options: GlobalOptions, name: str) -> None:
     """Resume a schedule from its next moment on."""
     changed = bool(_act(options, "resume", name))
-    _tell(options, name, changed, "goes on" if changed else "was not paused")
+    _tell(options, name, changed, "is resumed" if changed else "was not paused")
 
 
 @schedule.command(cls=Command)

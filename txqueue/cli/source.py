@@ -1,4 +1,4 @@
-"""The source that commands ask: a node, which can also act, or the database."""
+"""The source of a command's answer: a node, which can also act, or the database."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def found(
     inquire: Callable[[str], Inquiry[T]],
     ask: Callable[[Admin], Awaitable[T]],
 ) -> T:
-    """Return what the node says that was named, or the database if none was or it does not answer.
+    """Return the answer of the node given by --node, or else of the database.
 
     Args:
-        options: Name both.
-        inquire: Returns what to ask the database, given the name of the schema.
+        options: Name the node and the database.
+        inquire: Returns the inquiry for the database, given the name of the schema.
         ask: Asks the node the same.
     """
     if options.settings.get("node"):
@@ -45,20 +45,20 @@ def found(
 
 
 def acted(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
-    """Have a node act: the one that was named, or the one of this host.
+    """Let a node act: the one given by --node, or the one of this host.
 
     Args:
-        options: Name it.
-        act: Says to it what to do.
+        options: Name the node or the database.
+        act: Sends the command.
 
     Raises:
-        NodeUnavailable: When there is none, or it does not answer.
+        NodeUnavailable: When no such node exists or answers.
     """
     return _through(options, _named(options) or _of_this_host(options), act)
 
 
 def _named(options: GlobalOptions) -> str:
-    """As for clients, ``auto`` is the node of this host."""
+    """Return the named endpoint; ``auto`` is the node of this host, as for clients."""
     named = str(options.settings.get("node", ""))
     return _of_this_host(options) if named == "auto" else named
 
@@ -67,12 +67,12 @@ def _of_this_host(options: GlobalOptions) -> str:
     path = Path(options.settings.node_socket(socket.gethostname()).removeprefix("unix:"))
     others = sorted(path.parent.glob("*.sock"))
     if not path.exists() and len(others) == 1:
-        # A node with another name than the host's.
+        # A node whose name differs from the host's.
         path = others[0]
     if not path.exists():
         raise NodeUnavailable(
             f"no node is named, and none of this host listens at {path}",
-            "name one that runs: --node ENDPOINT or TXQUEUE_NODE, as its --admin says",
+            "name a running node by its --admin endpoint: --node ENDPOINT or TXQUEUE_NODE",
         )
     return f"unix:{path}"
 
@@ -100,11 +100,11 @@ def account() -> str:
 
 
 def looked_up(options: GlobalOptions, inquire: Callable[[str], Inquiry[T]]) -> T:
-    """Return what the database says.
+    """Return the answer of the database.
 
     Args:
-        options: Name it.
-        inquire: Returns what to ask it, given the name of the schema.
+        options: Name the node or the database.
+        inquire: Returns the inquiry, given the name of the schema.
     """
     from txqueue.store.reader import Reader, Session
 
@@ -114,7 +114,7 @@ def looked_up(options: GlobalOptions, inquire: Callable[[str], Inquiry[T]]) -> T
 
 @contextmanager
 def opened(options: GlobalOptions) -> Iterator[Session]:
-    """Open a session with the database, once its schema is known to fit this code."""
+    """Open a database session, after a check that this code can work with the schema."""
     from txqueue.store.reader import Session
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:

@@ -1,4 +1,4 @@
-"""``txqueue status``: the queues, the nodes, and what is wrong."""
+"""``txqueue status``: shows the queues, the nodes and warnings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BAR = 12
 @click.command(cls=Command)
 @click.pass_obj
 def status(options: GlobalOptions) -> None:
-    """Show the queues, the nodes, and what is wrong."""
+    """Show the queues, the nodes and warnings."""
     from txqueue.store.queries import about_all
 
     document = found(options, about_all, lambda admin: admin.status())

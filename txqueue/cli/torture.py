@@ -1,4 +1,4 @@
-"""``txqueue torture``: faults on purpose, and whether the promises hold here."""
+"""``txqueue torture``: injects faults and checks every promise."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ COLUMNS = (
 )
 
 
-@click.command(cls=Command, short_help="Do faults on purpose and check every promise.")
+@click.command(cls=Command, short_help="Inject faults and check every promise.")
 @click.argument("names", metavar="[SCENARIO]...", nargs=-1)
-@click.option("--all", "is_all", is_flag=True, help="All that can run here.")
-@click.option("--list", "is_list", is_flag=True, help="Say what there is, and run nothing.")
-@click.option("--embedded", is_flag=True, help="On a fresh embedded server, which may be hurt.")
+@click.option("--all", "is_all", is_flag=True, help="Run all scenarios that this machine allows.")
+@click.option("--list", "is_list", is_flag=True, help="List the scenarios; run none.")
+@click.option("--embedded", is_flag=True, help="Use a fresh embedded server, which may be damaged.")
 @click.option("--long", "is_long", is_flag=True, help="Ten times as long, for a night.")
 @click.option(
     "--jobs",
@@ -53,7 +53,7 @@ COLUMNS = (
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the records and the nodes' logs in this folder; they are kept anyway when a"
+    help="Keep the records and the nodes' logs in this folder; they are always kept when a"
     " promise was broken.",
 )
 @click.pass_obj
@@ -68,14 +68,14 @@ def torture(
     jobs: int,
     keep: Path | None,
 ) -> int:
-    """Do faults on purpose to nodes and clients started for it, and check every promise.
+    """Inject faults into nodes and clients started for this, and check every promise.
 
-    Each scenario enqueues work, hurts something while it runs, and records every enqueue, start and
-    end; the records then decide whether anything was lost, ran twice without cause, ran too early,
-    or ran at all that should not have. The exit status is 1 if so.
+    Each scenario enqueues work, injects faults while it runs, and records every enqueue, start and
+    end. The checker decides from the records whether jobs were lost, ran twice without cause, ran
+    too early, or ran although they must not. The exit status is 1 if so.
 
-    Without --embedded it works in your database, in a schema of its own that is dropped
-    afterwards, and hurts only its own processes and connections.
+    Without --embedded it uses your database, in a temporary schema, and damages only its own
+    processes and connections.
     """
     from txqueue.torture.scenario import known_scenarios
 

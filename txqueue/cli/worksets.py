@@ -1,4 +1,4 @@
-"""``txqueue worksets`` and ``txqueue tenants``: how far worksets are; which tenants have jobs."""
+"""``txqueue worksets`` and ``txqueue tenants``: show the progress of worksets, and tenants."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from txqueue.model.humanize import age, amount
 __all__ = ["tenants", "worksets"]
 
 
-@click.command(cls=Command, short_help="Show how far the worksets are, and what failed.")
+@click.command(cls=Command, short_help="Show the progress of worksets, or failed items.")
 @click.argument("name", required=False)
 @limited(text="How many items.")
 @click.pass_obj
 def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
-    """Show how far the worksets are, or which items of one have failed."""
+    """Show the progress of worksets, or the failed items of one."""
     from txqueue.store.queries import about_workset_failures, about_worksets
 
     if name is None:
@@ -31,11 +31,11 @@ def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
         show(options, {"workset": name, "failed": failed}, lambda: _failures(failed))
 
 
-@click.command(cls=Command, short_help="Show which tenants have jobs.")
+@click.command(cls=Command, short_help="Show the tenants that have jobs.")
 @limited(50)
 @click.pass_obj
 def tenants(options: GlobalOptions, limit: int) -> None:
-    """Show which tenants have jobs, those with the most ready ones first."""
+    """Show the tenants that have jobs, those with the most ready ones first."""
     from txqueue.store.queries import about_tenants
 
     rows = looked_up(options, lambda schema: about_tenants(schema, limit))

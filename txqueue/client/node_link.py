@@ -92,7 +92,7 @@ class Membership:
             self.delivered += len(jobs)
 
     def wake(self) -> None:
-        """Have the node look for jobs that have no node."""
+        """Make the node claim jobs that have no node."""
         if self._pipe is not None:
             self._pipe.say_now(WakeNode)
 

@@ -1,11 +1,11 @@
-"""An assignment, from the claim to the worker, and the chunk: the text in which its jobs travel.
+"""Assignments, and chunks: the JSON text in which the jobs of an assignment travel to a worker.
 
 A chunk is one JSON object that names its fields once, whatever the number of its jobs::
 
     {"fields": ["job_id", "work_type", "attempt", "weight", "payload", "terms"],
      "jobs": [[17, "mail.welcome", 1, 1, {"user_id": 7}, null], ...]}
 
-``attempt`` is the number of the run that begins, from 1. ``terms`` are the options that the job was
+``attempt`` is the number of the next run, from 1. ``terms`` are the options that the job was
 enqueued with; the database adds ``grouped`` for a job that counts for a limit, and ``left``, the
 seconds until its ``not_after``. The stored functions ``chunk_of()`` and ``chunk_entry()`` write
 chunks, and so does a client that enqueues by direct dispatch (`chunk_of_one`). Only workers parse
@@ -50,7 +50,8 @@ class Assignment:
         chunk: The jobs as JSON text, which the master does not parse; empty if only the number is
             known.
         is_alone: Whether its job is a suspect, which needs a process that runs nothing else.
-        asked_at: When it was requested, by the monotonic clock: not later than ``left`` was true.
+        asked_at: When the claim was sent, by the monotonic clock; ``left`` counts from then or
+            later.
     """
 
     incarnation: int
@@ -73,9 +74,9 @@ class AssignedJob:
     """A job of a chunk. Not frozen: creating a frozen one takes twice as long.
 
     Attributes:
-        job_id: Its number.
-        work_type: The name of its class.
-        attempt: The number of the run that begins, from 1.
+        job_id: The job's number.
+        work_type: The name of its work type.
+        attempt: The number of the next run, from 1.
         weight: Its share of the worker's capacity.
         payload: The fields of its work item; `Unreadable` if Python cannot parse them.
         terms: Its options, an object; None for none.
@@ -90,7 +91,7 @@ class AssignedJob:
 
 
 class JobKey(NamedTuple):
-    """Names one job of an assignment."""
+    """The name of one job of an assignment."""
 
     assignment: int
     job_id: int
@@ -98,7 +99,7 @@ class JobKey(NamedTuple):
 
 @frozen
 class CancelledJob:
-    """An assigned job that is to end, and the operator who cancelled it."""
+    """An assigned job to cancel, and the operator that cancelled it."""
 
     assignment: int
     job_id: int
@@ -111,7 +112,7 @@ class StartedJob:
 
     Attributes:
         assignment: Its assignment.
-        job_id: Its number.
+        job_id: The job's number.
         seconds: How long it has been running.
         progress: Its progress as JSON text, if that has changed since the last report.
     """
@@ -133,9 +134,9 @@ class PassedJobs:
 
     Attributes:
         assignment: The number of their new assignment.
-        jobs: How many they are.
+        jobs: How many jobs.
         weight: The sum of their weights.
-        ids: Their numbers.
+        ids: The jobs' numbers.
     """
 
     assignment: int
@@ -153,7 +154,7 @@ _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]]')
 
 @frozen
 class Unreadable:
-    """Stands for a payload that PostgreSQL accepts and Python cannot parse.
+    """A payload that PostgreSQL accepts and Python cannot parse.
 
     Attributes:
         reason: The error of Python's parser.
@@ -165,11 +166,11 @@ class Unreadable:
 def chunk_of_one(
     job_id: int, work_type: str, weight: int, payload: str, terms: str = "null"
 ) -> str:
-    """Return the chunk of one job that has not run yet, as the database would write it.
+    """Return a chunk with one job that has not run yet, in the database's format.
 
     Args:
-        job_id: Its number.
-        work_type: The name of its class.
+        job_id: The job's number.
+        work_type: The name of its work type.
         weight: Its weight.
         payload: Its payload as JSON text.
         terms: Its options as JSON text.
@@ -192,7 +193,7 @@ def read_chunk(chunk: str) -> list[AssignedJob]:
 
 
 def _named(names: list[str], entry: list[Any]) -> AssignedJob:
-    """Read a job by the names of its fields: a newer database may send more."""
+    """Make a job from its fields by name, as a newer database may send more."""
     told = dict(zip(names, entry, strict=True))
     return AssignedJob(**{name: told[name] for name in FIELDS})
 
@@ -209,7 +210,7 @@ def _read(entry: str) -> AssignedJob:
 
 
 def _apart(chunk: str) -> Iterator[str]:
-    """Cut the entries out of a chunk by their brackets: they are arrays in an array."""
+    """Divide a chunk into its entries by their brackets: arrays in an array."""
     depth = begin = 0
     for mark in _MARK.finditer(chunk):
         if mark[0] == "[":

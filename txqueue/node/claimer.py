@@ -56,7 +56,7 @@ class Claimer(Periodic):
         yielding: Limits the weight of a job.
         lanes: Notified of the number of jobs that each claim took.
         listeners: Notified after each claim whether it left ready jobs.
-            wakeups: Has the claimer's alarm; wakes the reconciliation when the answer to a claim is
+        wakeups: Has the claimer's alarm; wakes the reconciliation when the answer to a claim is
             lost.
     """
 

@@ -39,7 +39,7 @@ class Neighbours(Protocol):
         """The peers' reports."""
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Tell one that jobs are assigned to it."""
+        """Notify a peer of its assignments."""
 
     async def steal(self, incarnation: int, weight: int) -> tuple[list[int], int]:
         """Ask a peer for unstarted work."""

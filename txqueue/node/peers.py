@@ -68,7 +68,7 @@ class Peers(Periodic):
         lifecycle: Ends the node when it cannot listen.
         own: This node's report.
         exchange: Accepts work from peers, and passes work to peers that ask.
-            wakeups: Wakes the claimer when a peer asks, and the heartbeats when an unknown node
+        wakeups: Wakes the claimer when a peer asks, and the heartbeats when an unknown node
             connects.
     """
 
@@ -117,7 +117,7 @@ class Peers(Periodic):
         self._listening.addErrback(self._cannot_listen)
 
     def stopService(self) -> Deferred[None] | None:
-        """Listen no more, and hang up."""
+        """Stop listening, and close all connections."""
         finished = super().stopService()
         self._table.clear()
         self._server.hang_up()

@@ -249,7 +249,7 @@ class WorkerProcess:
         self._pinged_at = None
 
     def stop(self) -> None:
-        """Have it begin no other job until it has said what it has not begun."""
+        """Stop the worker from starting jobs until it has reported its unstarted ones."""
         self.is_late = self.is_stopped = True
         self._in_flight.stop()
         # When the pipe is lost, all jobs are returned anyway.

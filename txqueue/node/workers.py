@@ -71,7 +71,7 @@ class Workers:
         worker.renew(*self._lease)
 
     def reported(self, worker: WorkerProcess) -> None:
-        """Note that a worker has done, or given up, some of what it holds."""
+        """Note that a worker has finished or returned jobs."""
         if worker is self._alone:
             self._place_suspect()
 
@@ -145,7 +145,7 @@ class Workers:
 
     @property
     def loads(self) -> list[Load]:
-        """What each worker holds that may be handed any job."""
+        """The load of each worker that may get any job."""
         return [worker.load for worker in self._open()]
 
     @property

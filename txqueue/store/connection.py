@@ -39,7 +39,7 @@ class Connection:
     Args:
         reactor: Watches the socket and times the connection attempt.
         application_name: Shown in ``pg_stat_activity``.
-            patience: Seconds after which a statement without an answer, and its connection, count
+        patience: Seconds after which a statement without an answer, and its connection, count
             as lost; None for no limit.
         any_moment: Whether a moment beyond Python's range is read as the nearest one within it.
         session: Server settings for the session; skipped behind a pooler.
@@ -228,7 +228,7 @@ class Connection:
 
         Raises:
             TransactionMisused: When one of its statements has ended the transaction.
-                Refused: When one of its statements failed, even if the error was swallowed: the
+            Refused: When one of its statements failed, even if the error was swallowed: the
                 server rolls back.
         """
         if self.is_idle:

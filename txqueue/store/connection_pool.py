@@ -35,7 +35,7 @@ class ConnectionPool:
         patience: Seconds after which a statement without an answer counts as lost; None: never.
         backoff: The backoff after a failed attempt to connect, shared by pools that retry by
             themselves.
-            any_moment: Whether a moment beyond Python's range is read as the nearest one within it,
+        any_moment: Whether a moment beyond Python's range is read as the nearest one within it,
             for tools that display data.
         session: Server settings for each session.
     """

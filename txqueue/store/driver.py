@@ -66,7 +66,7 @@ class Driver:
         Args:
             sql: The statement.
             parameters: What stands for each ``%s``.
-                given_up: Called when the caller cancels; psycopg2's own cancellation would block
+            given_up: Called when the caller cancels; psycopg2's own cancellation would block
                 until the server responds.
 
         Returns:

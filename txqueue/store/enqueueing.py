@@ -160,7 +160,7 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
         job["group"] = group
     if (tenant := work.tenant) is not None:
         job["tenant"] = tenant
-    # The database fills in what is left out from the policy that nodes have published.
+    # For options left out, the database uses the published policy.
     explicit = explicit_policy(type(work))
     if "queue" in explicit:
         job["queue"] = work.queue

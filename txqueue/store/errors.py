@@ -121,7 +121,7 @@ def demoted(error: BaseException, driver: Any) -> BaseException:
     """Return the error to raise if a statement failed because its server is no longer a primary.
 
     Args:
-            error: The statement's error; returned unchanged if it has another cause, such as a
+        error: The statement's error; returned unchanged if it has another cause, such as a
             read-only transaction.
         driver: The connection, with the parameters that the server reports.
     """

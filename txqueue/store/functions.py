@@ -48,7 +48,7 @@ class Claim:
         assignments: The jobs taken.
         due_in: Seconds until the next waiting job is due; None if none waits for time.
         seen_at: The time by the database's clock; jobs due by then are promoted.
-            reached: The rank, as text, and the job up to which all ready jobs are claimed; None if
+        reached: The rank, as text, and the job up to which all ready jobs are claimed; None if
             no ready job is left.
         last_tenant: The tenant after which the next claim continues, if not all tenants had a turn.
     """

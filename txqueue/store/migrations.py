@@ -60,7 +60,7 @@ class MigrationReport:
         before: The schema's version before; 0 for no schema.
         after: The schema's version after.
         applied: The names of the steps.
-            shared: The roles that already existed when the schema was created: another database of
+        shared: The roles that already existed when the schema was created: another database of
             the server may use them, and their members have the same rights here.
     """
 
@@ -83,7 +83,7 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
     Raises:
         DatabaseUnavailable: When the server does not answer.
         SchemaMismatch: When the database is newer than this code.
-            Refused: When another role owns the schema, a right is missing, or a transaction locks a
+        Refused: When another role owns the schema, a right is missing, or a transaction locks a
             table for longer than a minute.
     """
     checked_name(schema)

@@ -189,7 +189,7 @@ def about_jobs(
 
     Args:
         schema: The name of the schema.
-            filters: ``state, queue, work_type, group, tenant``, ``after``, the last number of the
+        filters: ``state, queue, work_type, group, tenant``, ``after``, the last number of the
             previous page, and ``running_for``, the least run time in seconds, which orders the
             longest first. A filter that is None is ignored.
         limit: The largest number of rows.

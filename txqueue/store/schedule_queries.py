@@ -35,7 +35,7 @@ def about_schedules(schema: str, filters: Mapping[str, object], limit: int) -> I
 
     Args:
         schema: The name of the schema.
-            filters: ``work_type, group, tenant``, and ``after``, the last name of the previous
+        filters: ``work_type, group, tenant``, and ``after``, the last name of the previous
             page; a filter that is None is ignored.
         limit: The largest number of rows.
     """

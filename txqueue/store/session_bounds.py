@@ -35,7 +35,7 @@ def of_a_master(patience: float) -> Mapping[str, str]:
     """Return the settings of a master's sessions.
 
     Args:
-            patience: Seconds after which the master gives up a statement; the server does the same,
+        patience: Seconds after which the master gives up a statement; the server does the same,
             so that nothing commits after that.
     """
     milliseconds = str(round(patience * 1000))

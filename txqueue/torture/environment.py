@@ -213,7 +213,7 @@ class Testbed:
             nodes: The nodes that it hits; None for all.
             frozen: Whether it stops processes that resume later.
             snapshot: Whether to record the nodes' jobs; this counts only if the nodes are stopped.
-                still: Whether the nodes are stopped from the snapshot to the end, so that their
+            still: Whether the nodes are stopped from the snapshot to the end, so that their
                 jobs are known exactly.
         """
         hurt = [node for node in nodes or self.nodes if node.is_running]

@@ -91,7 +91,7 @@ class Fault:
         began: When it began, by the host's monotonic clock.
         ended: When it was over.
         evidence: What proves that it happened; empty without proof.
-            assigned: ``(job_id, assignment)`` of all jobs that the nodes held at that moment; None
+        assigned: ``(job_id, assignment)`` of all jobs that the nodes held at that moment; None
             if that is unknown.
     """
 

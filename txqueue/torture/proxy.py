@@ -114,15 +114,15 @@ class Proxy:
     Args:
         target: Where the server listens.
         listen: A unix socket to listen on; without a path, a free port of this host.
-            speaks_postgres: Whether to parse PostgreSQL's messages, as `cut_at` and
+        speaks_postgres: Whether to parse PostgreSQL's messages, as `cut_at` and
             `drops_notifications` need.
 
     Attributes:
         refuses: Whether new connections are closed at once.
         drops_notifications: Whether the server's notifications are dropped.
-            lateness: The longest random delay of data, in seconds, so that two connections overtake
+        lateness: The longest random delay of data, in seconds, so that two connections overtake
             one another; not for PostgreSQL.
-            counts: The counted events: ``accepted``, ``refused``, ``failed`` (the server was
+        counts: The counted events: ``accepted``, ``refused``, ``failed`` (the server was
             unreachable), ``cut``, ``swallowed`` (bytes), ``held``, ``notifications``, ``before``,
             ``after``, ``late``.
         accepted_at: When each connection was opened, by the monotonic clock.
@@ -188,7 +188,7 @@ class Proxy:
         """Forward everything again.
 
         Args:
-                forgets: Whether connections with swallowed bytes stay silent, as behind a firewall
+            forgets: Whether connections with swallowed bytes stay silent, as behind a firewall
                 that has lost its table; else they are closed.
         """
         self._do(self._healed(forgets))

@@ -45,6 +45,6 @@ class UncertifiedPipe(GuardedPipe):
             self.watch_reading()
 
     def locateResponder(self, name: bytes) -> Responder | None:
-        """Find what carries out a command, and wait for another for longer."""
+        """Return the handler of a command, and allow a longer time for the next."""
         self._wait(IDLE)
         return super().locateResponder(name)

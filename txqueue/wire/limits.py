@@ -131,7 +131,7 @@ class GuardedPipe(Pipe):
         self.dispatch(box)
 
     def locateResponder(self, name: bytes) -> Responder | None:
-        """Find what carries out a command; it counts as long as that takes."""
+        """Return the handler of a command, which counts towards the limit while it runs."""
         responder = super().locateResponder(name)
         return None if responder is None else partial(self._counted, responder)
 
@@ -143,7 +143,7 @@ class GuardedPipe(Pipe):
         return carrying_out.addBoth(self._carried_out)
 
     def sendBox(self, box: AmpBox) -> None:
-        """Send a question or an answer, if the other end is still there."""
+        """Send a request or an answer, if the connection is still open."""
         if not self.is_closed:
             super().sendBox(box)
 
@@ -187,7 +187,7 @@ class GuardedPipe(Pipe):
     def _carried_out(self, result: Any) -> Any:
         self._calls -= 1
         if self._is_paused and not self._is_busy:
-            # The answer goes first.
+            # Send the answer first.
             self._clock.callLater(0, self._go_on)
         return result
 
@@ -239,7 +239,7 @@ class GuardedPipe(Pipe):
 
 @implementer(IBoxSender, IResponderLocator)
 class _Nowhere:
-    """The other end of a connection that is gone: late answers are lost, and errors with them."""
+    """Replaces a closed connection: late answers and their errors are dropped."""
 
     def sendBox(self, box: AmpBox) -> None:
         pass

@@ -26,38 +26,38 @@ Responder = Callable[[Box], Deferred[amp.AmpBox]]
 
 
 class Transport(Protocol):
-    """A transport of Twisted, plain or TLS, as far as it is used; Twisted has no name for both."""
+    """A Twisted transport, plain or TLS: the used parts, as Twisted has no interface for both."""
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
 
     def loseConnection(self) -> None:
-        """Close once all is sent."""
+        """Close after all data is sent."""
 
     def abortConnection(self) -> None:
         """Close at once."""
 
     def pauseProducing(self) -> None:
-        """Read no more for now."""
+        """Stop reading for now."""
 
     def resumeProducing(self) -> None:
-        """Read again."""
+        """Resume reading."""
 
     def registerProducer(self, producer: IProducer, streaming: bool) -> None:
-        """Name the object that is told when the other end reads."""
+        """Register the object that is called when the peer reads or does not read."""
 
     def unregisterProducer(self) -> None:
-        """Tell that object nothing more."""
+        """Unregister that object."""
 
 
 @implementer(amp.IBoxSender, amp.IResponderLocator)
 class Pipe(TwistedProtocol):
-    """One end of an AMP connection. Services give it functions for commands, and know no AMP.
+    """One end of an AMP connection, with a handler for each command, so that services need no AMP.
 
-    Boxes are read and written here; Twisted's dispatcher has the commands that want an answer.
-    Those that want none do without it: a job is three of them, and the dispatcher makes four
-    Deferreds for each. Measured side by side, a chunk of one job sent and received costs 18 us of
-    CPU time this way, 47 us with amp.AMP.
+    Boxes are read and written here; Twisted's dispatcher handles commands with an answer. Commands
+    without one bypass it: a job takes three of them, and the dispatcher makes four Deferreds for
+    each. Measured side by side, a chunk of one job sent and received costs 18 us of CPU time this
+    way, 47 us with amp.AMP.
 
     Args:
         responders: The handler of each command.
@@ -92,7 +92,7 @@ class Pipe(TwistedProtocol):
         return None
 
     def packed(self, command: type[amp.Command], arguments: dict[str, Any]) -> bytes:
-        """Return a command that wants no answer as it is sent."""
+        """Return a command without an answer as bytes."""
         box = {amp.COMMAND: command.commandName}
         for name, argument in command.arguments:
             argument.toBox(name, box, arguments, self)
@@ -104,7 +104,7 @@ class Pipe(TwistedProtocol):
         transport.write(data)
 
     def close(self) -> None:
-        """Close the connection, if there is one, once all is sent."""
+        """Close the connection, if there is one, after all data is sent."""
         if self.connection is not None:
             self.connection.loseConnection()
 
@@ -134,7 +134,7 @@ class Pipe(TwistedProtocol):
             self.hear(*known, box)
 
     def dispatch(self, box: Box) -> None:
-        """Have the dispatcher carry out a command, or take an answer."""
+        """Pass a command or an answer to the dispatcher."""
         self._dispatcher.ampBoxReceived(amp.AmpBox(box))
 
     def hear(self, command: type[amp.Command], function: Callable[..., Any], box: Box) -> None:
@@ -147,7 +147,7 @@ class Pipe(TwistedProtocol):
         if isinstance(said, Deferred):
             said.addErrback(self.unhandledError)
 
-    # What the dispatcher calls.
+    # Calls by the dispatcher.
 
     def locateResponder(self, name: bytes) -> Responder | None:
         """Return the handler of a command."""
@@ -155,30 +155,30 @@ class Pipe(TwistedProtocol):
         return None if known is None else partial(self._carry_out, *known)
 
     def sendBox(self, box: amp.AmpBox) -> None:
-        """Send a question or an answer."""
+        """Send a request or an answer."""
         self.write(box.serialize())
 
     def unhandledError(self, failure: Failure) -> None:
-        """Close the connection, because of a command or an answer that failed."""
+        """Close the connection because of a failed command or answer."""
         self._log.failure("a command or an answer failed; closing the connection", failure)
         self.close()
 
     def _carry_out(
         self, command: type[amp.Command], function: Callable[..., Any], box: Box
     ) -> Deferred[amp.AmpBox]:
-        """Carry out a command that wants an answer."""
+        """Execute a command that has an answer."""
         carrying_out = maybeDeferred(function, **command.parseArguments(box, self))
         carrying_out.addCallback(lambda answer: command.makeResponse(answer, self))
         return carrying_out.addErrback(_listed, command)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Tell the owner, and the callers that wait for answers."""
+        """Report the end to the owner and to callers that wait for answers."""
         self._dispatcher.stopReceivingBoxes(closed(reason))
         self._lost()
 
 
 def _listed(failure: Failure, command: type[amp.Command]) -> Failure:
-    """Return an error of a command as it is sent; one that is not listed stays as it is."""
+    """Return an error in the form in which it is sent; an unlisted error stays unchanged."""
     known = {**command.errors, **command.fatalErrors}
     kind = failure.trap(*known)
     is_fatal = kind in command.fatalErrors
@@ -204,7 +204,7 @@ class PipeServer(Factory):
     Args:
         responders: The handler of each command.
         most: The most connections at a time; further ones are closed unanswered.
-            greet: Called with each new pipe; returns further handlers for it, and a function to
+        greet: Called with each new pipe; returns further handlers for it, and a function to
             call at its end.
         make: Makes a pipe; a guarded one for untrusted connections.
     """
@@ -235,7 +235,7 @@ class PipeServer(Factory):
         return pipe
 
     def forget(self, pipe: Pipe) -> None:
-        """A connection is gone."""
+        """Forget a closed connection."""
         self._pipes.pop(pipe)()
 
     def hang_up(self) -> None:

@@ -22,7 +22,7 @@ class LeaseWatch:
 
     Args:
         clock: Times the lease.
-            end: Interrupts jobs of groups: all, or only those of runs of the node before an
+        end: Interrupts jobs of groups: all, or only those of runs of the node before an
             incarnation; returns whether some are left.
         leave: Exits the process.
     """

@@ -10,7 +10,7 @@ from txqueue.worker.running_job import Batch
 __all__ = ["Backlog", "Waiting"]
 
 Waiting = tuple[Batch, AssignedJob]
-"""A job that waits, and its batch."""
+"""A waiting job and its batch."""
 
 
 class Backlog(deque[Waiting]):

@@ -106,7 +106,9 @@ def half_known_type(testbed: Testbed) -> None:
         alone = [run for run in testbed.history().runs if run.began > since]
         knowing = testbed.start_node("n1", app=RARE).wait_up()
         if knows == {"n1": True, "n2": False} and alone:
-            fault.evidence = f"who knows it: {knows}; {len(alone)} jobs ran while n1 was down"
+            fault.evidence = (
+                f"which nodes have it: {knows}; {len(alone)} jobs ran while n1 was down"
+            )
     testbed.rest(1.0)
     testbed.drain()
     rare = _rare(testbed)
