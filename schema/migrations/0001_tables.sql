@@ -1,4 +1,4 @@
--- The tables of the queue. docs/explanation/schema.md tells why they are cut this way.
+-- The tables of the queue. docs/explanation/schema.md explains their partitions.
 
 create type txqueue.job_state as enum ('waiting', 'ready', 'assigned', 'done', 'failed', 'cancelled');
 
@@ -7,12 +7,11 @@ create sequence txqueue.job_id as bigint;
 -- Grows with every chunk of jobs assigned, so that no two assignments share a token.
 create sequence txqueue.assignment as bigint;
 
--- 1 while the last claim of any master came back empty. A sequence, because it changes without
--- leaving a dead row and without waiting for a transaction to end.
+-- 1 while the last claim of some master found nothing. A sequence, because it changes without leaving a dead
+-- row and without waiting for a transaction to end.
 create sequence txqueue.asleep as bigint minvalue 0 start 0;
 
--- The lane that jobs becoming ready go to. Sequences too, because whoever enqueues reads the one and
--- rotation writes both.
+-- The lane for new ready jobs. Sequences too, because every enqueue reads the first and rotation writes both.
 create sequence txqueue.lane as smallint minvalue 0 maxvalue 7 start 0;
 
 -- When a lane was last truncated, in milliseconds since 1970.

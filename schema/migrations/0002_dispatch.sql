@@ -1,4 +1,4 @@
--- What dispatch needs: nodes that know each other, jobs handed over by message, tenants, limits, pauses.
+-- For dispatch: connected nodes, jobs handed over by message, tenants, limits, pauses.
 
 alter table txqueue.setting add column identity uuid not null default gen_random_uuid();
 comment on column txqueue.setting.identity is 'Tells this queue from every other: a client and a node compare it.';
@@ -70,7 +70,7 @@ create index on txqueue.action (subject, action_id);
 create index on txqueue.action using gin ((detail -> 'jobs') jsonb_path_ops);
 comment on table txqueue.request is 'Assigned jobs to be cancelled: each until it has ended.';
 
--- These return more than they did.
+-- These functions return more columns than before.
 drop function if exists txqueue.complete(integer, smallint[], bigint[], text[]);
 drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
     txqueue.complete_in_2(integer, bigint, bigint[]), txqueue.complete_in_3(integer, bigint, bigint[]),

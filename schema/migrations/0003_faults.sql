@@ -1,4 +1,4 @@
--- What rescue by asking, expiry and back-pressure need.
+-- For rescue after asking peers, for expiry and for back-pressure.
 
 alter table txqueue.node_info add column leased_at timestamptz not null default now();
 alter table txqueue.node_info add column vouched_at timestamptz;
@@ -12,7 +12,7 @@ alter table txqueue.control add column is_full boolean not null default false;
 comment on column txqueue.control.backlog is 'How many jobs may wait in this queue before more are refused.';
 comment on column txqueue.control.is_full is 'Whether so many waited when somebody last looked.';
 
--- These take or return more than they did.
+-- These functions take or return more than before.
 drop function if exists txqueue.rescue();
 drop function if exists txqueue.heartbeat(integer, double precision, jsonb);
 drop function if exists txqueue.set_limit(text, text, integer, double precision, integer, double precision, double precision,

@@ -1,4 +1,4 @@
--- What jobs have to do with each other, with schedules and with sets: unique keys, parents, batches.
+-- Relations of jobs: unique keys, parents, batches, schedules and sets of items.
 
 alter table txqueue.job add column followed smallint;
 comment on column txqueue.job.followed is 'Not null if something else happens when it ends: see follow().';
@@ -6,7 +6,7 @@ comment on column txqueue.job.followed is 'Not null if something else happens wh
 alter table txqueue.node_info add column ended_at timestamptz;
 comment on column txqueue.node_info.ended_at is 'When it was declared dead, or stopped: a claim of it may commit late.';
 
--- These return more than they did.
+-- These functions return more columns than before.
 drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
     txqueue.complete_in_2(integer, bigint, bigint[]), txqueue.complete_in_3(integer, bigint, bigint[]),
     txqueue.complete_in_4(integer, bigint, bigint[]), txqueue.complete_in_5(integer, bigint, bigint[]),
@@ -123,7 +123,8 @@ comment on column txqueue.failed_attempt.began is 'When it was seen to run, or w
 alter table txqueue.job add column progress jsonb;
 comment on column txqueue.job.progress is 'What its handler last said of how far it is: [done, total, note].';
 
--- Until when somebody waits for jobs to end, in seconds since 1970; a sequence, because every completion reads it.
+-- Until when clients wait for jobs to end, in seconds since 1970; a sequence, because every completion reads
+-- it.
 create sequence txqueue.awaited as bigint minvalue 0 start 0;
 
 -- Unique keys, and jobs that wait for others.
@@ -159,10 +160,10 @@ comment on table txqueue.unfollowed is
 -- 1 once a job is unfollowed; a sequence, because every claim reads it.
 create sequence txqueue.has_unfollowed as bigint minvalue 0 start 0;
 
--- It takes more than it did.
+-- It takes more arguments than before.
 drop function if exists txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text);
 
--- Schedules: work that comes again.
+-- Schedules of recurring work.
 create table txqueue.schedule (
     schedule_id       bigint generated always as identity primary key,
     name              text collate "C" not null unique check (length(name) between 1 and 200),

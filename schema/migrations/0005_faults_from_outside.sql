@@ -1,6 +1,6 @@
--- What trials from outside showed: statements that arrive late, locks that any login can take, unexpected input.
+-- For late statements, locks that any login can take, and unexpected input.
 
--- From here on a step may say which older code can work with its outcome.
+-- From here on a migration may declare which older code works with it.
 alter table txqueue.migration add column if not exists serves integer;
 comment on column txqueue.migration.serves is 'The oldest version that code may be made for to work with the schema; that of the step if null.';
 
@@ -10,10 +10,10 @@ create index on txqueue.job_waiting (priority, not_before) where waiting_for in 
 comment on column txqueue.setting.payload_limit is 'Longest payload accepted, in bytes of its JSON text.';
 
 
--- Suspects, which are lifted once the job that kills is found.
+-- Suspects, which are cleared once the job that kills is found.
 create index on txqueue.job_ready (queue) where deaths > 1;
 
--- Locks of our own. Advisory ones any session of the database can take, whatever its rights.
+-- txqueue's own locks, as any session can take advisory locks, whatever its rights.
 create table txqueue.key_lock (
     key smallint primary key
 );
@@ -47,12 +47,12 @@ begin
     end loop;
 end $$;
 
--- Nodes come and go, and each heartbeat looks for those that live or have ended of late.
+-- Nodes come and go, and each heartbeat searches for live and recently ended ones.
 create index on txqueue.node_info (incarnation) where state in ('alive', 'draining');
 create index on txqueue.node_info (ended_at) where ended_at is not null;
 create index on txqueue.node_info (started_at);
 
--- Schedules that come to an end.
+-- Schedules that end.
 alter table txqueue.schedule add column until timestamptz,
     add column times integer check (times between 1 and 1000000000),
     add column runs bigint not null default 0;

@@ -1,5 +1,5 @@
--- Sets of items are called worksets everywhere; a pool is one of connections or threads.
--- Older code calls them pools: it cannot work with the outcome.
+-- Sets of items are called worksets; a pool is one of connections or threads. Older code calls the sets
+-- pools, so it cannot work with this schema.
 
 drop view if exists txqueue.pool_status;
 

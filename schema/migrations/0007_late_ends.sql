@@ -1,4 +1,4 @@
--- What is to be looked at again is called late; older code knows other names.
+-- Renames the records of late ends and groups; older code uses the old names.
 
 alter table txqueue.unfollowed rename to late_end;
 alter sequence txqueue.has_unfollowed rename to has_late_ends;

@@ -1,5 +1,5 @@
--- Refuses to go on in a transaction that sees only what was committed when it began: what has been parked
--- or has moved since would be missed, and never run.
+-- Refuses transactions that see only rows committed before they began: they would miss jobs that were parked
+-- or moved since, which then would never run.
 create or replace function txqueue.check_isolation(what text) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp

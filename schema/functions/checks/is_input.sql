@@ -1,4 +1,4 @@
--- Whether a text can be read as a value of a type. PostgreSQL has it as pg_input_is_valid() from version 16 on.
+-- Whether a text is a valid value of a type; PostgreSQL 16 and later have pg_input_is_valid().
 create or replace function txqueue.is_input(given text, its_type regtype) returns boolean
 language plpgsql stable
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- Raises an error from inside an expression; it runs only for the row that is wrong.
+-- Raises an error from inside an expression, only for the row that is not valid.
 create or replace function txqueue.refuse(reason text, remedy text) returns text
 language plpgsql volatile
 set search_path = txqueue, pg_temp

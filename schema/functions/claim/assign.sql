@@ -1,7 +1,6 @@
--- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
--- deletion returns would be copied twice on its way.
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and returns the
+-- chunk in rank order. Charges the rates of groups. One function per lane, so that its plan is kept. Three
+-- plain statements over locked rows, because the rows that a deletion returns would be copied twice.
 create or replace function txqueue.assign_0(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)

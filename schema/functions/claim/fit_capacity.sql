@@ -1,7 +1,7 @@
--- Of rows locked in one ready lane, those that fit: in rank order up to free_weight and to a sum of
--- payload bytes, none heavier than the largest room of one worker. A job heavier than capacity
--- counts as capacity. At least the first fits if it fits a worker, whatever its payload's size, and if
--- it is heavier than the part of free_weight that is to be taken now.
+-- Returns which rows locked in one ready lane fit: in rank order up to free_weight and a sum of payload
+-- bytes, none heavier than the largest room of one worker. A job heavier than capacity counts as capacity.
+-- The first job fits if it fits a worker, even if its payload is large or it is heavier than the part of
+-- free_weight for this step.
 create or replace function txqueue.fit_capacity(
     its_lane smallint, locked tid[], free_weight integer, part integer, largest integer, capacity integer, octets_limit bigint)
 returns tid[]

@@ -1,8 +1,8 @@
--- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
--- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
--- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
--- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one position up to another, and
+-- returns the columns that a claim needs and the position of the last: jobs without a tenant, or of one
+-- tenant, or of priority 7 and higher. Suspects are jobs that were running when two processes died;
+-- most_deaths excludes them. One function per lane, so that its plans are kept; the plans are pinned, because
+-- the planner's own choice ran six times slower.
 create or replace function txqueue.lock_ready_0(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,

@@ -1,4 +1,5 @@
--- A job as it is when what it waited for is over: ready, unless its moment has not come or no node knows its type.
+-- Returns a job in its state after its wait: ready, unless it is not due yet or no node has published its
+-- type.
 create or replace function txqueue.make_eligible(this job) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- Moves waiting jobs, by their places, to the ready ones; returns how many.
+-- Moves waiting jobs, by ctid, to the ready partition; returns how many.
 create or replace function txqueue.make_ready(places tid[]) returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp

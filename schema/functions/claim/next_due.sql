@@ -1,4 +1,4 @@
--- Seconds until the next waiting job is due: at most 0 when one is due now, null when none waits, or only jobs that are never due.
+-- Seconds until the next waiting job is due: at most 0 if one is due now, null if none will ever be due.
 create or replace function txqueue.next_due(since timestamptz) returns double precision
 language sql volatile
 set search_path = txqueue, pg_temp

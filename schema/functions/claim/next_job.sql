@@ -1,25 +1,24 @@
--- What masters call: promotes what is due, then takes ready jobs for this node in rank order, up
--- to free_weight, as chunks of at most chunk_jobs, at least one for each worker where there are that
--- many. Returns one row a chunk; the last row has no
--- assignment and says in due_in how many seconds to wait for the next job that waits for time, in
--- seen_at the moment up to which due jobs were promoted, and in reached and reached_job the rank and number
--- before which nothing was left. A caller that claims again at once passes them as from_rank and from_job, so
--- that the dead rows before them are not read again; what has come in there since is found by the next claim
--- without them. The rank is null when all that was ready is taken, and text because not every client can read
--- every moment.
--- last_tenant is to be passed as after_tenant the next time: more tenants have jobs than get a turn.
+-- The claim of a master: promotes due jobs, then takes ready jobs for this node in rank order, up to
+-- free_weight, as chunks of at most chunk_jobs, at least one for each worker if there are that many. Returns
+-- one row per chunk; the last row has no assignment and says in due_in how many seconds to wait for the next
+-- job that waits for time, in seen_at the moment up to which due jobs were promoted, and in reached and
+-- reached_job the rank and number up to which all ready jobs are claimed. A caller that claims again at once
+-- passes them as from_rank and from_job, so that the dead rows before them are not read again; a job enqueued
+-- there since is found by the next claim that does not pass them. The rank is null when all ready jobs are
+-- claimed, and text because not every client can read every moment. Pass last_tenant as after_tenant in the
+-- next claim; it is set if not all tenants had a turn.
 --
--- Lanes are taken one after the other, the one with the smallest rank first and up to the next
--- lane's smallest, or a sixteenth of the batch beyond it, so that lanes that interleave finely
--- cost no more than sixteen steps.
+-- Lanes are read one after the other, the one with the smallest rank first, up to the next lane's smallest
+-- rank or a sixteenth of the batch beyond it, so that lanes that interleave finely cost no more than sixteen
+-- steps.
 --
--- Tenants take their turns first, then comes what is no tenant's, and last, where a queue keeps a
--- reserve, what may use it: jobs of a priority from 7 on.
+-- Tenants take their turns first, then jobs without a tenant, and last, if a queue keeps a reserve, jobs of
+-- priority 7 and higher, which may use it.
 --
--- A job that was running when two processes died is a suspect, which is to run in a process that runs no others:
--- some ten together, and from the third death on by itself, so that the one that kills is found and no other is blamed
--- for it. They are taken once a claim, as a chunk that is marked alone, and none if the caller takes no suspects now.
--- A caller with room in one worker gets either those or what ranks before them.
+-- A job that was running when two processes died is a suspect, which runs in a process without other jobs:
+-- ten together, and from the third death on alone, so that the job that kills is found and no other is
+-- blamed. A claim takes suspects once, as a chunk that is marked as alone, unless the caller accepts no
+-- suspects now. A caller with room in one worker gets either suspects or the jobs that rank before them.
 create or replace function txqueue.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
@@ -54,7 +53,7 @@ declare
     is_last    boolean := false;
     is_all     boolean := true;
     passed     smallint[];
-    -- What is held back, where anything is: see open_queues(). Parallel to queues.
+    -- The allowances of limited queues, parallel to queues: see open_queues().
     is_held    boolean := false;
     is_empty   boolean := false;
     served     text[] := queues;
@@ -65,10 +64,10 @@ declare
     opens_in   double precision;
     is_counted smallint;
     place      integer;
-    -- How many jobs may be taken, and what weight there is room for.
+    -- How many jobs may be taken, and for what weight there is room.
     most       bigint;
     open_room  bigint;
-    -- Whose turn it is: tenants, then jobs without a tenant, then what may use the reserve.
+    -- The turns: tenants, then jobs without a tenant, then jobs that may use the reserve.
     tenants    text[] := '{}';
     parts      integer[];
     exhausted  text[] := '{}';
@@ -79,7 +78,8 @@ declare
     taken      integer;
     its_jobs   integer;
 begin
-    -- First of all: a session that changes a limit must see what was taken before, and waits for it with nothing locked.
+    -- First, because a session that changes a limit must see all earlier claims, and waits for them without
+    -- other locks.
     lock table claiming in row share mode;
     alone := false;
     seen_at := clock_timestamp();
@@ -91,7 +91,8 @@ begin
         perform promote(since, greatest(free_weight, 1000));
         due_in := next_due(since);
         if due_in <= 0 then
-            -- The caller goes back a minute from here: it must find the oldest that is left.
+            -- The next claim searches from one minute before this, so it must include the oldest remaining
+            -- job.
             seen_at := least(seen_at, clock_timestamp() + make_interval(secs => due_in + 59));
         end if;
     end if;
@@ -165,7 +166,7 @@ begin
                 when 0 then select * into claimed from lock_ready_0(
                     head.queue, work_types, head.rank, head.job_id, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high);
             end case;
-            -- Nothing else was ready: if it is all taken, there is no need to look again.
+            -- Nothing else was ready: if all is taken, there is no need to search again.
             is_last := head.until_rank is null and claimed.jobs < most and its_tenant is null and not is_held;
             if claimed.jobs < least(step, most) and not is_last then
                 if head.until_rank is not null then
@@ -190,7 +191,7 @@ begin
                 heavy := tids[1];
                 tids := fit_capacity(head.lane, tids, open_room::integer, part::integer, largest, capacity, octets_limit);
                 if tids is null and is_empty and total = 0 then
-                    -- Heavier than what the reserve leaves of a node: one that runs nothing must do.
+                    -- A job heavier than the rest of a node beside the reserve: an idle node takes it.
                     tids := fit_capacity(head.lane, array[heavy], room::integer, part::integer, largest, capacity, octets_limit);
                 end if;
                 is_all := false;
@@ -202,7 +203,7 @@ begin
                 select array_agg(tid order by each.place), min(each.place) into few, first from unnest(tids) with ordinality as each (tid, place)
                  where tid = any (claimed.suspects);
                 tids := case
-                    -- One worker is not given both: what ranks before the suspects goes first.
+                    -- One worker does not get both: jobs that rank before the suspects go first.
                     when few is not null and workers < 2 then case when first > 1 then tids[1 : first - 1] end
                     else array(select tid from unnest(tids) with ordinality as each (tid, place)
                                 where tid <> all (claimed.suspects) order by each.place) end;
@@ -243,7 +244,7 @@ begin
                 return next;
             end loop;
             if claimed.jobs > 0 and taken = claimed.jobs and its_tenant is null and not only_high then
-                -- Nothing is left before the last of them, nor before where another lane goes on.
+                -- No ready job is left before the last of them, nor before the head of another lane.
                 from_rank := claimed.last_rank;
                 from_job := claimed.last_job;
                 if (head.until_rank, head.until_job) < (from_rank, from_job) then
@@ -285,7 +286,7 @@ begin
     if steps >= 64 + 4 * cardinality(tenants) then
         due_in := 0;
     else
-        -- One job that was all there was is no stream of them: the next enqueue may as well wake this master.
+        -- If the only ready job was taken, there is no stream of jobs: the next enqueue may wake this master.
         is_busy := total > 1 or (total = 1 and reached is not null);
         if free_weight > 0 and is_busy = has_sleeping_master() then
             perform setval('asleep', case when is_busy then 0 else 1 end);

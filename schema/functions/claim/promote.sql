@@ -1,7 +1,7 @@
--- Makes due jobs ready: at_most by the moment at which they became due, and, if that leaves some, at_most
--- more of those above the default priority, the highest first, so that urgent work does not wait for a
--- backlog that became due before it. A caller that has promoted up to a moment passes it as since, so
--- that the dead rows before it are not read again; null looks at all.
+-- Makes due jobs ready: at most at_most of them in the order of their due moments, and if some are left,
+-- at_most more of those above the default priority, the highest first, so that urgent jobs do not wait behind
+-- an overdue backlog. A caller that has promoted up to a moment passes it as since, so that the dead rows
+-- before it are not read again; null reads all.
 create or replace function txqueue.promote(since timestamptz, at_most integer) returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- Readies the jobs that waited for a type that is published by now. Returns how many.
+-- Makes the jobs ready that waited for a type which is now published. Returns how many.
 create or replace function txqueue.ready_known() returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,6 +1,6 @@
--- Where the ready jobs of one tenant, or those of a priority from 7 on, go on: the lane and queue of the
--- one with the smallest rank, and how far its lane may be taken before another lane's turn. What
--- next_job() itself does for jobs that are no tenant's.
+-- The head of the ready jobs of one tenant, or of those of priority 7 and higher: the lane and queue of the
+-- smallest rank, and up to which rank that lane may be read before another lane's turn. next_job() itself
+-- does the same for jobs without a tenant.
 create or replace function txqueue.special_head(
     queues text[], work_types text[], passed smallint[], its_tenant text,
     out lane smallint, out queue text, out rank timestamptz, out job_id bigint, out until_rank timestamptz, out until_job bigint)

@@ -1,5 +1,5 @@
--- A job as it goes on to its next stage under the same number: another work type and payload, with no attempt spent. If that
--- cannot be, it is failed: other jobs that are settled with it must not fail because of it.
+-- Returns a job as its next stage under the same number: another work type and payload, with no attempt
+-- spent. If the stage is not valid, the job is failed, so that other jobs settled with it are not affected.
 create or replace function txqueue.advanced(this job, stage jsonb) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp

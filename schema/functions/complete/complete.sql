@@ -22,10 +22,11 @@ begin
     freed := false;
     for each in 1 .. cardinality(lanes) loop
         remaining := coalesce(cardinality(ids[each]::bigint[]), 0);
-        -- A job that ran long may have been moved to another lane by rotation, and on while this looks for it.
+        -- Rotation may have moved a long-running job to another lane, and may move it again during this
+        -- search.
         foreach lane in array array[lanes[each]] || '{0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7}'::smallint[] loop
             exit when remaining = 0;
-            -- What is no lane holds nothing.
+            -- Ignore numbers that are not lanes.
             continue when (lane between 0 and 7) is not true;
             case lane
                 when 0 then select * into moved, keys, limited, ended

@@ -1,5 +1,6 @@
--- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
--- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function
+-- per lane, so that its plan is kept; the plan is pinned, as the planner must not scan the table for each
+-- number.
 create or replace function txqueue.complete_in_0(
     its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])

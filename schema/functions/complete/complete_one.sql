@@ -11,7 +11,8 @@ declare
     is_ended boolean;
 begin
     perform check_isolation('a job does not end');
-    -- Its commit is to follow: a process that is stopped in between holds the row, and its group's key, no longer than this.
+    -- The commit follows at once; this limits how long a stopped process can hold the row and its group's
+    -- key.
     perform set_config('idle_in_transaction_session_timeout', '30s', true);
     if its_progress is null then
         is_ended := (complete(its_incarnation, array[its_lane::smallint], array[its_assignment], array[format('{%s}', its_job_id)],

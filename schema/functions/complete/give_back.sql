@@ -1,5 +1,5 @@
--- Puts an assigned job back among the ready ones. One that was running in a process that died has
--- spent an attempt; one that five processes died with is failed as poison.
+-- Returns an assigned job to the ready partition. A job that was running when its process died spends an
+-- attempt; after five deaths it fails as poison.
 create or replace function txqueue.give_back(this job, died boolean) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -21,8 +21,8 @@ begin
         this.error := format('poison: %s worker processes died while they held this job', this.deaths);
         this.fingerprint := fingerprint(this.error);
         this.failed_at := this.finished_at;
-        -- What it explains is no reason to suspect others any more. A claim that has some takes them as suspects. Those
-        -- that died thrice run alone, and are found or done soon.
+        -- Its poison explains the deaths of others, which are no longer suspects. Jobs with three deaths stay
+        -- suspects: they run alone and end soon.
         update job_ready set deaths = 1
          where (lane, job_id) in (select lane, job_id from job_ready where queue = this.queue and deaths = 2
                                    limit 10000 for update skip locked);

@@ -1,4 +1,4 @@
--- Keeps what is told of an attempt that failed, of each job the latest hundred.
+-- Records a failed attempt; keeps the latest hundred of each job.
 create or replace function txqueue.note_attempt(this job, error text) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,8 +1,9 @@
--- Gives back jobs of a node's assignments: of those named, of all but those named, or only the jobs
--- named by number; not those that were handed by a message, if they are spared: it may be on its way.
--- died says that the process that held them is dead. Returns how many; if as many as at_most, there may be more: those
--- that ran go first. With at_most, nothing is waited for: a stopped process may hold a job, or its group's key, between its
--- completion and its commit; such jobs are left, and such groups noted for free_late_groups().
+-- Returns jobs of a node's assignments to the queue: of the named assignments, of all others, or only the
+-- jobs named by number; with spared, not jobs that were handed over by a message that may be on its way. died
+-- means that the process that held them is dead. Returns how many; if that equals at_most, there may be more;
+-- jobs that were running go first. With at_most the function waits for no lock: a stopped process may hold a
+-- job, or its group's key, between its completion and its commit; such jobs are skipped, and such groups are
+-- recorded for free_late_groups().
 create or replace function txqueue.release(
     its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null,
     spare_handed boolean default false, at_most integer default null)
@@ -29,7 +30,7 @@ begin
         released := released + 1;
         groups := groups || this."group";
     end loop;
-    -- A job of the group that ranks before a released one may have been parked because of it.
+    -- A released job may have caused the parking of a job of its group that ranks before it.
     groups := array_remove(groups, null);
     if groups <> '{}' and at_most is not null then
         keys := try_keys(array(select distinct key_of(name) from unnest(groups) as name));

@@ -1,5 +1,5 @@
--- Notes that jobs have run for longer than a beat, so that everyone sees since when, and how far they
--- are by what their handlers say: a JSON text each, or null.
+-- Records that jobs have been running for longer than a beat, with the progress that their handlers reported:
+-- a JSON text each, or null.
 create or replace function txqueue.started(
     its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[],
     progress text[] default null)

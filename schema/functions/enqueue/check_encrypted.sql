@@ -1,5 +1,5 @@
--- Refuses the payload of a type that is published as encrypted if it is in clear; null for what fits.
--- Without settings of its own, so that it is inlined.
+-- Refuses a payload in clear of a type that is published as encrypted; returns null otherwise. Without
+-- settings of its own, so that it is inlined.
 create or replace function txqueue.check_encrypted(policy jsonb, work_type text, payload jsonb) returns text
 language sql volatile
 as $$

@@ -1,4 +1,4 @@
--- Refuses what cannot be a job; null for what can. Without settings of its own, so that it is inlined.
+-- Refuses an invalid job; returns null for a valid one. Without settings of its own, so that it is inlined.
 create or replace function txqueue.check_job(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
     "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text

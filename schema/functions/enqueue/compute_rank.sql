@@ -1,6 +1,6 @@
--- The moment by which jobs are ordered, smaller first: when a job is due, less its priority; or, if
--- that is sooner, where a job of the highest priority that became due at not_after would stand.
--- Without settings of its own, so that it is inlined.
+-- The rank, a moment by which jobs are ordered, smaller first: when a job is due, minus its priority; or, if
+-- smaller, the rank of a job of the highest priority that is due at not_after. Without settings of its own,
+-- so that it is inlined.
 create or replace function txqueue.compute_rank(
     not_before timestamptz, not_after timestamptz, priority integer, aging interval) returns timestamptz
 language sql stable parallel safe

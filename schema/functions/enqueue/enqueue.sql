@@ -49,7 +49,7 @@ begin
     if tenant is not null then
         perform note_tenants();
     end if;
-    -- Asked here as well: to perform a function costs more than what most enqueues need of it.
+    -- Checked here as well, because calling the function costs more than the check.
     if has_sleeping_master() and not_before < now() + interval '3 seconds' then
         perform wake_masters();
     end if;

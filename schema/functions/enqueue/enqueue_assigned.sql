@@ -1,10 +1,10 @@
--- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that
--- gave the caller credit: after the commit the caller tells that node, and no claim is needed.
--- Returns its number, and its assignment, lane and weight; without an assignment it took the ordinary
--- way, because it needs a decision (group, tenant, a later time, a not_after, a limit or pause of its queue) or
--- because that run of the node lives no more, does not serve the queue or does not know the type.
+-- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that granted
+-- the caller credit: after the commit the caller notifies that node, and no claim is needed. Returns the
+-- job's number, assignment, lane and weight; the assignment is null if the job must be claimed, because it
+-- needs a decision (group, tenant, a later time, a not_after, a limit or pause of its queue) or because that
+-- run of the node is no longer alive, or does not serve the queue or the type.
 --
--- No row of the node is locked: what commits after its node has died is found by rescue().
+-- No row of the node is locked: rescue() finds jobs that are committed after their node has died.
 create or replace function txqueue.enqueue_assigned(
     its_node integer, its_incarnation integer,
     work_type text, payload jsonb, queue text default null, priority integer default null,

@@ -1,5 +1,6 @@
--- Enqueues an array of jobs one by one, as some of them have unique keys or wait for others: those with keys in the order
--- of their keys, in which all take them. Returns their numbers in the order given.
+-- Enqueues an array of jobs one by one, as some of them have unique keys or wait for others: those with keys
+-- in the order of their keys, so that all transactions lock keys in one order. Returns their numbers in the
+-- order given.
 create or replace function txqueue.enqueue_each(jobs jsonb) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,5 +1,5 @@
--- Which rule a payload breaks by its length as text: that of the limit, or it has a number of more digits than Python
--- reads, as JSON or at all (4,300: see sys.set_int_max_str_digits); null for none.
+-- The rule that a payload's text breaks: the length limit, or a number with more digits than Python parses
+-- (4,300: see sys.set_int_max_str_digits); null for none.
 create or replace function txqueue.find_broken_length(payload jsonb, payload_limit integer) returns text
 language sql stable
 as $$

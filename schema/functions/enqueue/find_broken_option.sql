@@ -1,5 +1,5 @@
--- Which option of a job a worker could not obey; null for none. Those that txqueue writes itself are not the caller's
--- to give. Without settings of its own, so that it is inlined.
+-- The option of a job that a worker could not obey, or that only txqueue may set; null for none. Without
+-- settings of its own, so that it is inlined.
 create or replace function txqueue.find_broken_option(options jsonb) returns text
 language sql volatile
 as $$

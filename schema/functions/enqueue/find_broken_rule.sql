@@ -1,5 +1,5 @@
--- Which rule what cannot be a job breaks; null for what can. Without settings of its own, so that it is inlined:
--- all that is enqueued goes through it, and what it would say of a fault stands in refuse_job().
+-- The rule that an invalid job breaks; null for a valid job. Without settings of its own, so that it is
+-- inlined, as every job passes it; refuse_job() has the texts of the errors.
 create or replace function txqueue.find_broken_rule(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
     "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
@@ -8,7 +8,7 @@ as $$
     select case
         when work_type is null or length(work_type) not between 1 and 200 then 'work_type'
         when payload is null or jsonb_typeof(payload) <> 'object' then 'payload'
-        -- Most are short: they are written out once, and no function is called, which would cost as much as all of this.
+        -- Most payloads are short: this avoids a function call, which would cost as much as all other checks.
         when octet_length(payload::text) > least(payload_limit, 4300) and txqueue.find_broken_length(payload, payload_limit) is not null
             then txqueue.find_broken_length(payload, payload_limit)
         when priority not between 0 and 9 then 'priority'

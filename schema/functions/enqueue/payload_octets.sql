@@ -1,6 +1,6 @@
--- How long a payload is as text, which is how it travels. What is stored small is counted as it is stored: to write
--- out each of millions of small ones costs more than the limit of a claim is worth. Without settings of its own, so
--- that it is inlined.
+-- The length of a payload as text, in which it travels. A payload with a small stored size is counted by
+-- that: converting millions of small payloads would cost more than the limit of a claim is worth. Without
+-- settings of its own, so that it is inlined.
 create or replace function txqueue.payload_octets(payload jsonb) returns integer
 language sql stable
 as $$

@@ -1,4 +1,4 @@
--- Refuses a job because its queue is full, with an error of its own: the same job may be taken later.
+-- Refuses a job because its queue is full, with an error of its own: the job may be enqueued later.
 create or replace function txqueue.refuse_full_queue(its_queue text) returns text
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- Raises the error of what cannot be a job.
+-- Raises the error of an invalid job.
 create or replace function txqueue.refuse_job(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
     "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text

@@ -1,6 +1,5 @@
--- Tells sleeping masters that there is work; silent while every master is awake, because NOTIFY
--- takes a lock of the whole database at commit. Without settings of its own: they would cost
--- more than what it does.
+-- Notifies sleeping masters of work; sends nothing while all masters are awake, because NOTIFY takes a lock
+-- of the whole database at commit. Without settings of its own: they would cost more than what it does.
 create or replace function txqueue.wake_masters() returns void
 language sql volatile
 as $$ select pg_notify('txqueue', '') where txqueue.has_sleeping_master() $$;

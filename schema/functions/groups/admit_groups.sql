@@ -1,8 +1,8 @@
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
--- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
--- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
--- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
--- the next claim. One function a lane, so that its plans are kept.
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
+-- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
+-- claims do not read them. A group whose key another session holds is left for the next claim. One function
+-- per lane, so that its plans are kept.
 create or replace function txqueue.admit_groups_0(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -38,8 +38,8 @@ begin
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
      where mine."group" is null or (mine.place <= mine.room
-       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
-       -- read all that a held snapshot keeps, for each claim.
+       -- Scalar subqueries, which the planner does not turn into a join: with old statistics of small tables,
+       -- a join would read all rows that a held snapshot keeps, for each claim.
        and (select true from job_ready as other where other."group" = mine."group"
                and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
        and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
@@ -61,7 +61,7 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    -- Nothing of these groups is left that could wake the parked ones.
+    -- No job of these groups is left whose end could make the parked ones ready.
     open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);

@@ -1,7 +1,7 @@
--- Readies as many of the oldest parked jobs of each group as may run, less those that are ready
--- already; called by whatever took a job of the group away. If the group's bucket of tokens is empty, its
--- oldest parked job waits for the next token instead, and brings on the rest. Keys are locked in sorted
--- order, and only their holders touch parked rows, so no wake-up is lost.
+-- Makes as many of the oldest parked jobs of each group ready as may run, minus those already ready; called
+-- when a job of the group ends or is returned. If the group's rate is used up, its oldest parked job waits
+-- for the next token instead, and the rest follow it. Keys are locked in sorted order, and only their holders
+-- touch parked rows, so no wake-up is lost.
 create or replace function txqueue.free_groups(groups text[]) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -29,8 +29,8 @@ begin
          where room > 0 or (each.paid_in is not null and not exists (
                     select from job_waiting where waiting_for = 'rate' and "group" = slots.name))
     loop
-        -- Locked first, by a statement of its own: a session that marks a parked job moves its row. What another transaction has
-        -- locked, which may be an application's, is left for free_late_groups().
+        -- Locked first, by a separate statement, as a session that marks a parked job moves its row. Rows
+        -- locked by another transaction, perhaps an application's, are left for free_late_groups().
         tids := array(select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
                        order by rank, job_id limit greatest(its.room, 1) for update skip locked);
         if cardinality(tids) < its.room and exists (

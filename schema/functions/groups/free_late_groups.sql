@@ -1,5 +1,5 @@
--- Looks again at groups of which parked jobs were locked as they were to be readied: by an application that enqueues what
--- follows them, or a handler that took them along.
+-- Retries groups whose parked jobs were locked when they should have become ready: by an application that
+-- enqueues a follower, or by a handler that coalesced them.
 create or replace function txqueue.free_late_groups() returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -10,7 +10,7 @@ declare
     groups text[];
 begin
     if places <> '{}' then
-        -- Of which another session holds the key, they are left for the next time.
+        -- Groups whose key another session holds are left for the next call.
         keys := try_keys(array(select distinct key_of("group") from late_group where ctid = any (places)));
         with gone as (
             delete from late_group where ctid = any (places) and key_of("group") = any (keys) returning "group"

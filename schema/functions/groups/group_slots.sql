@@ -1,6 +1,6 @@
--- How many more jobs of each group may run now: its limit, which an operator set or its type declares,
--- less those that run. None while a group is paused or its bucket of tokens is empty; paid_in then
--- says in how many seconds the bucket holds one again. The caller holds the groups' locks.
+-- How many more jobs of each group may run now: its limit, which an operator set or its type declares, minus
+-- its running jobs. 0 while a group is paused or its rate is used up; paid_in then has the seconds until the
+-- next token. The caller holds the groups' locks.
 create or replace function txqueue.group_slots(groups text[], work_types text[])
 returns table (name text, slots integer, paid_in double precision)
 language plpgsql volatile

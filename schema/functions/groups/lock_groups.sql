@@ -1,6 +1,6 @@
--- Locks the keys of the groups of some jobs, in the order in which all do, as every statement that touches a parked job
--- must: the completion that waits for its row would lose its wake-up otherwise. Returns the groups: jobs of others, such as
--- one that was run again meanwhile, must be left alone.
+-- Locks the keys of the groups of some jobs in sorted order, as every statement that changes a parked job
+-- must: otherwise a completion that waits for its row would lose its wake-up. Returns the groups; jobs of
+-- other groups, such as a job retried meanwhile, must not be changed.
 create or replace function txqueue.lock_groups(ids bigint[]) returns text[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,5 +1,5 @@
--- Begins to archive a day of history: from now on every change of it is noted. Returns the number of the
--- attempt, by which it ends; null if there is no such day. Ends the attempts before it.
+-- Starts archiving a day of history: from now on every change of it is recorded. Returns the number of the
+-- attempt, which end_archive() takes; null if there is no such day. Ends earlier attempts.
 create or replace function txqueue.begin_archive(its_leaf text) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -14,7 +14,7 @@ begin
         return null;
     end if;
     if not exists (select from pg_trigger where tgrelid = its_leaf::regclass and tgname = 'archiving') then
-        -- Waits for transactions that are changing a row now.
+        -- Waits for transactions that are changing a row.
         execute format('create trigger archiving after insert or update or delete on %I
                         for each row execute function note_history_change()', its_leaf);
     end if;

@@ -1,5 +1,5 @@
 -- Drops a day of history that is archived and verified, unless a session uses history for longer than an
--- instant. What is not verified, or changed since, stays. Returns whether it did.
+-- instant. A day that is not verified, or has changed since, stays. Returns whether it was dropped.
 create or replace function txqueue.drop_archived(its_leaf text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -11,7 +11,7 @@ begin
         return false;
     end if;
     execute format('lock table %I in access exclusive mode', its_leaf);
-    -- Again: no session can change it any more.
+    -- Check again, as no session can change the day from here on.
     update archived set dropped_at = clock_timestamp()
      where leaf = its_leaf and verified_at is not null and dropped_at is null;
     if found then

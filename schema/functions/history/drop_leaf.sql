@@ -1,5 +1,5 @@
--- Drops a partition of history unless a session uses history for longer than an instant: the lock
--- that it takes on the whole of it would keep everybody else waiting behind.
+-- Drops a partition of history unless a session uses history for longer than an instant: the lock that it
+-- needs on the whole table would make other sessions wait behind it.
 create or replace function txqueue.drop_leaf(leaf text) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp

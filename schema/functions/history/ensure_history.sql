@@ -1,7 +1,6 @@
--- Makes the daily partitions of history from yesterday to a week ahead and drops those past the
--- time that history is kept. Returns the names of what it made and dropped. A partition is made
--- beside its parent and then attached, because that waits for no reader; one that cannot be
--- dropped at once is left for the next call, and so is one that is to be archived and is not yet.
+-- Creates the daily partitions of history from yesterday to a week ahead and drops those past retention.
+-- Returns the names of both. A partition is created separately and then attached, because that waits for no
+-- reader. A partition that cannot be dropped at once, or that is not archived yet, is left for the next call.
 create or replace function txqueue.ensure_history() returns text[]
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -33,7 +32,7 @@ begin
             changed := changed || ('-' || leaf);
         end if;
     end loop;
-    -- Attempts are no rows of job, and are archived with none.
+    -- Failed attempts are not rows of job, and are not archived.
     for leaf in
         select child.relname from pg_inherits join pg_class as child on child.oid = inhrelid
          where inhparent = 'failed_attempt'::regclass
@@ -45,7 +44,7 @@ begin
             changed := changed || ('-' || leaf);
         end if;
     end loop;
-    -- Of a node that has ended, history that names it is gone by then.
+    -- By then, all history that names an ended node is dropped.
     delete from node_info as former
      where state in ('dead', 'stopped')
        and ended_at < clock_timestamp() - greatest((select history_kept from setting), '1 day') - interval '1 day'

@@ -1,5 +1,5 @@
--- A job by its number: looked for among the live and the failed ones, then in the days of history that can
--- have it, the last first. A statement that names no state would be planned for every day there is.
+-- Finds a job by its number: among live and failed jobs, then in the days of history that can have it, the
+-- latest first. A statement without a state would be planned for every day.
 create or replace function txqueue.find_job(its_id bigint) returns setof txqueue.job
 language plpgsql stable security definer
 set search_path = txqueue, pg_temp
@@ -30,6 +30,6 @@ begin
             return;
         end if;
     end loop;
-    -- Whatever a day was told to hold: slower, and never wrong.
+    -- A search of all days, slower but independent of the recorded numbers.
     return query select * from job where job_id = its_id;
 end $$;

@@ -1,5 +1,6 @@
--- The days of history that may be archived and dropped: those before a day, and no younger than yesterday's;
--- null for those that are kept no longer. Names are compared as texts: the planner may look at those of other tables.
+-- The days of history that may be archived and dropped: those before a day, and not later than yesterday;
+-- null for those past retention. Names are compared as texts, as the planner may evaluate this for other
+-- tables.
 create or replace function txqueue.history_due(before date default null)
 returns table (leaf text, state text, day date)
 language sql stable security definer

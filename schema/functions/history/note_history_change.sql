@@ -1,5 +1,4 @@
--- The trigger of a day of history that is being archived: a change of one of its rows makes what was
--- archived so far worthless.
+-- The trigger of a day of history that is being archived: a change of a row invalidates the archived file.
 create or replace function txqueue.note_history_change() returns trigger
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,5 +1,5 @@
--- Notes which numbers the jobs of past days have: of days that are over for so long that no transaction can
--- still write into them. Their indices tell at once.
+-- Records the range of job numbers of each past day that no transaction can still write into; the indexes
+-- give them at once.
 create or replace function txqueue.note_history_days() returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp

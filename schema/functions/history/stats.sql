@@ -1,5 +1,5 @@
--- Per hour and work type, what ended from one moment until another: how many in which way, the seconds that
--- their last runs took, how long they waited for it since they were due. Reads the days asked for, no others.
+-- Statistics of ended jobs in a time span, per hour and work type: how many in which state, the seconds of
+-- their last runs, and how long they waited after they were due. Reads only the days of the span.
 create or replace function txqueue.stats(since timestamptz, until timestamptz default now())
 returns table (hour timestamptz, work_type text, done bigint, failed bigint, cancelled bigint,
                busy double precision, mean double precision, longest double precision, waited double precision)

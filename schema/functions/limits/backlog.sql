@@ -1,4 +1,4 @@
--- How many jobs of a queue could run now and do not: the ready ones.
+-- The number of a queue's ready jobs.
 create or replace function txqueue.backlog(queue text) returns bigint
 language sql stable security definer
 set search_path = txqueue, pg_temp

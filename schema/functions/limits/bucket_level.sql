@@ -1,7 +1,7 @@
--- What a bucket of tokens holds: how many jobs may be taken now (null where there is no bucket), and if
--- none, in how many seconds one may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket keeps the
--- moment, in microseconds since 1970, by which all that was taken is paid for (the generic cell rate
--- algorithm, ITU-T I.371).
+-- The level of a token bucket: how many jobs may be taken now (null without a bucket), and if none, in how
+-- many seconds one may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket
+-- keeps the moment, in microseconds since 1970, by which all that was taken is paid for (the generic cell
+-- rate algorithm, ITU-T I.371).
 create or replace function txqueue.bucket_level(this control, out jobs integer, out opens_in double precision)
 language plpgsql volatile
 set search_path = txqueue, pg_temp

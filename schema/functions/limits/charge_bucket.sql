@@ -1,4 +1,4 @@
--- Takes jobs out of a bucket of tokens; the caller holds the key's lock.
+-- Charges jobs to a token bucket; the caller holds the key's lock.
 create or replace function txqueue.charge_bucket(this control, jobs integer) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,5 +1,5 @@
--- Takes so many jobs out of the bucket of a limited queue or tenant, if it has one; the caller holds
--- the key's lock.
+-- Charges jobs to the token bucket of a limited queue or tenant, if it has one; the caller holds the key's
+-- lock.
 create or replace function txqueue.charge_control(its_kind text, its_key text, jobs integer) returns void
 language sql volatile
 set search_path = txqueue, pg_temp

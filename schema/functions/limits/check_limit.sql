@@ -1,4 +1,4 @@
--- Refuses limits that are out of range, or that do not apply to what they are set for.
+-- Refuses limits that are out of range, or that do not apply to the kind of key.
 create or replace function txqueue.check_limit(
     its_kind text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, its_backlog bigint, cleared text[]) returns void

@@ -1,6 +1,6 @@
--- How many jobs a limited queue or tenant may give to the claim that asks: null for any number. The
--- asker holds the key's lock from now on; while another claim holds it, there are none. If there
--- are none, opens_in says in how many seconds to ask again, where only time has to pass.
+-- How many jobs a claim may take from a limited queue or tenant: null for any number. The claim holds the
+-- key's lock from now on; while another claim holds it, the allowance is 0. opens_in then has the seconds
+-- after which to retry, if only time has to pass.
 create or replace function txqueue.compute_allowance(this control, out jobs integer, out opens_in double precision)
 language plpgsql volatile
 set search_path = txqueue, pg_temp

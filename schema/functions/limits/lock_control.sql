@@ -1,5 +1,5 @@
--- Returns the control of a queue, a group or a tenant, made if there is none. No claim commits between this
--- and the end of the transaction: claims share the lock.
+-- Returns the control of a queue, a group or a tenant, created if missing. No claim commits between this and
+-- the end of the transaction: claims share the lock.
 create or replace function txqueue.lock_control(its_kind text, its_key text) returns control
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -14,7 +14,7 @@ begin
     if coalesce(length(its_key), 0) not between 1 and 1000 then
         perform refuse(format('the name of a %s must have 1 to 1000 characters', its_kind), 'name the one that is meant');
     end if;
-    -- A group's key first, as completions take it before they look at its limits. Claims wait for no key.
+    -- A group's key first, as completions take it before they read its limits. Claims wait for no key.
     if its_kind = 'group' then
         perform lock_keys(array[key_of(its_key)]);
     end if;

@@ -1,6 +1,6 @@
--- Of the queues that a node serves, those that may give jobs now. For each one how many jobs (null for
--- any number), the weight that must stay free for priorities from 7 on, and whether its jobs are counted.
--- opens_in says in how many seconds a queue that is left out may give jobs again, where that is known.
+-- The queues of a node from which jobs may be claimed now: for each the number of jobs (null for any number),
+-- the weight that must stay free for priority 7 and higher, and whether its jobs are counted. opens_in has
+-- the seconds after which a skipped queue opens again, if known.
 create or replace function txqueue.open_queues(
     wanted text[], its_capacity integer,
     out open text[], out allowed integer[], out kept integer[], out counted boolean[], out opens_in double precision)
@@ -21,7 +21,7 @@ begin
             continue when its.jobs = 0;
             open := open || name;
             allowed := allowed || its.jobs;
-            -- Something is left to the others, however large the reserve.
+            -- Some capacity is left to other jobs, however large the reserve.
             kept := kept || greatest(0, least(ceil(this.reserve * its_capacity), its_capacity - 1))::integer;
             counted := counted || (this.concurrency is not null);
         else

@@ -1,5 +1,5 @@
--- Has no job of a queue, a group or a tenant start until it is resumed; what runs goes on. Returns whether
--- that changed anything.
+-- Pauses a queue, a group or a tenant until it is resumed; running jobs continue. Returns whether that
+-- changed anything.
 create or replace function txqueue.pause(its_kind text, its_key text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

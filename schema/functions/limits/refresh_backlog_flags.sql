@@ -1,5 +1,5 @@
--- Looks whether queues whose backlog is limited are full, which enqueue() then refuses: full from the limit
--- on, and again open below nine tenths of it. A session that comes while another looks does nothing.
+-- Updates whether queues with a limited backlog are full, in which case enqueue() refuses jobs: full from the
+-- limit on, open again below nine tenths of it. Does nothing while another session does this.
 create or replace function txqueue.refresh_backlog_flags() returns void
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -16,7 +16,7 @@ begin
         return;
     end if;
     for this in select * from control where backlog is not null loop
-        -- Each index is of the one kind or the other.
+        -- Each index covers one of the two kinds.
         select count(*) into waiting from (
             (select from job_ready where queue = this.key and tenant is null limit this.backlog)
             union all

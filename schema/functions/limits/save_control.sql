@@ -1,4 +1,4 @@
--- Writes a control back, or removes it if it says nothing, and lets those go on that it held back.
+-- Stores a control, or removes it if it is empty, and makes the jobs ready that it delayed.
 create or replace function txqueue.save_control(this control) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp

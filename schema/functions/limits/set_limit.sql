@@ -1,5 +1,5 @@
--- Limits a queue, a group or a tenant while all run: null leaves a limit as it is, and those named in
--- cleared are lifted first. Returns the control as it is then, null if nothing is limited any more.
+-- Limits a queue, a group or a tenant, effective at once: null leaves a limit unchanged, and those named in
+-- cleared are lifted first. Returns the limits that now apply, null if there are none.
 create or replace function txqueue.set_limit(
     its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, who text, cleared text[] default '{}',

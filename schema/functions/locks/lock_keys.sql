@@ -1,5 +1,6 @@
--- Locks keys to the end of the transaction, in sorted order, as all do that wait for any. They are rows: no login
--- without rights on the schema can take them, and however many they are, they fill no table of locks.
+-- Locks keys until the end of the transaction, in sorted order, as all sessions that wait for keys do. Keys
+-- are rows: a login without rights on the schema cannot lock them, and they use no slots of the server's lock
+-- table.
 create or replace function txqueue.lock_keys(keys smallint[]) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,4 +1,5 @@
--- Takes on a duty to the end of the transaction, unless another session has it: one at a time does for all.
+-- Takes a duty until the end of the transaction, unless another session has it: one session at a time does it
+-- for all.
 create or replace function txqueue.try_duty(its_name text) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp

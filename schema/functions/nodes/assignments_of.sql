@@ -1,5 +1,5 @@
--- The assignments of a node that are older than so many seconds, and how many jobs of each are still assigned: the node
--- compares them with what it holds.
+-- The assignments of a node that are older than a number of seconds, and how many jobs of each are still
+-- assigned: the node compares them with the jobs that it holds.
 create or replace function txqueue.assignments_of(its_incarnation integer, older_than double precision)
 returns table (assignment bigint, jobs bigint)
 language sql stable security definer

@@ -1,5 +1,5 @@
--- Gives the jobs of nodes back whose masters are known to have ended, before their leases expire. Only a
--- live node of the same host can know that. Returns how many jobs.
+-- Rescues the jobs of nodes whose masters have certainly ended, before their leases expire. Only a live node
+-- of the same host may call this. Returns how many jobs.
 create or replace function txqueue.declare_dead(its_incarnation integer, ended integer[]) returns integer
 language sql volatile security definer
 set search_path = txqueue, pg_temp

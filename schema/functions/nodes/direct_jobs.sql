@@ -1,7 +1,7 @@
--- The jobs that were handed to a node by a message: those of one assignment, or of all that it does
--- not know, left alone for a moment because their messages may be on their way: an assignment is returned as a whole or
--- not at all. One row an assignment, with its chunk of jobs as claims return it, up to some megabytes of payloads in
--- all, and at least one. Its lane is where the first of them is.
+-- The jobs that were handed to a node by message: of one assignment, or of all assignments unknown to the
+-- node, except the latest ones, whose messages may be on their way. An assignment is returned as a whole or
+-- not at all: one row each, with a chunk as claims return it, up to some megabytes of payloads in all, and at
+-- least one. Its lane is that of its first job.
 create or replace function txqueue.direct_jobs(
     its_incarnation integer, its_assignment bigint default null, known bigint[] default '{}')
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text)

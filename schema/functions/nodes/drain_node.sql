@@ -1,5 +1,5 @@
--- Has a live node take nothing more: it passes on what it has not started and goes on with what runs, until
--- it is undrained or starts anew. Returns whether that changed anything.
+-- Drains a live node: it accepts no more jobs, passes on unstarted ones and finishes running ones, until it
+-- is undrained or restarted. Returns whether that changed anything.
 create or replace function txqueue.drain_node(its_name text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

@@ -1,6 +1,6 @@
--- The jobs that a node is to cancel: [[assignment, job_id, who], ...], again and again until they have
--- ended. If one has gone back to the queue or elsewhere meanwhile, the request follows it, those for
--- nodes that no longer live included.
+-- The jobs that a node must cancel: [[assignment, job_id, who], ...], repeated until they have ended. If a
+-- job has returned to the queue or has moved to another node, the request follows it; this includes requests
+-- for dead nodes.
 create or replace function txqueue.find_cancellations(its_incarnation integer) returns jsonb
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -12,7 +12,7 @@ begin
     if not exists (select from request) then
         return '[]';
     end if;
-    -- All keys at once, in the order in which all lock them, and not job by job.
+    -- All keys at once in sorted order, not job by job.
     perform lock_groups(array(select job_id from request where is_stale_cancellation(request, its_incarnation)));
     for followed in
         with gone as (

@@ -1,10 +1,10 @@
--- Renews a node's lease and rescues the jobs of nodes whose lease has expired. Jobs of a known type that
--- were enqueued before it was published, and committed after, are readied here.
+-- Renews a node's lease and rescues the jobs of nodes whose lease has expired. Also makes jobs ready that
+-- were enqueued before their type was published and committed after.
 --
--- Returns whether this incarnation still owns its name (one that does not must drop its work), the
--- state that it is to be in, the live nodes that it can reach, the running jobs that it is to
--- cancel, as [[assignment, job_id, who], ...], the other nodes of its own host, as [[incarnation, pid],
--- ...], and in how many seconds the first lease of another node is out.
+-- Returns whether this incarnation still owns its name (if not, it must drop its work), the state that
+-- operators ordered, the live nodes that it can connect to, the running jobs that it must cancel, as
+-- [[assignment, job_id, who], ...], the other nodes of its host, as [[incarnation, pid], ...], and in how
+-- many seconds the first lease of another node expires.
 create or replace function txqueue.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
     out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision)
@@ -20,7 +20,7 @@ begin
      where incarnation = its_incarnation and state in ('alive', 'draining')
     returning state into its_state;
     owned := found;
-    -- What is done for others must not cost the node its own lease: it waits for no lock for long.
+    -- The rescue of other nodes' jobs must not cost this node its own lease, so locks time out soon.
     perform set_config('lock_timeout', '1s', true);
     begin
         if owned then
@@ -48,7 +48,7 @@ begin
       from node_info
      where state in ('alive', 'draining') and incarnation <> its_incarnation;
     if rescued >= 5000 then
-        -- There may be more, which a transaction of its own gives back.
+        -- There may be more jobs, which a separate transaction rescues.
         next_end := 0;
     end if;
 end $$;

@@ -1,4 +1,4 @@
--- Tells this queue from every other: a client and a node that it joins must be of the same one.
+-- The identity of this queue: a client can join only a node of the same queue.
 create or replace function txqueue.identity() returns uuid
 language sql stable security definer
 set search_path = txqueue, pg_temp

@@ -1,5 +1,5 @@
--- Whether a request is for a job that its node does not hold any more, and it is the node that asks that is to
--- look after it: its own, or any node if its own no longer lives.
+-- Whether a request is for a job that its node no longer holds, and the calling node must handle it: the
+-- request's own node, or any node if that one is dead.
 create or replace function txqueue.is_stale_cancellation(this request, its_incarnation integer) returns boolean
 language sql stable
 set search_path = txqueue, pg_temp

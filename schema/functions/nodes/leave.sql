@@ -1,5 +1,5 @@
--- Marks a node as draining or stopped; a stopped one gives back whatever it still
--- holds. While no node is alive no master sleeps, so no enqueue sends a NOTIFY in vain.
+-- Marks a node as draining or stopped; the jobs of a stopped one return to the queue. While no node is alive,
+-- no master counts as asleep, so that enqueues send no NOTIFY.
 create or replace function txqueue.leave(its_incarnation integer, its_state text) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- The state of a node that lives; refused for any other.
+-- Locks a live node and returns its state; refuses any other node.
 create or replace function txqueue.lock_live_node(its_name text) returns text
 language plpgsql volatile
 set search_path = txqueue, pg_temp

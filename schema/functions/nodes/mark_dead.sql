@@ -1,4 +1,5 @@
--- Declares nodes dead that were not yet, and gives some thousands of the jobs of each back; rescue() goes on. Returns how many.
+-- Declares nodes dead, and returns some thousands of the jobs of each to the queue; rescue() continues.
+-- Returns how many.
 create or replace function txqueue.mark_dead(incarnations integer[]) returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,5 +1,5 @@
--- The nodes, with what only the moment of asking tells: who is silent for longer than its lease,
--- though it has not been declared dead yet, and how many jobs each holds.
+-- The nodes with their current status: whether the lease has expired, even if the node was not declared dead
+-- yet, and how many jobs each holds.
 create or replace view txqueue.node_status as
 select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarnation, node.started_at,
        node.heartbeat_at,

@@ -1,8 +1,8 @@
--- Passes jobs of a node's assignments on to another that lives and serves their queues and types: all
--- that were not noted as started, or only those named by number. They go under new assignments, which
--- the other node is told of by a message, so many to a lane that its workers get a part each. A job
--- that was there when two processes died stays: it must run alone, and a claim sees to that.
--- Returns one row an assignment. What it leaves is still the first node's.
+-- Passes jobs of a node's assignments on to another live node that serves their queues and types: all that
+-- were not noted as started, or only those named by number. They get new assignments, about which a message
+-- notifies the other node, enough per lane that each of its workers gets a part. Suspects stay, as they must
+-- run alone, which a claim arranges. Returns one row per assignment. Other jobs still belong to the first
+-- node.
 create or replace function txqueue.pass_on(
     its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer default 1)
 returns table (assignment bigint, jobs integer, weight bigint, ids_passed bigint[])

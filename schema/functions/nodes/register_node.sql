@@ -1,7 +1,6 @@
--- Registers one run of a node under its name and publishes the work types it knows. A former run
--- of the same name is fenced, and its jobs are given back. Jobs that waited for one of the types
--- become ready, under the policy published. Raises an error if a newer run than the one that was reserved has
--- the name.
+-- Registers one run of a node under its name and publishes its work types. An earlier run of the same name is
+-- fenced, and its jobs return to the queue. Jobs that waited for one of the types become ready, under the
+-- policy published. Raises an error if a newer run than the reserved one has the name.
 create or replace function txqueue.register_node(
     its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text,

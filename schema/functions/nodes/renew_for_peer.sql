@@ -1,6 +1,6 @@
--- Keeps the leases of nodes that cannot reach the database, for a node that reaches them: it has just asked
--- them over connections of their own. For at most six leases on end, then they are as good as dead. Returns
--- those that are to be told.
+-- Renews the leases of nodes that cannot reach the database, for a peer that they have just answered over
+-- their own connection. For at most six consecutive leases, then they are presumed dead. Returns the nodes to
+-- notify.
 create or replace function txqueue.renew_for_peer(its_incarnation integer, heard integer[]) returns integer[]
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

@@ -1,8 +1,9 @@
--- Declares nodes dead whose lease has expired and gives their jobs back, and what was handed since to
--- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
+-- Declares nodes dead whose lease has expired and returns their jobs to the queue, also jobs handed to dead
+-- nodes since, as a transaction may commit such a job late. Returns how many jobs.
 --
--- A node rescues others only if it has itself kept its lease, by its own heartbeats, for as long as theirs
--- lasts: after an outage of the database all are late, and the first that comes back must not take from the others.
+-- A node rescues others only if it has kept its own lease, by its own heartbeats, for as long as theirs
+-- lasts: after an outage of the database all are late, and the first to reconnect must not take the jobs of
+-- the others.
 create or replace function txqueue.rescue(its_incarnation integer default null) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -24,8 +25,8 @@ begin
             select from node_info as node
              where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
         union
-        -- They had more than one transaction gives back. Or a claim that was under way has committed after its node was
-        -- declared dead, stopped, or began anew: what it took has not died.
+        -- They had more jobs than one transaction returns. Or a claim has committed after its node was
+        -- declared dead, was stopped, or registered anew: its jobs count no death.
         select node.former from node_info as node
          where node.started_at > clock_timestamp() - node.lease - interval '1 minute'
            and exists (select from job_assigned as job where job.incarnation = node.former)

@@ -1,4 +1,4 @@
--- Lets a draining node take jobs again. Returns whether that changed anything.
+-- Lets a draining node accept jobs again. Returns whether that changed anything.
 create or replace function txqueue.undrain_node(its_name text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

@@ -1,7 +1,6 @@
--- Cancels jobs: at once those that no node has taken; of the others, those that have not ended yet, their
--- node learns at its next heartbeat. Returns the numbers of the first, of the second
--- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were. Failed jobs
--- count as cancelled from then on: they are not to run again. They keep their errors.
+-- Cancels jobs: unclaimed ones at once; the nodes of the others read the request at their next heartbeat.
+-- Returns the numbers of the first, [[incarnation, assignment, job_id], ...] of the second, and the numbers
+-- of jobs that have ended or do not exist. Failed jobs become cancelled and keep their errors.
 create or replace function txqueue.cancel(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb, out refused bigint[])
 language plpgsql volatile security definer

@@ -1,5 +1,5 @@
--- Cancels those of some jobs that no node has taken yet, and asks for the cancelling of the others that have
--- not ended. Returns the numbers of the first, and of the second [[incarnation, assignment, job_id], ...].
+-- Cancels unclaimed jobs, and records a request for the others that have not ended. Returns the numbers of
+-- the first, and [[incarnation, assignment, job_id], ...] of the second.
 create or replace function txqueue.cancel_unstarted(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb)
 language plpgsql volatile
@@ -16,7 +16,7 @@ begin
     cancelled := '{}';
     children := lock_children(null, ids);
     locked := lock_groups(ids);
-    -- A job that goes from one partition to another meanwhile is found there the next time.
+    -- A job that moves to another partition meanwhile is found there in the next round.
     for round in 1 .. 3 loop
         for this in
             delete from job
@@ -41,7 +41,7 @@ begin
     end loop;
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
-    -- Not only those that are marked: another job may have begun to wait for one just now.
+    -- Not only the marked jobs, as another job may just have been enqueued to follow one.
     if cancelled <> '{}' and propagate_ends(cancelled, 'cancelled', children) then
         perform wake_masters();
     end if;

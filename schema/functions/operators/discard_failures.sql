@@ -1,5 +1,5 @@
--- Has jobs that failed for good in one way before a moment count as cancelled, at most so many at once. Returns how
--- many, and the moment: pass it to go on.
+-- Turns failed jobs of one kind of failure before a moment into cancelled ones, at most at_most at once.
+-- Returns how many, and the moment to pass in the next call.
 create or replace function txqueue.discard_failures(
     its_fingerprint text, who text, before timestamptz default null, at_most integer default 1000,
     out discarded integer, out until timestamptz)

@@ -1,5 +1,5 @@
--- Enqueues what a job that has ended was enqueued as: the same payload and policy, due now, waiting for no other job. One with a
--- unique key that another holds by now is not needed: that one is returned. Returns the number.
+-- Enqueues a copy of an ended job: the same payload and policy, due now, waiting for no other job. If another
+-- job holds its unique key, nothing is enqueued. Returns the number of the new job, or of that other one.
 create or replace function txqueue.enqueue_again(this job, who text) returns bigint
 language plpgsql volatile
 set search_path = txqueue, pg_temp

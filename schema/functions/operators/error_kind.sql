@@ -1,5 +1,5 @@
--- What an error says, without what differs from one job to the next: quoted texts, temporary paths, addresses, tokens
--- (base64, ULIDs), hashes and numbers.
+-- The text of an error without the parts that differ from job to job: quoted texts, temporary paths,
+-- addresses, tokens (base64, ULIDs), hashes and numbers.
 create or replace function txqueue.error_kind(error text) returns text
 language plpgsql immutable parallel safe
 set search_path = txqueue, pg_temp
@@ -10,7 +10,7 @@ begin
     said := regexp_replace(said, '(^|\W)(''[^'']*''|"[^"]*")', '\1*', 'g');
     said := regexp_replace(said, '(/(tmp|var/tmp|var/folders|dev/shm|run/user))/[^\s,;:)\]]+', '\1/*', 'g');
     said := regexp_replace(said, '(?<![\w:.])(?=[0-9a-f:]*\d)[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}(?![\w:])', '#', 'gi');
-    -- Names of modules and columns have no capitals within, paths begin otherwise.
+    -- Names of modules and columns have no inner capitals, and paths begin differently.
     said := regexp_replace(said, '(?<![\w/.+-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[\w+/-]{20,}={0,2}(?![\w+/=-])', '#', 'g');
     said := regexp_replace(said, '\m[0-9][0-9A-HJKMNP-TV-Z]{25}\M', '#', 'gi');
     said := regexp_replace(said, '\m(0x[0-9a-f]+|[0-9a-f]{8,}(-[0-9a-f]+)*|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{6,7})\M', '#', 'gi');

@@ -1,6 +1,6 @@
--- All that bears on why a job does not run, as one object: the job, the live nodes and whether each
--- serves its queue and knows its type, who holds its group, which parents it waits for, whom it follows, what limits its queue, group and tenant,
--- and how many jobs rank before it. Null if there is no such job.
+-- All facts about why a job does not run, as one object: the job, the live nodes and whether each serves its
+-- queue and type, the jobs that hold its group, the parents it waits for, the job that holds its unique key,
+-- the limits of its queue, group and tenant, and how many jobs rank before it. Null if there is no such job.
 create or replace function txqueue.explain_facts(its_job_id bigint) returns jsonb
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

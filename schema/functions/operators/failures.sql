@@ -1,4 +1,4 @@
--- The kinds of failure that there are now, by work type.
+-- The current kinds of failure, by work type.
 create or replace view txqueue.failures as
 select kind.fingerprint, kind.work_type, kind.failed, kind.waiting, kind.first_seen, kind.last_seen, kind.example,
        left(split_part(job.error, E'\n', 1), 500) as error

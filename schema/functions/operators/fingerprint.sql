@@ -1,5 +1,5 @@
--- What errors of one kind have in common: the class and the message without what differs, and the functions
--- at the end of the traceback; not their lines, which move with every release. Null for no error.
+-- The common part of errors of one kind: the class, the message without variable parts, and the functions at
+-- the end of the traceback; without line numbers, which change with every release. Null for no error.
 create or replace function txqueue.fingerprint(error text) returns text
 language sql immutable parallel safe
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- How an action names jobs.
+-- The form in which an action names jobs.
 create or replace function txqueue.format_job_ids(ids bigint[]) returns text
 language sql immutable
 set search_path = txqueue, pg_temp

@@ -1,5 +1,5 @@
--- Gives each role what it needs, and no other login anything. The roles are made if the migrating role
--- may make roles; otherwise those that the administrator made are used.
+-- Grants each role the rights it needs, and none to other logins. Creates the roles if the migrating role may
+-- create roles; otherwise uses those that an administrator created.
 create or replace function txqueue.grant_roles() returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,6 +1,6 @@
--- How many jobs there are that are not history yet, failed ones included, and since when the oldest
--- of them could run. A view and not a function, so that the read-only role may use it; history is
--- left out, because counting it would take ever longer.
+-- The numbers of jobs that are not history, failed ones included, and since when the oldest of them could
+-- run. A view and not a function, so that the read-only role may use it; history is left out, because
+-- counting it would take ever longer.
 create or replace view txqueue.live_jobs as
 select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) as oldest
   from txqueue.job

@@ -1,4 +1,4 @@
--- Writes down an act of an operator.
+-- Records an act of an operator.
 create or replace function txqueue.note_action(who text, what text, subject text, detail jsonb default '{}') returns void
 language sql volatile
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- What keeps vacuum from its work: transactions open for over a minute that hold a snapshot,
+-- What keeps vacuum from removing dead rows: transactions open for over a minute that hold a snapshot,
 -- prepared transactions, replication slots. A role sees others' transactions only as a member of
 -- pg_read_all_stats.
 create or replace view txqueue.old_snapshots as

@@ -1,6 +1,6 @@
--- Has jobs that failed in one way run again, but not before a moment: failed ones start anew then, and those
--- that wait for another attempt wait until then. At most so many at once. Returns how many, and the moment:
--- pass it to go on.
+-- Retries jobs of one kind of failure, but not before a moment: failed jobs start over then, and jobs that
+-- wait for a retry wait until then. At most at_most at once. Returns how many, and the moment to pass in the
+-- next call.
 create or replace function txqueue.postpone_failures(
     its_fingerprint text, who text, delay double precision, moment timestamptz default null, at_most integer default 1000,
     out postponed integer, out until timestamptz)

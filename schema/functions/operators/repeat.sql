@@ -1,4 +1,4 @@
--- Enqueues a job that has ended once more, as a new one: see enqueue_again(). Returns the number.
+-- Enqueues a copy of an ended job: see enqueue_again(). Returns the number.
 create or replace function txqueue.repeat(its_job_id bigint, who text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

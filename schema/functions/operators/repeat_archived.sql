@@ -1,4 +1,4 @@
--- Enqueues a job once more that is archived only: see enqueue_again(). Its columns are an object with what the archive has of
+-- Enqueues a copy of an archived job: see enqueue_again(). Its columns are an object with the archived
 -- work_type, queue, priority, weight, group and tenant. Returns the number.
 create or replace function txqueue.repeat_archived(
     its_job_id bigint, columns jsonb, its_payload jsonb, its_options jsonb, who text) returns bigint

@@ -1,4 +1,4 @@
--- A job as it is when it runs again by hand.
+-- Returns a job in its state for a retry by an operator.
 create or replace function txqueue.reset_for_retry(this job) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,8 +1,8 @@
--- Runs jobs again: failed and cancelled ones start anew, with no attempt spent and behind those that are
--- ready by now; those that wait for a moment or for another attempt need not wait any longer. One that was
--- cancelled before its moment waits for it again, and one that was to follow others follows them again. The last
--- error is kept until there is another. Returns the numbers of those that run again, and of the others: also of
--- those whose unique key another holds, or one of whose parents was not done and does not run again.
+-- Retries jobs: failed and cancelled ones start over with all attempts, behind those that are ready now; jobs
+-- that wait for a time or a retry run now. A job that was cancelled before its not_before waits for it again,
+-- and a child waits for its parents again. The last error is kept until the next one. Returns the numbers of
+-- the retried jobs and of the others, including jobs whose unique key another job holds, and children with a
+-- parent that is not done and not retried.
 create or replace function txqueue.retry(ids bigint[], who text, out retried bigint[], out refused bigint[])
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -13,12 +13,12 @@ declare
     this  job;
     again job;
     ended job[] := '{}';
-    -- Those that wait for the jobs: a batch's callback waits for one that runs again.
+    -- The children of the jobs: a batch's callback waits for a retried job.
     children constant bigint[] := lock_children(ids, '{}');
 begin
     retried := '{}';
     perform check_isolation('jobs are not run again');
-    -- What was asked of a run before is over: it is not to end the new one.
+    -- A request to cancel an earlier run must not end the new one.
     delete from request where job_id = any (ids) and not exists (
         select from job_assigned as held where held.job_id = request.job_id and held.assignment = request.assignment);
     for this in
@@ -35,7 +35,7 @@ begin
             ended := ended || this;
         end if;
     end loop;
-    -- Parents come before their children: those find them running again.
+    -- Parents come before their children, which wait for the new runs.
     for this in select * from unnest(ended) as each order by each.job_id loop
         if retake_unique_key(this) then
             again := hold_for_parents_again(reset_for_retry(this));

@@ -1,6 +1,6 @@
--- Runs jobs again that failed in one way before a moment, at most so many at once, failed ones anew; those that
--- wait for another attempt need not wait. Returns how many, and the moment: pass it to go on, or what fails
--- again meanwhile would come again and again.
+-- Retries jobs of one kind of failure that failed before a moment, at most at_most at once; jobs that wait
+-- for a retry run now. Returns how many, and the moment to pass in the next call, so that jobs that fail
+-- again meanwhile are not retried repeatedly.
 create or replace function txqueue.retry_failures(
     its_fingerprint text, who text, before timestamptz default null, at_most integer default 1000,
     out retried integer, out until timestamptz)
@@ -25,7 +25,7 @@ begin
         end if;
         exit when ids = '{}';
         retried := cardinality((select again.retried from retry(ids, who) as again));
-        -- Whose unique key another job holds is refused, and must not hide those behind it.
+        -- Jobs whose unique key another job holds are refused, and must not hide those behind them.
         exit when retried > 0;
         last := ids[cardinality(ids)];
     end loop;

@@ -1,4 +1,4 @@
--- Gives another priority to jobs that no node has taken yet. Returns their numbers, and those of the others.
+-- Changes the priority of unclaimed jobs. Returns their numbers, and those of the others.
 create or replace function txqueue.set_priority(
     ids bigint[], its_priority integer, who text, out changed bigint[], out refused bigint[])
 language plpgsql volatile security definer

@@ -1,5 +1,5 @@
--- A job with the parents it waits for among its options: for its history, and for when it is run again by hand. Of more
--- than a thousand the number is kept alone, and the job cannot be run again by hand once one was not done.
+-- Returns a job with its parents among its options, for its history and for retries. Of more than a thousand
+-- parents only the number is stored, and the job cannot be retried if one was not done.
 create or replace function txqueue.add_parent_ids(this job, parents bigint[], its_any_end boolean) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp

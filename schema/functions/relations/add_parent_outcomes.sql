@@ -1,4 +1,4 @@
--- A job with how those ended that it waited for, among what its worker is told.
+-- Returns a job with the outcomes of its parents among its options, for its worker.
 create or replace function txqueue.add_parent_outcomes(this job) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- A job as it is cancelled because one that it was to follow was not done.
+-- Returns a job as cancelled because one of its parents was not done.
 create or replace function txqueue.cancel_orphan(this job, parent bigint, its_end text) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp

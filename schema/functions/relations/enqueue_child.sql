@@ -1,5 +1,5 @@
--- Enqueues a job that waits until others have ended: all as done, or in any way. One that can never run any more is put
--- as cancelled, as if it had been there before. Returns its number.
+-- Enqueues a job that waits until others have ended: all as done, or in any way. A job that can never run is
+-- enqueued as cancelled. Returns its number.
 create or replace function txqueue.enqueue_child(this job, after bigint[], its_any_end boolean) returns bigint
 language plpgsql volatile
 set search_path = txqueue, pg_temp

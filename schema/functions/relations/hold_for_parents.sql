@@ -1,5 +1,5 @@
--- A job as it is with the parents that link_parents() has written for it: cancelled if one can never be done
--- any more, waiting while one has not ended, else as it was, with how they ended. Its rows of job_parent go
+-- Returns a job in its state with the parents that link_parents() has stored: cancelled if one can never be
+-- done, waiting while one has not ended, else unchanged, with their outcomes. Deletes its rows of job_parent
 -- unless it waits.
 create or replace function txqueue.hold_for_parents(this job, others bigint[]) returns job
 language plpgsql volatile

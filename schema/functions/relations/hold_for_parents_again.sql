@@ -1,5 +1,6 @@
--- A job that runs again as reset_for_retry() made it, with the parents it had: it waits for those that run again too, and is
--- cancelled if one of them cannot be done any more. A parent that history no longer has was done.
+-- Returns a job from reset_for_retry() in its state with its former parents: it waits for those that are
+-- retried too, and is cancelled if one of them can never be done. A parent that history no longer has counts
+-- as done.
 create or replace function txqueue.hold_for_parents_again(this job) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -8,7 +9,8 @@ declare
     parents bigint[];
 begin
     if coalesce(jsonb_typeof(this.options -> 'after'), 'null') <> 'array' then
-        -- Of too many only the number is known; one that never ran had a parent that was not done, or was cancelled by hand.
+        -- Of too many parents only the number is stored; if the job never ran, a parent was not done, or an
+        -- operator cancelled the job.
         if this.options ? 'after' and not this.options ? 'parents' then
             this.state := 'cancelled';
         end if;

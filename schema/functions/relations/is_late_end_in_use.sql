@@ -1,4 +1,4 @@
--- Whether another open transaction has noted jobs that are to be looked at again, or looks at them.
+-- Whether another open transaction has recorded late ends, or is processing them.
 create or replace function txqueue.is_late_end_in_use() returns boolean
 language sql volatile
 set search_path = txqueue, pg_temp

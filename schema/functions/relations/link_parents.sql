@@ -1,8 +1,8 @@
--- Writes for which parents a job waits, and how those ended that have; returns the parents that are not of
--- this transaction: those may end meanwhile, see note_late_ends(). A parent that does not exist gets no row.
+-- Stores the parents of a job, and the outcomes of ended ones; returns the parents that are not of this
+-- transaction, as those may end meanwhile: see note_late_ends(). A parent that does not exist gets no row.
 --
--- Jobs of this very transaction are marked as followed. Others may end meanwhile, and their rows must not be held
--- for as long as an application's transaction lasts: see propagate_late_ends().
+-- Jobs of this transaction are marked as followed. The rows of others must not stay locked during an
+-- application's transaction: see propagate_late_ends().
 create or replace function txqueue.link_parents(child bigint, parents bigint[], its_any_end boolean) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -24,7 +24,7 @@ begin
     others := array(select id from unnest(parents) as id where id <> all (own));
     insert into job_parent (child, parent, any_end) select link_parents.child, id, its_any_end from unnest(own) as id;
     if others <> '{}' then
-        -- Most have not ended; only for the rest are all the days of history looked through.
+        -- Most parents have not ended; only for the rest all days of history are searched.
         insert into job_parent (child, parent, any_end)
         select link_parents.child, job_id, its_any_end from job
          where job_id = any (others) and state in ('waiting', 'ready', 'assigned');

@@ -1,7 +1,7 @@
--- Locks the jobs that wait for some others, in the order in which all do, and returns their numbers: two parents of one
--- child that end at the same time must see each other. With them those that wait for these in turn, where the others are
--- not done, and the others themselves if they wait: they end as well. A job that begins to wait after this look is left to
--- propagate_late_ends(), which he has told; a second look in the same transaction would lock out of order.
+-- Locks the children of some jobs in sorted order, and returns their numbers: two parents of one child that
+-- end at the same time must see each other. If the parents are not done, it also locks the children's own
+-- children, and the parents themselves if they wait, as these end too. Children enqueued later are left to
+-- propagate_late_ends(); a second search in the same transaction would lock out of order.
 create or replace function txqueue.lock_children(done bigint[], not_done bigint[]) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- Notes jobs that are to be looked at again.
+-- Records jobs for propagate_late_ends().
 create or replace function txqueue.note_late_ends(ids bigint[]) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,7 +1,7 @@
--- What else happens as jobs end, all in one way (done, failed or cancelled), in the transaction that ends
--- them. Only jobs that are marked as followed come here, and those that end because of them. Returns whether other
--- jobs may run because of it. A caller that calls it more than once in a transaction has locked the children before, see
--- lock_children(), and passes them.
+-- Updates the followers of jobs that end with one outcome (done, failed or cancelled), in the transaction
+-- that ends them. Called only for jobs that are marked as followed, and those that end because of them.
+-- Returns whether other jobs may have become ready. A caller that calls it more than once in a transaction
+-- must lock the children first by lock_children(), and pass them.
 create or replace function txqueue.propagate_ends(ids bigint[], ended text, locked bigint[] default null) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp

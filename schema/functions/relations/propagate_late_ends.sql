@@ -1,6 +1,6 @@
--- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: another job has begun
--- to wait for them. What is held by an open transaction stays as it is for the next look, which may come many times a
--- second: it costs little and leaves no dead row. Returns whether other jobs may run because of it.
+-- Processes the recorded late ends: updates the followers of ended jobs, and marks jobs that have not ended
+-- as followed. Records locked by an open transaction stay for the next call, which may be many times a
+-- second: it costs little and leaves no dead row. Returns whether other jobs may have become ready.
 create or replace function txqueue.propagate_late_ends() returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -21,10 +21,11 @@ begin
     select array_agg(ctid), array_agg(job_id) into places, late
       from (select ctid, job_id from late_end limit 10000 for update skip locked) as noted;
     if late is null then
-        -- A session that notes one in an open transaction has set it, and does not set it again at the commit; nor does the one that looks now.
+        -- A session that records a late end has set the flag in its open transaction, and does not set it
+        -- again at the commit.
         if not is_late_end_in_use() then
             perform setval('has_late_ends', 0);
-            -- Another session may have set it, and even have committed, between the look and this.
+            -- Another session may have set the flag, and even committed, between the check and this.
             if is_late_end_in_use() or exists (select from late_end) then
                 perform setval('has_late_ends', 1);
             end if;

@@ -1,6 +1,6 @@
--- Lets the jobs go that waited for some others, the last of which have ended now; cancels those that waited for
--- them to be done, if they are not: only those that the caller has locked, see lock_children(). Returns whether some may
--- run because of it, and which were cancelled.
+-- Makes children ready whose last parents have ended; cancels children of parents that are not done. Changes
+-- only children that the caller has locked by lock_children(). Returns whether some may have become ready,
+-- and which were cancelled.
 create or replace function txqueue.unblock_children(
     ids bigint[], its_end text, locked bigint[], out freed boolean, out cancelled bigint[])
 language plpgsql volatile
@@ -20,7 +20,7 @@ begin
     cancelled := '{}';
     delete from job_parent where child = any (ids);
     with told as (
-        -- Found by the parents: by the child, all that it waits for would be read.
+        -- Found by parent, because by child all its parents would be read.
         update job_parent set ended = its_end
          where parent = any (ids) and (child = any (locked)) is true and ended is null returning child
     )
@@ -43,7 +43,7 @@ begin
     for this in
         delete from job_waiting as waiting
          where waiting.job_id = any (children) and waiting.waiting_for = 'parents' and (
-            -- The last ones first: those before them have left dead entries in the index.
+            -- The last ones first, as earlier ones have left dead entries in the index.
             select link.parent from job_parent as link where link.child = waiting.job_id and link.ended is null
              order by link.parent desc limit 1) is null
         returning *
@@ -52,7 +52,8 @@ begin
         insert into job values (this.*);
         freed := true;
     end loop;
-    -- First who waits no more: those that still do may have a million parents, which would all be read.
+    -- First the children that no longer wait, as the others may have a million parents, which would all be
+    -- read.
     children := array(select id from unnest(children) as id
                        where not exists (select from job_waiting where job_id = id and waiting_for = 'parents'));
     delete from job_parent where child = any (children);

@@ -1,5 +1,5 @@
--- How many rows a lane has, up to so many. Jobs leave a lane from its front, where dead rows may lie by the
--- hundred thousand, so its last pages are looked at first.
+-- The number of rows of a lane, up to a maximum. Jobs leave a lane from its front, which may have hundreds of
+-- thousands of dead rows, so its last pages are read first.
 create or replace function txqueue.count_lane_rows(leaf text, most integer) returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp

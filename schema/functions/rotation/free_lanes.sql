@@ -1,4 +1,4 @@
--- The lanes besides the current one that hold next to nothing ready, not even dead rows.
+-- The lanes besides the current one whose ready tables are nearly empty, even of dead rows.
 create or replace function txqueue.free_lanes(current smallint, least_bytes bigint)
 returns table (lane smallint, assigned_bytes bigint)
 language sql volatile

@@ -1,6 +1,6 @@
--- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more than a
--- few. It locks the lane against all writers, for which it waits no longer than an instant: a session
--- that looked for a moving job in its old place would otherwise wait for it, and find it gone. Returns how many.
+-- Moves the last few jobs of a lane to the current one; leaves the lane unchanged while it has more than a
+-- few. It locks the lane against all writers, with a very short timeout: otherwise a session that looked for
+-- a moving job in its old place would wait, and not find it. Returns how many.
 create or replace function txqueue.move_stragglers(kind text, from_lane smallint, to_lane smallint, few integer)
 returns integer
 language plpgsql volatile

@@ -1,6 +1,6 @@
--- Moves on to the next free lane once the current one has some size; stays where it is while none is. Jobs
--- may be enqueued already assigned: if only the assigned part of the lane has grown, the next one's must be
--- small. Returns the lane that is current then.
+-- Moves on to the next free lane once the current one has a minimal size, if there is a free one. Jobs may be
+-- enqueued as assigned: if only the assigned table of the lane has grown, that of the next lane must be
+-- small. Returns the current lane.
 create or replace function txqueue.next_lane(least_bytes bigint) returns smallint
 language plpgsql volatile
 set search_path = txqueue, pg_temp

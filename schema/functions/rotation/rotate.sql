@@ -1,14 +1,14 @@
--- Keeps the lanes short: moves on to the next lane, truncates drained ones, the fullest of dead rows
--- first, and moves the few stragglers of a lane on so that it can drain. Truncation frees what vacuum
--- cannot while some transaction holds an old snapshot.
+-- Keeps the lanes short: moves on to the next lane, truncates drained ones, those with most dead rows first,
+-- and moves the few stragglers of a lane so that it can drain. Truncation frees space that vacuum cannot free
+-- while a transaction holds an old snapshot.
 --
--- Truncation writes rows of the catalog, which rot in their turn: within a second of the last one only
--- a lane of 32 times the size is worth it. A ready lane that was left is truncated though it is small: claims
--- pass its dead rows, and it is not free until they are gone.
+-- Truncation writes catalog rows, which become dead rows too: within a second of the last truncation only a
+-- lane of 32 times the size is worth it. A ready lane that is no longer current is truncated even if it is
+-- small, because claims read its dead rows, and it is not free until they are removed.
 --
--- It waits an instant for a lane in use, because claims use theirs nearly all the time; but not for a
--- transaction that held the lane at the call before: the caller passes the holders that it got then.
--- Returns what it did, and who kept it from doing more.
+-- It waits very briefly for a lane in use, because claims use theirs nearly all the time, but not for a
+-- transaction that held the lane during the previous call: the caller passes the holders returned then.
+-- Returns what was done, and the transactions that blocked more.
 create or replace function txqueue.rotate(
     held text[] default '{}', least_bytes bigint default 262144, at_most integer default 2,
     out did text[], out holders text[])
@@ -24,7 +24,7 @@ declare
     -- A lane with more rows keeps them.
     few      constant integer := 500;
     is_short boolean;
-    -- A lane whose jobs were moved stays locked to the end: then no other is waited for.
+    -- A lane whose jobs were moved stays locked to the end, so after that it waits for no other lane.
     has_moved boolean := false;
     this     record;
 begin

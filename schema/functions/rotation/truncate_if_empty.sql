@@ -1,7 +1,7 @@
--- Truncates one lane if it is empty under a lock for which it waits no longer than an instant. Never in
--- a transaction that cannot see what was committed since it began, and never while a pg_dump of this database has
--- its snapshot: it locks the tables one after the other, and would find neither the jobs that this lane had at its
--- snapshot nor, as they were committed later, where they went.
+-- Truncates one lane if it is empty, under a lock with a very short timeout. Never in a transaction that
+-- cannot see rows committed since it began, and never while a pg_dump of this database has its snapshot:
+-- pg_dump locks the tables one after the other, and would find the jobs of its snapshot neither in this lane
+-- nor, as later commits, in their new place.
 create or replace function txqueue.truncate_if_empty(leaf text) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,5 +1,5 @@
--- Refuses what cannot be a schedule: its name, when it is due, what it enqueues, and a condition that names no column
--- of a table that the caller may read.
+-- Refuses an invalid schedule: its name, its times, its job, or a condition without a column that the caller
+-- may read.
 create or replace function txqueue.check_schedule(its_name text, terms jsonb, its_job jsonb, condition jsonb) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp

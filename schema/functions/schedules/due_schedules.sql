@@ -1,7 +1,7 @@
 -- Returns the schedules that are due, as an array of objects, the condition of each among them (see
--- find_met_conditions()), seconds until it is worth looking again (null for nothing to wait for), and the clock. A caller
--- that has looked up to a moment passes it as since, so that the dead rows before it are not read again; null looks
--- at all. Those for which no moment was computed yet are always among them.
+-- find_met_conditions()), seconds until the next is due (null if none is), and the database's time. A caller
+-- that has checked up to a moment passes it as since, so that the dead rows before it are not read again;
+-- null reads all. Schedules without a computed moment are always included.
 create or replace function txqueue.due_schedules(
     since timestamptz default null, at_most integer default 500,
     out due jsonb, out due_in double precision, out seen_at timestamptz)
@@ -29,7 +29,7 @@ begin
     if cardinality(rows) >= at_most then
         due_in := 0;
     else
-        -- What runs now and ends at once is due again no sooner than its cool-down is over.
+        -- A running job's schedule is due again at the earliest after its cool-down.
         select least(
             (select extract(epoch from next_due - clock_timestamp())::double precision from schedule
               where is_active and next_due > seen_at and isfinite(next_due) order by next_due limit 1),

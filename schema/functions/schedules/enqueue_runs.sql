@@ -1,6 +1,7 @@
--- Enqueues jobs of schedules, all at once if none is refused, else each by itself, so that one does not keep the
--- others back. Returns their numbers in order, null for one refused, and why; and whether what it needs, such as
--- its unique key, is held by an open transaction, for which no tick waits longer than an instant.
+-- Enqueues jobs of schedules, all at once if none is refused, else one by one, so that a refusal does not
+-- affect the others. Returns their numbers in order, null with a reason for a refused one, and whether an
+-- open transaction locks something that the job needs, such as its unique key; a tick waits only very briefly
+-- for it.
 create or replace function txqueue.enqueue_runs(jobs jsonb, out ids bigint[], out errors text[], out held boolean[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- When a schedule that begins, or begins anew, is due: it is yet to be computed, unless it waits for the end of its job.
+-- When a new or restarted schedule is due: not computed yet, unless it waits for the end of its job.
 create or replace function txqueue.first_due(its_kind text, its_last_job bigint) returns timestamptz
 language sql volatile
 set search_path = txqueue, pg_temp

@@ -1,5 +1,5 @@
--- When a schedule is due next that may be due until a moment and has so many runs left, either null for no end: infinity
--- if it has come to its end.
+-- When a schedule is due next, given its last moment and its remaining runs (null for no limit); infinity if
+-- it has ended.
 create or replace function txqueue.next_due_within(its_until timestamptz, runs_left bigint, its_next timestamptz) returns timestamptz
 language sql immutable
 set search_path = txqueue, pg_temp

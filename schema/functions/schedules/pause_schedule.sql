@@ -1,5 +1,5 @@
--- Pauses a schedule until it is resumed; a job of it that was enqueued runs. Returns whether that changed
--- anything.
+-- Pauses a schedule until it is resumed; a job that was already enqueued still runs. Returns whether that
+-- changed anything.
 create or replace function txqueue.pause_schedule(its_name text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

@@ -1,5 +1,5 @@
--- Publishes the schedules that the classes of a node declare, and removes those that they declared before: of all the
--- types the node knows. The schedules are objects with name, terms and job. Returns how many changed.
+-- Publishes the schedules that the classes of a node declare, and removes those that they no longer declare.
+-- The schedules are objects with name, terms and job. Returns how many changed.
 create or replace function txqueue.publish_schedules(its_work_types text[], schedules jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -8,7 +8,7 @@ declare
     this    record;
     changed integer;
 begin
-    -- In the order in which all lock them: jobs of several may be ending just now.
+    -- In sorted order, as jobs of several schedules may be ending concurrently.
     perform from schedule
      where is_declared and work_type = any (its_work_types) or name in (select each ->> 'name' from jsonb_array_elements(schedules) as each)
      order by schedule_id for update;

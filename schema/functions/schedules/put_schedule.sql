@@ -1,5 +1,5 @@
--- Makes a schedule, or changes the one of that name; what it is due next is computed anew only if that is what
--- changes. Returns whether anything did.
+-- Creates a schedule, or changes the one of that name; its next moment is recomputed only if its times
+-- change. Returns whether anything changed.
 create or replace function txqueue.put_schedule(
     its_name text, terms jsonb, its_job jsonb, condition jsonb, who text, declared boolean default false) returns boolean
 language plpgsql volatile security definer

@@ -1,5 +1,5 @@
--- Removes a schedule; its jobs stay. One that a class declares comes back when a node starts: pause it instead. Returns
--- its last job.
+-- Removes a schedule; its jobs stay. A schedule declared on a class is created again when a node starts:
+-- pause it instead. Returns its last job.
 create or replace function txqueue.remove_schedule(its_name text, who text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

@@ -1,5 +1,4 @@
--- Has a paused schedule be due again, from now on: what was missed meanwhile is not made up for. Returns whether that
--- changed anything.
+-- Resumes a paused schedule; missed moments are not made up for. Returns whether that changed anything.
 create or replace function txqueue.resume_schedule(its_name text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

@@ -1,5 +1,5 @@
--- Enqueues the job of a schedule now, whatever its condition and even if it is paused; when it is due next stays as it
--- is, but for a cool-down, whose jobs follow one another. Returns its number.
+-- Enqueues the job of a schedule now, regardless of its condition and even if it is paused; its next moment
+-- stays the same, except for a cool-down, which starts after the job. Returns its number.
 create or replace function txqueue.run_schedule(its_name text, who text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

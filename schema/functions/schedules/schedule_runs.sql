@@ -1,6 +1,6 @@
--- The last runs of schedules, at most so many of each, the latest first: the moment it was due, its job, when that
--- began and ended, how late it began and how long it took in seconds, and what became of it (null once history has
--- dropped it). All of it is what the jobs' own rows say.
+-- The last runs of schedules, up to a number for each, the latest first: the due moment, the job, its start
+-- and end, how late it started and how long it took in seconds, and its outcome (null once history has
+-- dropped it). All values come from the jobs' own rows.
 create or replace function txqueue.schedule_runs(names text[], at_most integer default 20)
 returns table (name text, due timestamptz, job_id bigint, outcome text, started_at timestamptz, finished_at timestamptz,
                late double precision, took double precision, attempt smallint, error text)

@@ -1,4 +1,4 @@
--- A cool-down begins when its job has ended, however it ended.
+-- Starts the cool-downs whose jobs have ended, with any outcome.
 create or replace function txqueue.start_cooldowns(ids bigint[], ended text) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp

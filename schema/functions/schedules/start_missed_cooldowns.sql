@@ -1,5 +1,5 @@
--- Has cool-downs begin whose job is gone without a noticed end: an operator has deleted it, or it was
--- not this schedule's alone. Returns how many.
+-- Starts cool-downs whose job no longer exists, because it was deleted, or did not belong to this schedule
+-- alone. Returns how many.
 create or replace function txqueue.start_missed_cooldowns() returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

@@ -1,8 +1,9 @@
--- Enqueues the jobs of schedules that are due and says when they are due next, both or neither: an array of objects
--- with schedule_id, due (null if it was not computed yet), next ('infinity' for never again, null for the end of the
--- job to say), moments (those that get a job), and where they apply error, and ends if it is to be paused.
--- Only a schedule whose next_due is still the due given is touched: whatever masters race or die, a moment
--- gets one job. One whose job needs what an open transaction holds stays due. Returns how many jobs.
+-- Enqueues the jobs of due schedules and stores their next moments, atomically: an array of objects with
+-- schedule_id, due (null if it was not computed yet), next ('infinity' for never, null if it depends on the
+-- end of the job), moments (those that get a job), and where they apply error, and ends if the schedule must
+-- be paused. Only a schedule whose next_due still equals the given due is changed, so that each moment gets
+-- one job even if masters race or die. A schedule whose job needs a locked unique key stays due. Returns how
+-- many jobs.
 create or replace function txqueue.tick(ticks jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -20,7 +21,7 @@ begin
         select * from jsonb_to_recordset(ticks) as each (
             schedule_id bigint, due timestamptz, next timestamptz, moments timestamptz[], error text, ends boolean)
     ), locked as materialized (
-        -- What another master ticks just now is left to it.
+        -- Schedules that another master is ticking are skipped.
         select this.schedule_id, this.name, this.kind, this.job, given.next, given.moments, given.error, given.ends, this.until,
                this.times - this.runs as runs_left
           from given join schedule as this on this.schedule_id = given.schedule_id
@@ -41,7 +42,7 @@ begin
         select * into ids, errors, held
           from enqueue_runs((select jsonb_agg(run -> 'job' order by place)
                                from jsonb_array_elements(runs) with ordinality as each (run, place)));
-        -- The end of a cool-down's job is to be heard of.
+        -- The end of a cool-down's job starts the cool-down.
         update job set followed = 1
          where state in ('waiting', 'ready') and followed is null and job_id = any (array(
             select ids[place] from jsonb_array_elements(runs) with ordinality as each (run, place)
@@ -52,7 +53,7 @@ begin
             schedule_id bigint, next timestamptz, error text, ends boolean)
     ), ran as (
         select (run ->> 'schedule_id')::bigint as schedule_id, max(errors[place]) as error,
-               -- One of several moments is not tried again: the others have their jobs.
+               -- One of several moments is not retried, as the others have their jobs.
                bool_or(held[place]) and count(*) = 1 as is_held,
                array_agg(ids[place] order by place desc) filter (where ids[place] is not null) as jobs,
                array_agg((run ->> 'due')::timestamptz order by place desc) filter (where ids[place] is not null) as moments

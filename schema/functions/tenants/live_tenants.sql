@@ -1,5 +1,5 @@
--- The tenants that have jobs which are not history yet: how many, since when the oldest could run, and
--- what holds for them. Empty until a first job of a tenant was enqueued.
+-- The tenants that have jobs which are not history: how many, since when the oldest could run, and their
+-- limits. Empty until a first job of a tenant was enqueued.
 create or replace view txqueue.live_tenants as
 select counted.tenant, counted.waiting, counted.ready, counted.assigned, counted.failed, counted.oldest_ready,
        coalesce(control.share, 1) as share, control.concurrency, coalesce(control.is_paused, false) as is_paused

@@ -1,10 +1,11 @@
--- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
--- shares, in rounds of short turns first, so that a few jobs of one do not come after many of another; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
--- tenant's part goes to the next claim. Systematic sampling gives each its part but for a
--- fraction of a job, and in the mean exactly its part, however little room there is; so claims need to
--- remember nothing (Waldspurger and Weihl, Lottery Scheduling, 1994, with less variance).
+-- The turns of tenants in a claim: how much weight each tenant with ready jobs may take, by shares, in rounds
+-- of short turns first, so that a few jobs of one tenant do not wait for many of another; jobs without a
+-- tenant count as one more tenant, of share 1, and come last. The unused part of a tenant is available to the
+-- next claim. Systematic sampling gives each tenant its share to within one job, and exactly its share on
+-- average, however little room there is; so claims need no memory (Waldspurger and Weihl, Lottery Scheduling,
+-- 1994, with less variance).
 --
--- At most 32 tenants get a turn in one claim; last says where the next claim goes on.
+-- At most 32 tenants get a turn in one claim; the next claim continues after last.
 create or replace function txqueue.tenant_turns(
     queues text[], room integer, after_tenant text,
     out tenants text[], out parts integer[], out last text, out opens_in double precision)
@@ -44,7 +45,7 @@ begin
     if cardinality(found_) = most then
         last := found_[most];
     end if;
-    -- Whose jobs came last goes first in a round: it is the one that has few.
+    -- The tenant whose jobs came last goes first in a round, as it is the one with few jobs.
     found_ := array(select each.tenant from unnest(found_, heads) as each (tenant, rank) order by each.rank desc);
     foreach its_name in array found_ loop
         select * into this from control where kind = 'tenant' and key = its_name;

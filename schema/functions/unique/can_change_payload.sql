@@ -1,5 +1,5 @@
--- Whether a job may be given another payload in a transaction that may stay open for long: no other session waits for its row. A
--- claim skips it; but the completion of a job of a group waits for the group's next.
+-- Whether a long transaction may change a job's payload without making other sessions wait for its row.
+-- Claims skip locked rows, but the completion of a job of a group waits for the group's next job.
 create or replace function txqueue.can_change_payload(this job) returns boolean
 language sql immutable
 set search_path = txqueue, pg_temp

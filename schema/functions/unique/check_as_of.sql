@@ -1,4 +1,4 @@
--- The moment as of which a job is what its payload says; null if its options do not say.
+-- The as_of moment in a job's options; null without one.
 create or replace function txqueue.check_as_of(options jsonb, mode text) returns timestamptz
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- For how long a key that is enqueued once is remembered; null if the options do not say.
+-- For how long a key is remembered in mode once; null if the options have no limit.
 create or replace function txqueue.check_once_for(options jsonb, mode text) returns interval
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- Refuses what is no unique key, or no mode.
+-- Refuses an invalid unique key or mode.
 create or replace function txqueue.check_unique(key text, mode text) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp

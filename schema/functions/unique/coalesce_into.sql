@@ -1,9 +1,10 @@
--- Has a running job take the pending jobs along that are like it: of its work type, queue, group and tenant, and with
--- no job that follows them, by choice also what is due later. They end as done with this transaction, the oldest first, at most so many; their numbers and
--- payloads are returned. None if its token no longer holds: its transaction cannot be committed then.
+-- Ends pending jobs similar to a running job together with it: those of its work type, queue, group and
+-- tenant without followers, optionally also those due later. They end as done with this transaction, the
+-- oldest first, up to a limit; returns their numbers and payloads. Returns none if the running job's token no
+-- longer holds, as its transaction cannot commit then.
 --
--- It waits for nothing and holds no key of a group: what another session has locked is left alone, and what it has
--- locked itself is left alone by those who ready jobs of the group, until the end of this job wakes the group.
+-- It waits for no lock and holds no key of a group: rows locked by other sessions are skipped, and sessions
+-- that make jobs of the group ready skip the rows locked here, until the end of this job wakes the group.
 create or replace function txqueue.coalesce_into(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, at_most integer, later boolean default false)
 returns table (taken_id bigint, taken_type text, taken_payload text)

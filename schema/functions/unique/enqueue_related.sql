@@ -1,5 +1,5 @@
--- Enqueues a job that has a unique key or waits for others. Returns the number of the job that there is then:
--- a key may be held by another.
+-- Enqueues a job that has a unique key or waits for others. Returns its number, or that of the job that holds
+-- its key.
 create or replace function txqueue.enqueue_related(
     this job, key text, mode text, after bigint[], after_any_end boolean) returns bigint
 language plpgsql volatile

@@ -1,7 +1,8 @@
--- Enqueues a job whose unique key is remembered after its end, unless that says that it is not needed. It is not
+-- Enqueues a job with a unique key that is remembered after its end, unless the remembered key shows that it
+-- is not needed:
 --   with once             if the key was ever enqueued so, or not longer ago than the option once_for, in seconds
---   with the option as_of if the key was enqueued as of that moment or a later one
--- Returns the number of the job that there is then; of one that is not needed, that of the one that is remembered.
+-- with the option as_of if the key was enqueued as of that moment or a later one Returns the number of the
+-- enqueued or holding job, or of the remembered one if it is not needed.
 create or replace function txqueue.enqueue_remembered(this job, its_key text, mode text) returns bigint
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,14 +1,14 @@
--- Enqueues a job with a unique key unless another job of its work type holds it, which has not ended. What becomes
--- of the new one then, the mode says:
---   keep     nothing: the other does for both
+-- Enqueues a job with a unique key unless another unended job of its work type holds the key. In that case
+-- the mode decides:
+-- keep     nothing: the other stands for both
 --   reject   an error
---   replace  a pending one takes all that the new one has, its moment too
+-- replace  a pending job gets the new one's data and start time
 --   again    a pending one takes all that the new one has, but keeps its place
 -- If the other runs, or may be taken by its group at any moment, replace and again have the new one follow it, and that is
 -- the pending one from then on. Returns the number of the pending one; with keep that of the other.
 --
--- With replace and again the key is held to the end of the transaction, and others that ask for it so wait, as for any unique
--- index. A completion does not wait: see pass_on_unique_keys().
+-- With replace and again the key is locked until the end of the transaction, and other enqueues with these
+-- modes wait, as for any unique index. Completions do not wait: see pass_on_unique_keys().
 create or replace function txqueue.enqueue_unique(this job, its_key text, mode text) returns bigint
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -43,12 +43,12 @@ begin
          where job_id = coalesce(held.next_id, held.job_id) and state in ('waiting', 'ready', 'assigned');
         if not found then
             if current_setting('transaction_isolation') <> 'read committed' then
-                -- It may as well have moved to where this transaction cannot see it.
+                -- The job may also have moved to where this transaction cannot see it.
                 raise exception using errcode = 'serialization_failure',
                     message = format('this transaction is too old to see what became of job %s', coalesce(held.next_id, held.job_id)),
                     hint = 'try it again, or enqueue in a read committed one';
             end if;
-            -- It has ended, and its completion could not wait for the key.
+            -- The job has ended, but its completion could not get the key.
             update unique_job set job_id = case when held.next_id is null then this.job_id else held.job_id end, next_id = null
              where work_type = this.work_type and key = its_key;
             continue when held.next_id is not null;

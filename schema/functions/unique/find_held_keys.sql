@@ -1,6 +1,6 @@
--- Which of some jobs have, or are to have, a unique key that an open transaction holds, or are a schedule's that one
--- holds. The keys of the others are locked, after the schedules whose jobs they are: in the order in which propagate_ends()
--- takes them.
+-- Which of some jobs have, or wait for, a unique key that an open transaction has locked, or belong to a
+-- schedule that one has locked. Locks the keys of the others after their schedules, in the order of
+-- propagate_ends().
 create or replace function txqueue.find_held_keys(ids bigint[]) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,6 +1,6 @@
--- Lets the next job of a unique key go as the one that held it ends, or the key. A key that is asked for in a
--- transaction that is still open is left for propagate_late_ends(): no completion waits for an application.
--- Returns whether a job may run because of it.
+-- Makes the next job of a unique key ready when its holder ends, or frees the key. A key locked by an open
+-- transaction is left for propagate_late_ends(), as no completion waits for an application. Returns whether a
+-- job may have become ready.
 create or replace function txqueue.pass_on_unique_keys(ids bigint[]) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- A pending job as it is when a newer one with its unique key takes its place, under the old number.
+-- Returns a pending job with the data of a newer one with its unique key, under the old number.
 create or replace function txqueue.replace_pending(old job, new job, mode text) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -11,7 +11,7 @@ begin
     new.error := old.error;
     if mode = 'again' then
         new.rank := least(new.rank, old.rank);
-        -- One that has failed still waits for its next attempt.
+        -- A job that has failed still waits for its retry.
         if new.not_before > old.not_before or old.attempt > 0 then
             new.not_before := old.not_before;
         end if;

@@ -1,4 +1,5 @@
--- Has a job that is to run again take its unique key; returns whether it may run: it has none, or no other job holds it.
+-- Takes the unique key of a job for its retry; returns whether it may run: it has no key, or no other job
+-- holds it.
 create or replace function txqueue.retake_unique_key(this job) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,5 +1,5 @@
--- Adds parts of an application's table, each from one key to another with its number of items, which the
--- holder of the lock of lock_next_cut() has read; is_all says that nothing comes after them.
+-- Adds parts of an application's table, each from one key to another with its number of items, read by the
+-- holder of the lock of lock_next_cut(); is_all means that no rows follow.
 create or replace function txqueue.add_parts(
     its_name text, firsts text[], lasts text[], counts integer[], is_all boolean)
 returns void

@@ -1,6 +1,6 @@
--- Counts a part as performed, once and fenced by the job's token: false, and nothing, if the job is not
--- this assignment's any more or does not hold the part. Of the items, the failures are kept apart: an
--- array of objects with key and error, and delay (seconds) if they are to be tried again.
+-- Counts a part as processed, once and fenced by the job's token: returns false, and changes nothing, if the
+-- job has another assignment or does not hold the part. Failed items are stored apart: an array of objects
+-- with key and error, and delay (seconds) if they are retried.
 create or replace function txqueue.end_part(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, failures jsonb default null)
 returns boolean

@@ -1,6 +1,6 @@
--- Ends a job of a workset in the caller's transaction, completing it: done if nothing is left to take, or
--- passing its place on to a new job, so that others get their turn. Returns whether it did; else there
--- is more to do, or a session is just filling the workset.
+-- Ends a job of a workset in the caller's transaction, completing it: done if no part is left, or replaced by
+-- a new job, so that other jobs get their turn. Returns false if there is more to do, or a session is filling
+-- the workset.
 create or replace function txqueue.end_slot(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, is_renewed boolean)
 returns boolean

@@ -1,6 +1,6 @@
--- Makes a workset, or brings what is kept of its policy up to date: an object with name, work_type, job,
--- size, batch, bound, and source or columns. A set of its own gets a table workset_<name> with a column
--- for each field, as [name, type] of the few types that there are. Returns its number.
+-- Creates a workset, or updates its stored policy: an object with name, work_type, job, size, batch, bound,
+-- and source or columns. A workset without a source gets a table workset_<name> with a column for each field,
+-- as [name, type] of a few types. Returns its number.
 create or replace function txqueue.ensure_workset(spec jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -13,7 +13,7 @@ declare
     reader  text;
     number  integer;
 begin
-    -- Most often all is as it should be, and a session that fills it need not wait for others that do.
+    -- Usually nothing changes, and sessions that fill a workset need not wait for each other.
     select workset_id into number from workset as known
      where (known.name, known.work_type, known.job, known.size, known.batch) = (its.name, its.work_type, its.job, its.size, its.batch)
        and (known.bound, known.source) is not distinct from (its.bound, its.source)

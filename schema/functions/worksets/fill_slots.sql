@@ -1,4 +1,4 @@
--- Enqueues as many jobs of a workset as are missing to its size, none for parts that there are not.
+-- Enqueues jobs of a workset up to its size, but no more than there are parts.
 create or replace function txqueue.fill_slots(its_workset integer) returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -9,7 +9,7 @@ declare
     missing  integer;
 begin
     select * into strict its from workset where workset_id = its_workset;
-    -- A session that fills a workset at work need not wait for others that do.
+    -- Sessions that fill a running workset need not wait for each other.
     for round in 1 .. 2 loop
         select count(*) into live from workset_slot where workset_id = its_workset and job_id > 0 and is_live_job(job_id);
         select case when its.is_cut then least(its.size, count(*)) else its.size end - live into missing
@@ -17,14 +17,14 @@ begin
         if missing <= 0 then
             return 0;
         end if;
-        -- One that lives finds all there is: it cannot end before the filling session has committed.
+        -- A live job finds all items, as it cannot end before the filling session has committed.
         if live = 0 then
             perform lock_workset('slots ' || its.name, true);
         elsif not lock_workset('slots ' || its.name, false) then
             return 0;
         end if;
     end loop;
-    -- What those have counted that ended otherwise than by finding nothing left is kept under a number of no job.
+    -- The counts of jobs that ended before the workset was done are kept under a number without a job.
     with gone as (
         delete from workset_slot where workset_id = its_workset and job_id > 0 and not is_live_job(job_id) returning *
     )

@@ -1,6 +1,6 @@
--- Puts items, an array of objects, into a workset's own table in the caller's transaction, and cuts them
--- into parts: a part and all its items become visible at the same moment. Returns how many. A workset that
--- was started gets its jobs back if they have ended. Refused once as many remain as its bound allows.
+-- Puts items, an array of objects, into a workset's own table in the caller's transaction, and divides them
+-- into parts: a part and all its items become visible at the same moment. Returns how many. A started workset
+-- whose jobs have ended gets new ones. Refused if the workset has reached its bound.
 create or replace function txqueue.fill_workset(its_name text, items jsonb) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -29,7 +29,7 @@ begin
         return 0;
     end if;
     parts := array(select nextval('workset_part_part_id_seq') from generate_series(1, ceil(total / its.batch::numeric)::integer));
-    -- A function's columns cannot be none.
+    -- A function's column list cannot be empty.
     select names, coalesce(nullif(ltrim(typed, ', '), ''), '_nothing text'),
            coalesce(nullif(ltrim(names, ', '), ''), '_nothing')
       into quoted_names, quoted_columns, quoted_aliases from workset_columns(its_name);

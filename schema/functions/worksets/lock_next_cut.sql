@@ -1,4 +1,4 @@
--- Which keys of an application's table come next into parts: null if another session is about to say.
+-- The position up to which an application's table is cut into parts: null if another session is cutting.
 create or replace function txqueue.lock_next_cut(its_name text, out is_cut boolean, out cut_to text)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

@@ -1,5 +1,6 @@
--- Locks a name of a workset to the end of the transaction, which may be an application's: its keys are no group's.
--- Returns whether it did; if another session has it, either waits or does not.
+-- Locks the name of a workset until the end of the transaction, which may be an application's, so these keys
+-- are separate from those of groups. Waits for another session or not, as the caller chooses; returns whether
+-- it has the lock.
 create or replace function txqueue.lock_workset(its_name text, may_wait boolean) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -1,7 +1,7 @@
--- What a job of a workset calls, fenced by its token: counts the part that it has performed, if it says
--- one, and takes the next. A part that it held already was not finished by the run before. With nothing
--- to take, due_in says in how many seconds the next part is due, null for none. Not held: the job is
--- not this assignment's any more.
+-- Called by a job of a workset, fenced by its token: counts the part that it has processed, if given, and
+-- takes the next. A part that it already held was not finished by an earlier run. If there is nothing to
+-- take, due_in has the seconds until the next part is due, null for none. If held is false, the job has
+-- another assignment.
 create or replace function txqueue.next_part(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text,
     performed bigint default null, failures jsonb default null,
@@ -19,7 +19,7 @@ declare
     quoted_names  text;
     quoted_fields text;
 begin
-    -- What comes before the part that it had is gone or held, but for a few: dead entries of an index are not read again.
+    -- Nearly all parts before its last one are done or held: this avoids reading dead index entries again.
     select mine.not_before into since from workset_part as mine where mine.part_id = performed and mine.job_id = its_job_id;
     held := performed is null or end_part(its_incarnation, its_assignment, its_job_id, performed, failures);
     if performed is null then
@@ -49,7 +49,7 @@ begin
             performed := null;
             continue;
         end if;
-        -- What jobs held that have ended is free again.
+        -- Free the parts of jobs that have ended.
         update workset_part as each set job_id = null
          where each.part_id = any (array(
                    select lost.part_id from workset_part as lost

@@ -1,4 +1,4 @@
--- Refuses items for a workset that holds as many as it may.
+-- Refuses items for a workset that has reached its bound.
 create or replace function txqueue.refuse_workset(its_name text, bound bigint) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp

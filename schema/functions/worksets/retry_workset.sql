@@ -1,4 +1,4 @@
--- Has all failed items of a workset tried again, from their first attempt. Returns how many.
+-- Retries all failed items of a workset, with all attempts. Returns how many.
 create or replace function txqueue.retry_workset(its_name text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

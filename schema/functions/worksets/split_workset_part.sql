@@ -1,5 +1,5 @@
--- Cuts a part that a job holds into smaller ones, so that the item that is to blame is found and the
--- others lose nothing. keys are those of all its items, in order.
+-- Divides a part that a job holds into smaller ones, so that the failing item is found and the others are not
+-- affected. keys has the keys of all its items, in order.
 create or replace function txqueue.split_workset_part(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, its_keys text[], size integer,
     delay double precision default 0)

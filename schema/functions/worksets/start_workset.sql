@@ -1,5 +1,5 @@
--- Has a workset worked through from now on; of an application's table that has been, from its beginning.
--- Says how many items are to be expected of it. Returns how many jobs were enqueued.
+-- Starts a workset; if an application's table was already worked through, starts again from its first row.
+-- Sets the expected number of items. Returns how many jobs were enqueued.
 create or replace function txqueue.start_workset(its_name text, its_items bigint default null) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

@@ -1,4 +1,4 @@
--- How far each workset is. The parts are counted, not the items.
+-- The progress of each workset, counted from its parts.
 create or replace view txqueue.workset_status as
 select workset.name, workset.work_type, workset.source, workset.size, workset.batch, workset.bound, workset.is_started,
        parts.parts, parts.held as running, parts.waiting_until,
