@@ -42,7 +42,7 @@ def decay(
         jobs: How many jobs per wave.
         waves: How many waves are counted.
         workers: How many worker processes.
-            held_snapshot: Whether another connection holds a snapshot throughout, which keeps
+        held_snapshot: Whether another connection holds a snapshot throughout, which keeps
             vacuum from all dead rows.
         title: The prefix of the stages' names.
 

@@ -38,7 +38,7 @@ class TrafficPlan:
         jobs: How many are timed; 20 before them only warm up.
         every: Seconds between two enqueues.
         workers: How many worker processes run them.
-            road: ``direct``: a process that has joined the node enqueues. ``claim``: a client with
+        road: ``direct``: a process that has joined the node enqueues. ``claim``: a client with
             plain SQL enqueues.
     """
 
