@@ -29,7 +29,7 @@ REGISTER = (
 
 
 def free_port() -> int:
-    """A port that nobody uses."""
+    """Return a free port."""
     with closing(socket.socket()) as trial:
         trial.bind((HOST, 0))
         return int(trial.getsockname()[1])

@@ -61,7 +61,7 @@ def used(session: Session, group: int = -1) -> Used:
     server, both = cpu_seconds(-1, backend) or 0.0, cpu_seconds(group, backend) or 0.0
     wal = float(session.value("select pg_current_wal_lsn() - '0/0'"))
     session.rows("select pg_stat_force_next_flush()")
-    # What another session counted is told within a second of it.
+    # Counts of other sessions become visible within a second.
     time.sleep(1.5)
     inserted, deleted = session.rows(ROWS, (session.schema,))[0]
     return Used(server, both - server, wal, float(inserted), float(deleted))

@@ -53,7 +53,7 @@ def wait_for(session: Session, tenant: str) -> None:
 
 
 def took(target: BenchSchema, workers: int, large: int, small: int, seconds: float) -> float:
-    """Have a node with so many workers run both tenants' jobs; returns the small one's seconds."""
+    """Run both tenants' jobs on a node with some workers; return the small one's seconds."""
     with target.session() as session, RunningNode(target, APP, workers):
         session.rows(f"truncate {session.schema}.job")
         enqueue(session, "warm", WARM_UP, seconds)

@@ -75,7 +75,7 @@ class Caller:
         self._connection.sendall(box(_command=command.encode(), **values))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._file.close()
         self._connection.close()
 
@@ -88,13 +88,13 @@ class Caller:
     def _string(self) -> bytes:
         head = self._file.read(2)
         if len(head) < 2:
-            raise ConnectionError("the node hung up")
+            raise ConnectionError("the node closed the connection")
         return self._file.read(int.from_bytes(head, "big"))
 
 
 @define
 class Waits:
-    """How long somebody waited for answers.
+    """How long a caller waited for answers.
 
     Attributes:
         asked: How many questions.
@@ -284,7 +284,7 @@ def nonsense(chance: random.Random) -> bytes:
 
 
 def flood(port: int, frames: int, idle: int) -> dict[str, int]:
-    """Send so many frames while so many connections are held; returns how many there were."""
+    """Send a number of frames while connections are held open; return how many."""
     chance = random.Random(4)
     kinds = [nonsense(chance) for _ in range(KINDS)]
     is_over = threading.Event()

@@ -2,9 +2,9 @@
 
     python -m benchmarks.floods [jobs [rounds]]
 
-Runs a fresh embedded server each time. In turn, one node drains a full queue with nobody else
-there, and while a login that may only connect floods the database: advisory locks on the names
-that txqueue uses and on any numbers, locks on its tables, notifications on its channels.
+Runs a fresh embedded server each time. In turn, one node drains a full queue alone, and while a
+login that may only connect floods the database: advisory locks on the names that txqueue uses and
+on any numbers, locks on its tables, notifications on its channels.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ Runs a fresh embedded server with two schemas. In one of them daily partitions a
 with as many finished jobs as asked; the other has next to no history. A node drains the same queue
 in each, by turns, so that what else the machine does meets both; what counts is the ratio of the
 medians. Then jobs are looked up by number, and retention drops one day, while another session goes
-on looking jobs up: it tells what others feel of it. Most of a drop is what the file system takes to
-give the space back, after the locks are let go; so a bare file of that size is given back as well.
+on looking jobs up: its times show the effect on other sessions. Most of a drop is what the file
+system takes to give the space back, after the locks are let go; so a bare file of that size is
+given back as well.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from txqueue.store.reader import Reader, Session
 APP = "txqueue.bench.work"
 WORKERS = 2
 LOOKED_UP = 200
-# So many days ago the last day of history was.
+# How many days ago the last day of history was.
 YOUNGEST = 10
 LEAF = """
     create table {0}.{1} (like {0}.job_done including defaults);
@@ -130,7 +131,7 @@ def looked_up(session: Session, jobs: int) -> list[float]:
 
 
 def look_up(reader: Reader, schema: str, number: int) -> float:
-    """Look one job up; returns what it took, in ms."""
+    """Look up one job; return the time in ms."""
     began = time.perf_counter()
     found = reader.find(about_job(schema, number))
     if found["job_id"] != number:

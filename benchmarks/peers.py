@@ -73,7 +73,7 @@ class Cluster:
         return time.monotonic() - began
 
     def done(self, jobs: int) -> float:
-        """Wait until so many jobs are done; returns how long that took."""
+        """Wait until a number of jobs are done; return how long that took."""
         return self.until("select count(*) from txqueue.job where state = 'done'", jobs)
 
     def shares(self) -> list[float]:

@@ -159,7 +159,7 @@ def kill_worker(testbed: Testbed, nodes: list[TortureNode]) -> None:
 
 
 def kill_master(testbed: Testbed, nodes: list[TortureNode]) -> None:
-    """Kill a master of a node that is not watched, and start it anew later."""
+    """Kill a master of a node that is not watched, and restart it later."""
     place = random.randrange(1, len(nodes))
     node = nodes[place]
     with testbed.fault("kill master", nodes=[node], still=True) as fault:
@@ -169,7 +169,7 @@ def kill_master(testbed: Testbed, nodes: list[TortureNode]) -> None:
 
 
 def restart(testbed: Testbed, nodes: list[TortureNode]) -> None:
-    """Drain a node that is not watched, and start it anew."""
+    """Drain a node that is not watched, and restart it."""
     place = random.randrange(1, len(nodes))
     nodes[place].stop()
     nodes[place] = testbed.start_node(nodes[place].name, lease=LEASE, listen=True, capacity=20)

@@ -255,7 +255,7 @@ def _fields(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _defaults(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    """Find what the attributes of a class are unless somebody says otherwise."""
+    """Find the default values of the attributes of a class."""
     for each in node.body:
         if isinstance(each, ast.AnnAssign) and each.value is not None:
             value = each.value

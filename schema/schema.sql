@@ -39,9 +39,9 @@ create table txqueue.setting (
     payload_limit    integer  not null default 1048576,
     history_kept     interval not null default '30 days'
 );
-comment on table txqueue.setting is 'What holds for the whole queue, whichever node or client asks.';
-comment on column txqueue.setting.aging is 'Waiting this long weighs as much as one step of priority.';
-comment on column txqueue.setting.payload_limit is 'Largest payload accepted, in bytes of jsonb.';
+comment on table txqueue.setting is 'The settings of the whole queue, for all nodes and clients.';
+comment on column txqueue.setting.aging is 'The waiting time that weighs as much as one step of priority.';
+comment on column txqueue.setting.payload_limit is 'The largest payload, in bytes of jsonb.';
 comment on column txqueue.setting.history_kept is 'How long done and cancelled jobs are kept.';
 insert into txqueue.setting default values;
 
@@ -106,7 +106,7 @@ comment on table txqueue.job is 'Every job; the partition it is in is its state.
 comment on column txqueue.job.rank is 'least(not_before - priority * aging, not_after - 9 * aging): smaller goes first.';
 comment on column txqueue.job.assignment is 'Grows at every assignment; with the incarnation it is the token that fences writes.';
 comment on column txqueue.job.attempt is 'Runs that ended: done, failed, timed out or died.';
-comment on column txqueue.job.deaths is 'Worker processes that died while they held the job.';
+comment on column txqueue.job.deaths is 'How many worker processes died while they ran the job.';
 
 create table txqueue.job_waiting   partition of txqueue.job for values in ('waiting');
 create table txqueue.job_ready     partition of txqueue.job for values in ('ready') partition by list (lane);
@@ -139,18 +139,18 @@ end $$;
 -- What dispatch needs: nodes that know each other, jobs handed over by message, tenants, limits, pauses.
 
 alter table txqueue.setting add column identity uuid not null default gen_random_uuid();
-comment on column txqueue.setting.identity is 'Tells this queue from every other: a client and a node compare it.';
+comment on column txqueue.setting.identity is 'The identity of this queue, which a client and a node compare.';
 
 alter table txqueue.node_info add column address text;
 alter table txqueue.node_info add column report jsonb not null default '{}';
-comment on column txqueue.node_info.address is 'Where peers reach it, with the port; null if it listens for none.';
-comment on column txqueue.node_info.report is 'What it said of itself at its last heartbeat: lag, memory, workers.';
+comment on column txqueue.node_info.address is 'Where peers connect to it, with the port; null if it listens for none.';
+comment on column txqueue.node_info.report is 'Its report at the last heartbeat: lag, memory, workers.';
 
 alter table txqueue.job add column tenant text collate "C";
 alter table txqueue.job add column handed smallint;
 alter table txqueue.job add column counted smallint;
-comment on column txqueue.job.tenant is 'Whose job it is: the tenants of a queue take turns by their shares.';
-comment on column txqueue.job.handed is 'Not null if its node learns of it by a message, which may get lost.';
+comment on column txqueue.job.tenant is 'Its tenant; the tenants of a queue take turns by their shares.';
+comment on column txqueue.job.handed is 'Not null if a message, which may be lost, delivers it to its node.';
 comment on column txqueue.job.counted is 'Not null while it runs under a limit of its queue.';
 
 drop index txqueue.job_ready_queue_rank_job_id_idx;
@@ -182,7 +182,7 @@ create table txqueue.control (
     reserve      double precision not null default 0 check (reserve >= 0 and reserve < 1),
     primary key (kind, key)
 );
-comment on table txqueue.control is 'What holds jobs of a queue, a group or a tenant back.';
+comment on table txqueue.control is 'Pauses and limits of queues, groups and tenants.';
 comment on column txqueue.control.rate is 'Jobs taken a second; what is left of burst is kept in the sequence bucket_<control_id>.';
 comment on column txqueue.control.reserve is 'The part of a node''s capacity that only priorities from 7 may take from this queue.';
 
@@ -194,7 +194,7 @@ create table txqueue.action (
     subject    text not null,
     detail     jsonb not null default '{}'
 );
-comment on table txqueue.action is 'Who did what when: a row for every act of an operator.';
+comment on table txqueue.action is 'A row for every act of an operator.';
 
 create table txqueue.request (
     incarnation  integer not null,
@@ -206,7 +206,7 @@ create table txqueue.request (
 );
 create index on txqueue.action (subject, action_id);
 create index on txqueue.action using gin ((detail -> 'jobs') jsonb_path_ops);
-comment on table txqueue.request is 'Assigned jobs to be cancelled: each until it has ended.';
+comment on table txqueue.request is 'Requests to cancel assigned jobs, each until the job has ended.';
 
 -- These return more than they did.
 drop function if exists txqueue.complete(integer, smallint[], bigint[], text[]);
@@ -222,13 +222,13 @@ alter table txqueue.node_info add column leased_at timestamptz not null default 
 alter table txqueue.node_info add column vouched_at timestamptz;
 alter table txqueue.node_info add column former integer;
 comment on column txqueue.node_info.leased_at is 'Since when it has kept its lease without a break.';
-comment on column txqueue.node_info.vouched_at is 'Since when only peers that hear it keep its lease for it; null if it does so itself.';
-comment on column txqueue.node_info.former is 'The incarnation before: a claim of it may commit late.';
+comment on column txqueue.node_info.vouched_at is 'Since when only peers renew its lease; null if it does so itself.';
+comment on column txqueue.node_info.former is 'The previous incarnation, whose claim may commit late.';
 
 alter table txqueue.control add column backlog bigint check (backlog > 0);
 alter table txqueue.control add column is_full boolean not null default false;
 comment on column txqueue.control.backlog is 'How many jobs may wait in this queue before more are refused.';
-comment on column txqueue.control.is_full is 'Whether so many waited when somebody last looked.';
+comment on column txqueue.control.is_full is 'Whether the backlog was full at the last check.';
 
 -- These take or return more than they did.
 drop function if exists txqueue.rescue();
@@ -240,10 +240,10 @@ drop function if exists txqueue.check_limit(text, integer, double precision, int
 -- What jobs have to do with each other, with schedules and with sets: unique keys, parents, batches.
 
 alter table txqueue.job add column followed smallint;
-comment on column txqueue.job.followed is 'Not null if something else happens when it ends: see follow().';
+comment on column txqueue.job.followed is 'Not null if its end affects followers: see follow().';
 
 alter table txqueue.node_info add column ended_at timestamptz;
-comment on column txqueue.node_info.ended_at is 'When it was declared dead, or stopped: a claim of it may commit late.';
+comment on column txqueue.node_info.ended_at is 'When it was declared dead or was stopped; its claim may still commit.';
 
 -- These return more than they did.
 drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
@@ -270,19 +270,19 @@ create table txqueue.archived (
 );
 create index on txqueue.archived (day);
 comment on table txqueue.archived is 'The days of history that have been archived, or are being archived.';
-comment on column txqueue.archived.attempt is 'Grows with every attempt and every change of the day: an older attempt counts no more.';
+comment on column txqueue.archived.attempt is 'Grows with every attempt and every change of the day: an older attempt no longer counts.';
 
 create table txqueue.history_day (
     leaf     text primary key,
     lowest   bigint,
     highest  bigint
 );
-comment on table txqueue.history_day is 'Which numbers the jobs of a past day have, so that one is found without looking at all days.';
+comment on table txqueue.history_day is 'Which numbers the jobs of a past day have, so that one is found without a search of all days.';
 
 alter table txqueue.job add column fingerprint text collate "C";
 alter table txqueue.job add column failed_at timestamptz;
-comment on column txqueue.job.fingerprint is 'What its last error has in common with others of its kind; of failed jobs and those that wait for another attempt.';
-comment on column txqueue.job.failed_at is 'When that attempt failed.';
+comment on column txqueue.job.fingerprint is 'The fingerprint of its last error; for failed jobs and jobs that wait for a retry.';
+comment on column txqueue.job.failed_at is 'When the last attempt failed.';
 create index on txqueue.job_failed (fingerprint) where fingerprint is not null;
 create index on txqueue.job_waiting (fingerprint) where fingerprint is not null;
 
@@ -306,7 +306,7 @@ create table txqueue.pool (
 comment on table txqueue.pool is 'The sets: each has a table of its own, pool_<name>, or is an application''s table.';
 comment on column txqueue.pool.source is 'The application''s table; null if the items are in a table of its own.';
 comment on column txqueue.pool.job is 'What each of its jobs is enqueued as.';
-comment on column txqueue.pool.cut_to is 'The last key of the application''s table that has come into a part.';
+comment on column txqueue.pool.cut_to is 'The last key of the application''s table that is in a part.';
 comment on column txqueue.pool.done is 'Items counted by jobs that have ended; see pool_slot.';
 
 create table txqueue.pool_slot (
@@ -333,8 +333,8 @@ create table txqueue.pool_part (
 create index on txqueue.pool_part (pool_id, not_before, part_id) where job_id is null;
 create index on txqueue.pool_part (pool_id, job_id) where job_id is not null;
 comment on table txqueue.pool_part is 'What is still to be done, a row for a batch of items; one that is done is deleted.';
-comment on column txqueue.pool_part.origin is 'The part in which the items came: they keep it in their own table.';
-comment on column txqueue.pool_part.keys is 'Only these of origin, or of the application''s table; null for all from first to last.';
+comment on column txqueue.pool_part.origin is 'The part in which the items were added, as in their own table.';
+comment on column txqueue.pool_part.keys is 'The keys, of origin or of the application''s table; null for all from first to last.';
 
 create table txqueue.pool_failed (
     pool_id  integer not null,
@@ -345,7 +345,7 @@ create table txqueue.pool_failed (
     at       timestamptz not null default clock_timestamp(),
     primary key (pool_id, origin, key)
 );
-comment on table txqueue.pool_failed is 'Items whose attempts are out: kept apart until somebody acts.';
+comment on table txqueue.pool_failed is 'Items that have spent their attempts, kept until an operator acts.';
 
 create table txqueue.failed_attempt (
     job_id   bigint not null,
@@ -356,11 +356,11 @@ create table txqueue.failed_attempt (
     error    text
 ) partition by range (at);
 create index on txqueue.failed_attempt (job_id);
-comment on table txqueue.failed_attempt is 'The attempts of jobs that failed, kept as long as history is.';
-comment on column txqueue.failed_attempt.began is 'When it was seen to run, or was assigned.';
+comment on table txqueue.failed_attempt is 'The failed attempts of jobs, kept as long as history.';
+comment on column txqueue.failed_attempt.began is 'When the run was first reported, or else when the job was assigned.';
 
 alter table txqueue.job add column progress jsonb;
-comment on column txqueue.job.progress is 'What its handler last said of how far it is: [done, total, note].';
+comment on column txqueue.job.progress is 'The last progress that its handler reported: [done, total, note].';
 
 -- Until when somebody waits for jobs to end, in seconds since 1970; a sequence, because every completion reads it.
 create sequence txqueue.awaited as bigint minvalue 0 start 0;
@@ -376,7 +376,7 @@ create table txqueue.unique_job (
 );
 create index on txqueue.unique_job (job_id);
 create index on txqueue.unique_job (next_id) where next_id is not null;
-comment on table txqueue.unique_job is 'Who holds a unique key: the job that has not ended, and the one that follows it.';
+comment on table txqueue.unique_job is 'The holder of a unique key, and the job that follows it.';
 
 create table txqueue.job_parent (
     child    bigint not null,
@@ -387,13 +387,13 @@ create table txqueue.job_parent (
 );
 create index on txqueue.job_parent (child, parent) where ended is null;
 create index on txqueue.job_parent (child);
-comment on table txqueue.job_parent is 'What waiting jobs wait for; the rows of a child go when it waits no more.';
+comment on table txqueue.job_parent is 'Children and their parents; the rows of a child are deleted when it no longer waits.';
 
 create table txqueue.unfollowed (
     job_id  bigint not null
 );
 comment on table txqueue.unfollowed is
-    'Jobs to be looked at again: whoever had to do with them had not committed when they ended.';
+    'Jobs to check again: an open transaction had locked them or their keys when they ended.';
 
 -- 1 once a job is unfollowed; a sequence, because every claim reads it.
 create sequence txqueue.has_unfollowed as bigint minvalue 0 start 0;
@@ -439,12 +439,12 @@ comment on column txqueue.schedule.recent is 'Its last twenty jobs, the latest f
 
 -- From here on a step may say which older code can work with its outcome.
 alter table txqueue.migration add column if not exists serves integer;
-comment on column txqueue.migration.serves is 'The oldest version that code may be made for to work with the schema; that of the step if null.';
+comment on column txqueue.migration.serves is 'The oldest version whose code works with the schema; the step''s own if null.';
 
 -- Urgent jobs of an overdue backlog, for promote().
 create index on txqueue.job_waiting (priority, not_before) where waiting_for in ('time', 'rate') and priority > 4;
 
-comment on column txqueue.setting.payload_limit is 'Longest payload accepted, in bytes of its JSON text.';
+comment on column txqueue.setting.payload_limit is 'The longest payload, in bytes of its JSON text.';
 
 
 -- Suspects, which are lifted once the job that kills is found.
@@ -455,21 +455,21 @@ create table txqueue.key_lock (
     key smallint primary key
 );
 insert into txqueue.key_lock select generate_series(0, 16639);
-comment on table txqueue.key_lock is 'Rows to be locked: 0 to 16383 for groups, limited queues and tenants, the others for pools.';
+comment on table txqueue.key_lock is 'Rows for locking: 0 to 16383 for groups, limited queues and tenants, the others for pools.';
 
 create table txqueue.claiming ();
-comment on table txqueue.claiming is 'To be locked: claims share it, a change of a limit has it alone.';
+comment on table txqueue.claiming is 'For locking: claims share it, a change of a limit locks it exclusively.';
 
 create table txqueue.duty (
     name text primary key
 );
 insert into txqueue.duty values ('history'), ('gauge'), ('rotate');
-comment on table txqueue.duty is 'Rows to be locked by the one session that does what need not be done twice.';
+comment on table txqueue.duty is 'Rows that a session locks while it does a duty for all.';
 
 create table txqueue.unfreed (
     "group" text not null
 );
-comment on table txqueue.unfreed is 'Groups to be looked at again: parked jobs of them were locked as they were to be readied.';
+comment on table txqueue.unfreed is 'Groups to check again: their parked jobs were locked when they should have become ready.';
 
 -- A publication for all tables refuses deletions from a table without an identity: the queue would stop.
 do $$
@@ -541,7 +541,7 @@ alter table txqueue.workset_failed rename column pool_id to workset_id;
 comment on table txqueue.workset is 'The sets: each has a table of its own, workset_<name>, or is an application''s table.';
 comment on column txqueue.workset.done is 'Items counted by jobs that have ended; see workset_slot.';
 comment on table txqueue.workset_slot is 'The jobs of the worksets, at most size of each, with what each has counted.';
-comment on table txqueue.key_lock is 'Rows to be locked: 0 to 16383 for groups, limited queues and tenants, the others for worksets.';
+comment on table txqueue.key_lock is 'Rows for locking: 0 to 16383 for groups, limited queues and tenants, the others for worksets.';
 
 -- The jobs of a set have a work type of its own.
 update txqueue.workset set job = jsonb_set(job, '{work_type}', to_jsonb(regexp_replace(job ->> 'work_type', ':pool$', ':workset')));
@@ -3148,7 +3148,7 @@ begin
             if current_setting('transaction_isolation') <> 'read committed' then
                 -- It may as well have moved to where this transaction cannot see it.
                 raise exception using errcode = 'serialization_failure',
-                    message = format('this transaction is too old to see what became of job %s', coalesce(held.next_id, held.job_id)),
+                    message = format('this transaction is too old to see the state of job %s', coalesce(held.next_id, held.job_id)),
                     hint = 'try it again, or enqueue in a read committed one';
             end if;
             -- It has ended, and its completion could not wait for the key.
@@ -3369,7 +3369,7 @@ select kind.fingerprint, kind.work_type, kind.failed, kind.waiting, kind.first_s
          where state in ('failed', 'waiting') and fingerprint is not null
          group by fingerprint, work_type) as kind
   left join txqueue.job on job.job_id = kind.example and job.state in ('failed', 'waiting');
-comment on view txqueue.failures is 'Failed jobs, and those that wait for another attempt, by the kind of their last error.';
+comment on view txqueue.failures is 'Failed jobs, and jobs that wait for a retry, by the kind of their last error.';
 
 -- Enqueues as many jobs of a workset as are missing to its size, none for parts that there are not.
 create or replace function txqueue.fill_slots(its_workset integer) returns integer
@@ -4058,7 +4058,7 @@ select kind.state, coalesce(sum(greatest(stats.n_live_tup, 0)), 0)::bigint as jo
   left join pg_inherits as leaf on leaf.inhparent = kind.parent
   left join pg_stat_all_tables as stats on stats.relid = leaf.inhrelid
  group by kind.state;
-comment on view txqueue.history_size is 'About how many jobs history holds.';
+comment on view txqueue.history_size is 'The estimated number of jobs in history.';
 
 -- A job as it is with the parents that link_parents() has written for it: cancelled if one can never be done
 -- any more, waiting while one has not ended, else as it was, with how they ended. Its rows of job_parent go
@@ -4301,7 +4301,7 @@ select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) a
   from txqueue.job
  where state in ('waiting', 'ready', 'assigned', 'failed')
  group by queue, work_type, state, waiting_for;
-comment on view txqueue.live_jobs is 'Jobs that are not history yet, counted.';
+comment on view txqueue.live_jobs is 'The numbers of jobs that are not history.';
 
 -- The tenants that have jobs which are not history yet: how many, since when the oldest could run, and
 -- what holds for them. Empty until a first job of a tenant was enqueued.
@@ -5523,7 +5523,7 @@ select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarna
   from txqueue.node_info as node
   left join (select incarnation, count(*) as jobs from txqueue.job_assigned group by incarnation) as held
     on held.incarnation = node.incarnation;
-comment on view txqueue.node_status is 'The nodes as they are now.';
+comment on view txqueue.node_status is 'The nodes and their current status.';
 
 -- Writes down an act of an operator.
 create or replace function txqueue.note_action(who text, what text, subject text, detail jsonb default '{}') returns void
@@ -6107,7 +6107,7 @@ select done.queue, count(*) as jobs,
             else min(today.beginning) end as since
   from done cross join today
  group by done.queue;
-comment on view txqueue.recent_done is 'Jobs done of late, by queue.';
+comment on view txqueue.recent_done is 'Recently done jobs, by queue.';
 
 -- Looks whether queues whose backlog is limited are full, which enqueue() then refuses: full from the limit
 -- on, and again open below nine tenths of it. A session that comes while another looks does nothing.
@@ -7449,7 +7449,7 @@ select workset.name, workset.work_type, workset.source, workset.size, workset.ba
                   from txqueue.workset_slot as slot
                   left join txqueue.job as job on job.job_id = slot.job_id and job.state in ('waiting', 'ready', 'assigned')
                  where slot.workset_id = workset.workset_id) as slots;
-comment on view txqueue.workset_status is 'How far each workset is.';
+comment on view txqueue.workset_status is 'The progress of each workset.';
 
 insert into txqueue.migration (number, name, serves) values (1, 'tables', null);
 

@@ -66,7 +66,7 @@ class Rival:
     waiting: str
 
     def ask(self, *verb: object) -> dict[str, Any]:
-        """Run a verb to its end; returns what it printed."""
+        """Run a verb to its end; return its output."""
         line = [*self.command, *map(str, verb)]
         done = subprocess.run(
             line, env=self.environment, check=True, timeout=LIMIT, stdout=subprocess.PIPE
@@ -108,7 +108,7 @@ class Rival:
         return float(sum(each["count"] for each in told) / (last - first))
 
     def latency(self, jobs: int, every_ms: float) -> Figures:
-        """Return how soon jobs start, one every so many ms; in ms."""
+        """Return how soon jobs start, enqueued at an interval in ms; in ms."""
         process = self.begin("single")
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -120,7 +120,7 @@ class Rival:
 
 
 def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """End a worker process; returns what it tells."""
+    """End a worker process; return its report."""
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
     return dict(json.loads(said.splitlines()[-1]))

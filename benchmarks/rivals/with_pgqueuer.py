@@ -52,7 +52,7 @@ async def bulk(connection: Any, jobs: str) -> dict[str, Any]:
 
 
 async def work(connection: Any, kind: str = "bulk") -> dict[str, Any]:
-    """Perform what comes until SIGTERM."""
+    """Run jobs until SIGTERM."""
     queuer = PgQueuer(AsyncpgDriver(connection))
     times: list[float] = []
     took: list[float] = []

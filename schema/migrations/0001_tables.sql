@@ -23,9 +23,9 @@ create table txqueue.setting (
     payload_limit    integer  not null default 1048576,
     history_kept     interval not null default '30 days'
 );
-comment on table txqueue.setting is 'What holds for the whole queue, whichever node or client asks.';
-comment on column txqueue.setting.aging is 'Waiting this long weighs as much as one step of priority.';
-comment on column txqueue.setting.payload_limit is 'Largest payload accepted, in bytes of jsonb.';
+comment on table txqueue.setting is 'The settings of the whole queue, for all nodes and clients.';
+comment on column txqueue.setting.aging is 'The waiting time that weighs as much as one step of priority.';
+comment on column txqueue.setting.payload_limit is 'The largest payload, in bytes of jsonb.';
 comment on column txqueue.setting.history_kept is 'How long done and cancelled jobs are kept.';
 insert into txqueue.setting default values;
 
@@ -90,7 +90,7 @@ comment on table txqueue.job is 'Every job; the partition it is in is its state.
 comment on column txqueue.job.rank is 'least(not_before - priority * aging, not_after - 9 * aging): smaller goes first.';
 comment on column txqueue.job.assignment is 'Grows at every assignment; with the incarnation it is the token that fences writes.';
 comment on column txqueue.job.attempt is 'Runs that ended: done, failed, timed out or died.';
-comment on column txqueue.job.deaths is 'Worker processes that died while they held the job.';
+comment on column txqueue.job.deaths is 'How many worker processes died while they ran the job.';
 
 create table txqueue.job_waiting   partition of txqueue.job for values in ('waiting');
 create table txqueue.job_ready     partition of txqueue.job for values in ('ready') partition by list (lane);

@@ -1,18 +1,18 @@
 -- For dispatch: connected nodes, jobs handed over by message, tenants, limits, pauses.
 
 alter table txqueue.setting add column identity uuid not null default gen_random_uuid();
-comment on column txqueue.setting.identity is 'Tells this queue from every other: a client and a node compare it.';
+comment on column txqueue.setting.identity is 'The identity of this queue, which a client and a node compare.';
 
 alter table txqueue.node_info add column address text;
 alter table txqueue.node_info add column report jsonb not null default '{}';
-comment on column txqueue.node_info.address is 'Where peers reach it, with the port; null if it listens for none.';
-comment on column txqueue.node_info.report is 'What it said of itself at its last heartbeat: lag, memory, workers.';
+comment on column txqueue.node_info.address is 'Where peers connect to it, with the port; null if it listens for none.';
+comment on column txqueue.node_info.report is 'Its report at the last heartbeat: lag, memory, workers.';
 
 alter table txqueue.job add column tenant text collate "C";
 alter table txqueue.job add column handed smallint;
 alter table txqueue.job add column counted smallint;
-comment on column txqueue.job.tenant is 'Whose job it is: the tenants of a queue take turns by their shares.';
-comment on column txqueue.job.handed is 'Not null if its node learns of it by a message, which may get lost.';
+comment on column txqueue.job.tenant is 'Its tenant; the tenants of a queue take turns by their shares.';
+comment on column txqueue.job.handed is 'Not null if a message, which may be lost, delivers it to its node.';
 comment on column txqueue.job.counted is 'Not null while it runs under a limit of its queue.';
 
 drop index txqueue.job_ready_queue_rank_job_id_idx;
@@ -44,7 +44,7 @@ create table txqueue.control (
     reserve      double precision not null default 0 check (reserve >= 0 and reserve < 1),
     primary key (kind, key)
 );
-comment on table txqueue.control is 'What holds jobs of a queue, a group or a tenant back.';
+comment on table txqueue.control is 'Pauses and limits of queues, groups and tenants.';
 comment on column txqueue.control.rate is 'Jobs taken a second; what is left of burst is kept in the sequence bucket_<control_id>.';
 comment on column txqueue.control.reserve is 'The part of a node''s capacity that only priorities from 7 may take from this queue.';
 
@@ -56,7 +56,7 @@ create table txqueue.action (
     subject    text not null,
     detail     jsonb not null default '{}'
 );
-comment on table txqueue.action is 'Who did what when: a row for every act of an operator.';
+comment on table txqueue.action is 'A row for every act of an operator.';
 
 create table txqueue.request (
     incarnation  integer not null,
@@ -68,7 +68,7 @@ create table txqueue.request (
 );
 create index on txqueue.action (subject, action_id);
 create index on txqueue.action using gin ((detail -> 'jobs') jsonb_path_ops);
-comment on table txqueue.request is 'Assigned jobs to be cancelled: each until it has ended.';
+comment on table txqueue.request is 'Requests to cancel assigned jobs, each until the job has ended.';
 
 -- These functions return more columns than before.
 drop function if exists txqueue.complete(integer, smallint[], bigint[], text[]);

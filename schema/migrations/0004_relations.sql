@@ -1,10 +1,10 @@
 -- Relations of jobs: unique keys, parents, batches, schedules and sets of items.
 
 alter table txqueue.job add column followed smallint;
-comment on column txqueue.job.followed is 'Not null if something else happens when it ends: see follow().';
+comment on column txqueue.job.followed is 'Not null if its end affects followers: see follow().';
 
 alter table txqueue.node_info add column ended_at timestamptz;
-comment on column txqueue.node_info.ended_at is 'When it was declared dead, or stopped: a claim of it may commit late.';
+comment on column txqueue.node_info.ended_at is 'When it was declared dead or was stopped; its claim may still commit.';
 
 -- These functions return more columns than before.
 drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
@@ -31,19 +31,19 @@ create table txqueue.archived (
 );
 create index on txqueue.archived (day);
 comment on table txqueue.archived is 'The days of history that have been archived, or are being archived.';
-comment on column txqueue.archived.attempt is 'Grows with every attempt and every change of the day: an older attempt counts no more.';
+comment on column txqueue.archived.attempt is 'Grows with every attempt and every change of the day: an older attempt no longer counts.';
 
 create table txqueue.history_day (
     leaf     text primary key,
     lowest   bigint,
     highest  bigint
 );
-comment on table txqueue.history_day is 'Which numbers the jobs of a past day have, so that one is found without looking at all days.';
+comment on table txqueue.history_day is 'Which numbers the jobs of a past day have, so that one is found without a search of all days.';
 
 alter table txqueue.job add column fingerprint text collate "C";
 alter table txqueue.job add column failed_at timestamptz;
-comment on column txqueue.job.fingerprint is 'What its last error has in common with others of its kind; of failed jobs and those that wait for another attempt.';
-comment on column txqueue.job.failed_at is 'When that attempt failed.';
+comment on column txqueue.job.fingerprint is 'The fingerprint of its last error; for failed jobs and jobs that wait for a retry.';
+comment on column txqueue.job.failed_at is 'When the last attempt failed.';
 create index on txqueue.job_failed (fingerprint) where fingerprint is not null;
 create index on txqueue.job_waiting (fingerprint) where fingerprint is not null;
 
@@ -67,7 +67,7 @@ create table txqueue.pool (
 comment on table txqueue.pool is 'The sets: each has a table of its own, pool_<name>, or is an application''s table.';
 comment on column txqueue.pool.source is 'The application''s table; null if the items are in a table of its own.';
 comment on column txqueue.pool.job is 'What each of its jobs is enqueued as.';
-comment on column txqueue.pool.cut_to is 'The last key of the application''s table that has come into a part.';
+comment on column txqueue.pool.cut_to is 'The last key of the application''s table that is in a part.';
 comment on column txqueue.pool.done is 'Items counted by jobs that have ended; see pool_slot.';
 
 create table txqueue.pool_slot (
@@ -94,8 +94,8 @@ create table txqueue.pool_part (
 create index on txqueue.pool_part (pool_id, not_before, part_id) where job_id is null;
 create index on txqueue.pool_part (pool_id, job_id) where job_id is not null;
 comment on table txqueue.pool_part is 'What is still to be done, a row for a batch of items; one that is done is deleted.';
-comment on column txqueue.pool_part.origin is 'The part in which the items came: they keep it in their own table.';
-comment on column txqueue.pool_part.keys is 'Only these of origin, or of the application''s table; null for all from first to last.';
+comment on column txqueue.pool_part.origin is 'The part in which the items were added, as in their own table.';
+comment on column txqueue.pool_part.keys is 'The keys, of origin or of the application''s table; null for all from first to last.';
 
 create table txqueue.pool_failed (
     pool_id  integer not null,
@@ -106,7 +106,7 @@ create table txqueue.pool_failed (
     at       timestamptz not null default clock_timestamp(),
     primary key (pool_id, origin, key)
 );
-comment on table txqueue.pool_failed is 'Items whose attempts are out: kept apart until somebody acts.';
+comment on table txqueue.pool_failed is 'Items that have spent their attempts, kept until an operator acts.';
 
 create table txqueue.failed_attempt (
     job_id   bigint not null,
@@ -117,11 +117,11 @@ create table txqueue.failed_attempt (
     error    text
 ) partition by range (at);
 create index on txqueue.failed_attempt (job_id);
-comment on table txqueue.failed_attempt is 'The attempts of jobs that failed, kept as long as history is.';
-comment on column txqueue.failed_attempt.began is 'When it was seen to run, or was assigned.';
+comment on table txqueue.failed_attempt is 'The failed attempts of jobs, kept as long as history.';
+comment on column txqueue.failed_attempt.began is 'When the run was first reported, or else when the job was assigned.';
 
 alter table txqueue.job add column progress jsonb;
-comment on column txqueue.job.progress is 'What its handler last said of how far it is: [done, total, note].';
+comment on column txqueue.job.progress is 'The last progress that its handler reported: [done, total, note].';
 
 -- Until when clients wait for jobs to end, in seconds since 1970; a sequence, because every completion reads
 -- it.
@@ -138,7 +138,7 @@ create table txqueue.unique_job (
 );
 create index on txqueue.unique_job (job_id);
 create index on txqueue.unique_job (next_id) where next_id is not null;
-comment on table txqueue.unique_job is 'Who holds a unique key: the job that has not ended, and the one that follows it.';
+comment on table txqueue.unique_job is 'The holder of a unique key, and the job that follows it.';
 
 create table txqueue.job_parent (
     child    bigint not null,
@@ -149,13 +149,13 @@ create table txqueue.job_parent (
 );
 create index on txqueue.job_parent (child, parent) where ended is null;
 create index on txqueue.job_parent (child);
-comment on table txqueue.job_parent is 'What waiting jobs wait for; the rows of a child go when it waits no more.';
+comment on table txqueue.job_parent is 'Children and their parents; the rows of a child are deleted when it no longer waits.';
 
 create table txqueue.unfollowed (
     job_id  bigint not null
 );
 comment on table txqueue.unfollowed is
-    'Jobs to be looked at again: whoever had to do with them had not committed when they ended.';
+    'Jobs to check again: an open transaction had locked them or their keys when they ended.';
 
 -- 1 once a job is unfollowed; a sequence, because every claim reads it.
 create sequence txqueue.has_unfollowed as bigint minvalue 0 start 0;

@@ -2,12 +2,12 @@
 
 -- From here on a migration may declare which older code works with it.
 alter table txqueue.migration add column if not exists serves integer;
-comment on column txqueue.migration.serves is 'The oldest version that code may be made for to work with the schema; that of the step if null.';
+comment on column txqueue.migration.serves is 'The oldest version whose code works with the schema; the step''s own if null.';
 
 -- Urgent jobs of an overdue backlog, for promote().
 create index on txqueue.job_waiting (priority, not_before) where waiting_for in ('time', 'rate') and priority > 4;
 
-comment on column txqueue.setting.payload_limit is 'Longest payload accepted, in bytes of its JSON text.';
+comment on column txqueue.setting.payload_limit is 'The longest payload, in bytes of its JSON text.';
 
 
 -- Suspects, which are cleared once the job that kills is found.
@@ -18,21 +18,21 @@ create table txqueue.key_lock (
     key smallint primary key
 );
 insert into txqueue.key_lock select generate_series(0, 16639);
-comment on table txqueue.key_lock is 'Rows to be locked: 0 to 16383 for groups, limited queues and tenants, the others for pools.';
+comment on table txqueue.key_lock is 'Rows for locking: 0 to 16383 for groups, limited queues and tenants, the others for pools.';
 
 create table txqueue.claiming ();
-comment on table txqueue.claiming is 'To be locked: claims share it, a change of a limit has it alone.';
+comment on table txqueue.claiming is 'For locking: claims share it, a change of a limit locks it exclusively.';
 
 create table txqueue.duty (
     name text primary key
 );
 insert into txqueue.duty values ('history'), ('gauge'), ('rotate');
-comment on table txqueue.duty is 'Rows to be locked by the one session that does what need not be done twice.';
+comment on table txqueue.duty is 'Rows that a session locks while it does a duty for all.';
 
 create table txqueue.unfreed (
     "group" text not null
 );
-comment on table txqueue.unfreed is 'Groups to be looked at again: parked jobs of them were locked as they were to be readied.';
+comment on table txqueue.unfreed is 'Groups to check again: their parked jobs were locked when they should have become ready.';
 
 -- A publication for all tables refuses deletions from a table without an identity: the queue would stop.
 do $$

@@ -34,7 +34,7 @@ alter table txqueue.workset_failed rename column pool_id to workset_id;
 comment on table txqueue.workset is 'The sets: each has a table of its own, workset_<name>, or is an application''s table.';
 comment on column txqueue.workset.done is 'Items counted by jobs that have ended; see workset_slot.';
 comment on table txqueue.workset_slot is 'The jobs of the worksets, at most size of each, with what each has counted.';
-comment on table txqueue.key_lock is 'Rows to be locked: 0 to 16383 for groups, limited queues and tenants, the others for worksets.';
+comment on table txqueue.key_lock is 'Rows for locking: 0 to 16383 for groups, limited queues and tenants, the others for worksets.';
 
 -- The jobs of a set have a work type of its own.
 update txqueue.workset set job = jsonb_set(job, '{work_type}', to_jsonb(regexp_replace(job ->> 'work_type', ':pool$', ':workset')));

@@ -21,7 +21,7 @@ from txqueue import Discard, Fail, Retry, Runtime, Snooze, WorkItem
 SOON = Retry(attempts=20, first=0.01, factor=1.0, jitter=0.0)
 ONCE = Retry(attempts=1)
 
-# In a node, tells that this process has imported the application.
+# In a node, records that this process has imported the application.
 if "TXQUEUE_TEST_NODE" in os.environ:
     Path(f"imported-{os.getpid()}").touch()
 
@@ -55,7 +55,7 @@ class Measures(WorkItem):
     returns: int
 
     async def perform(self, job: Any) -> dict[str, Any]:
-        """Tell how long the text is, and return one as long as asked."""
+        """Record the length of the text, and return a text of the requested length."""
         return {"length": len(self.text), "text": "x" * self.returns}
 
 
@@ -130,7 +130,7 @@ class FailsFirst(WorkItem):
 
 @define
 class Answers(WorkItem):
-    """Says something else than done, once; how it says it is part of what it is told."""
+    """Has another outcome than done, once; the payload says how."""
 
     what: str
     is_raised: bool = True
@@ -338,7 +338,7 @@ class Blocks(WorkItem):
 
 @define
 class Watches(WorkItem):
-    """Runs in a thread until somebody cancels it."""
+    """Runs in a thread until an operator cancels it."""
 
     runtime = Runtime.THREAD
 

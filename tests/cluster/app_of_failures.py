@@ -1,4 +1,4 @@
-"""An application whose work fails in several ways, until somebody mends what is broken."""
+"""An application whose work fails in several ways, until the test fixes the cause."""
 
 from pathlib import Path
 from typing import Any
@@ -32,4 +32,4 @@ class Breaks(WorkItem):
 @on_failure
 def tell(failed: FailedAttempt) -> None:
     """Stand in for an error tracker."""
-    print(f"job {failed.job_id} was told", flush=True)
+    print(f"job {failed.job_id} was reported", flush=True)

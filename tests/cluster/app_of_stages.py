@@ -24,7 +24,7 @@ class Last(WorkItem):
 
 @define
 class First(WorkItem):
-    """Has another follow it, as it is told: how it ends, and whether it waits before."""
+    """Adds follow-up work; the payload says how it ends, and whether it waits before."""
 
     order: int
     way: str = ""
@@ -32,7 +32,7 @@ class First(WorkItem):
     retry = Retry(attempts=2, first=0.01, jitter=0.0)
 
     async def perform(self, job: Any) -> str | None:
-        """Say what comes then, and end."""
+        """Add follow-up work, and end."""
         if "wait" in self.way:
             await pause(0.05)
         if "inside" in self.way:
@@ -57,7 +57,7 @@ class FirstInThread(WorkItem):
     runtime = Runtime.THREAD
 
     def perform(self, job: Any) -> None:
-        """Say what comes then."""
+        """Add follow-up work."""
         job.then(Last(self.order))
 
 
@@ -94,7 +94,7 @@ class Pack(WorkItem):
 
 @define
 class Collect(WorkItem):
-    """One of a group that takes the others along."""
+    """A job of a group that coalesces the others."""
 
     number: int
 

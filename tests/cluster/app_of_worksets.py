@@ -11,7 +11,7 @@ from attrs import define
 
 from txqueue import ExistingTable, Fail, Retry, WorksetItem
 
-# In a node, tells that this process has imported the application.
+# In a node, records that this process has imported the application.
 if "TXQUEUE_TEST_NODE" in os.environ:
     Path(f"imported-{os.getpid()}").touch()
 

@@ -1,4 +1,4 @@
-"""An application whose payloads are nobody's business."""
+"""An application with secret payloads."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from attrs import define
 
 from txqueue import Retry, WorkItem
 
-# In a node, tells that this process has imported the application.
+# In a node, records that this process has imported the application.
 if "TXQUEUE_TEST_NODE" in os.environ:
     Path(f"imported-{os.getpid()}").touch()
 

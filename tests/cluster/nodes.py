@@ -42,7 +42,7 @@ def environment(**more: str) -> dict[str, str]:
     Args:
         more: What to add.
     """
-    # Without its byte code kept, every process of a node compiles the whole package anew.
+    # Without cached byte code, every process of a node compiles the whole package again.
     dropped = ("TXQUEUE", "PG", "PYTHONDONTWRITEBYTECODE")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
     return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **more}
@@ -50,7 +50,7 @@ def environment(**more: str) -> dict[str, str]:
 
 @mutable(eq=False)
 class Node:
-    """One node: its master's process, its log, and what the database knows of it."""
+    """One node: its master's process, its log, and its row in the database."""
 
     name: str
     folder: Path
@@ -84,7 +84,7 @@ class Node:
         return {pid for pid in living() if mark in environment_of(pid)}
 
     async def up(self, workers: int = 1) -> "Node":
-        """Wait until it is registered and so many workers have imported the application."""
+        """Wait until it is registered and the workers have imported the application."""
         deadline = time.monotonic() + PATIENCE
         while len(self.workers) < workers or self.info.get("pid") != self.pid:
             assert self.process.poll() is None, f"{self.name} ended:\n{self.log}"
@@ -106,7 +106,7 @@ class Node:
         return self.process.wait(timeout)
 
     def stop(self) -> None:
-        """Drain it, and hold it to a clean end, with nobody left.
+        """Drain it, and expect a clean exit with no process left.
 
         Having cleaned up, twistd ends by the signal that stopped it.
         """
@@ -146,7 +146,7 @@ class Nodes:
     def start(
         self, *arguments: str, app: str = APP, name: str | None = None, **settings: str
     ) -> Node:
-        """Start a node; whoever needs it waits for it with `up()`.
+        """Start a node; call `up()` to wait for it.
 
         Args:
             arguments: Options of `twistd txqueue` besides the app and the name.

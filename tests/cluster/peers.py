@@ -17,7 +17,7 @@ from txqueue.wire.endpoints import parsed_endpoint
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """A port of an address of this host that nobody uses."""
+    """Return a free port of an address of this host."""
     with closing(socket.socket()) as trial:
         trial.bind((address, 0))
         port: int = trial.getsockname()[1]
@@ -46,7 +46,7 @@ def start_mesh(nodes: Nodes, count: int, *arguments: str, **settings: str) -> li
 
 
 async def inspected(node: Node) -> dict[str, Any]:
-    """What a node says of itself."""
+    """The description of a node."""
     endpoint = parsed_endpoint(f"unix:{node.folder / quote(node.name)}.sock")
     return await inspect_node(running_reactor(), endpoint)
 
@@ -70,7 +70,7 @@ async def meshed(started: Sequence[Node], workers: int = 1) -> None:
 
 
 def hand(db: Database, node: Node, count: int, seconds: float, weight: int = 1) -> list[int]:
-    """Enqueue jobs that are assigned to one node from the start, and tell nobody."""
+    """Enqueue jobs as assigned to one node, without a message."""
     info = node.info
     rows = db.rows(
         "select (enqueue_assigned).job_id from (select txqueue.enqueue_assigned("

@@ -1,4 +1,4 @@
-"""What operators do through any of three nodes, and what becomes of it in the database."""
+"""Acts of operators through any of three nodes, and their effects in the database."""
 
 import getpass
 import json
@@ -28,7 +28,7 @@ Trio = list[Node]
 def trio(shared_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
     """Three nodes that serve the same queues."""
     with cluster(shared_db, tmp_path_factory.mktemp("trio")) as nodes:
-        # A short lease, because a node hears at its heartbeats what was asked of another one.
+        # A short lease, because a node reads requests sent to other nodes at its heartbeats.
         started = [
             nodes.start("--workers", "1", "--queues", "default,other", TXQUEUE_LEASE="20")
             for _ in range(3)
@@ -83,7 +83,7 @@ async def holder(db: Database, job_id: int, trio: Trio) -> tuple[Node, Node]:
 async def test_a_queue_is_paused_and_resumed(
     trio: Trio, shared_db: Database, shared_queue: WorkQueue
 ) -> None:
-    """Through one node, for all of them; other queues go on meanwhile."""
+    """Through one node, for all of them; other queues continue."""
     assert told(trio[0], "pause", "other")["changed"] is True
     held = await shared_queue.enqueue(Noop(), queue="other")
     free = await shared_queue.enqueue(Noop())
@@ -177,10 +177,10 @@ async def test_a_node_is_drained_and_undrained(
     for node in others:
         assert told(worker, "undrain", node.name)["changed"] is True
     assert told(worker, "status")["nodes"][0]["state"] == "alive"
-    refused = called("drain", "nobody", node=worker)
+    refused = called("drain", "absent", node=worker)
     assert refused.returncode == 1
     assert refused.stderr.strip() == (
-        "error: no live node is named nobody; see which live: txqueue nodes"
+        "error: no live node is named absent; see which live: txqueue nodes"
     )
 
 
@@ -197,7 +197,7 @@ async def test_a_limit_is_set_and_lifted(trio: Trio, shared_db: Database) -> Non
 
 async def test_a_hundred_thousand_jobs_are_paged_through(trio: Trio, shared_db: Database) -> None:
     """On one connection, each once, the newest first."""
-    jobs = json.dumps([{"work_type": "nobody.knows", "payload": {}, "queue": "bulk"}] * 1000)
+    jobs = json.dumps([{"work_type": "unknown.type", "payload": {}, "queue": "bulk"}] * 1000)
     for _ in range(MANY // 1000):
         shared_db.execute("select txqueue.enqueue_many(%s)", jobs)
     async with await Admin.connect(endpoint(trio[0])) as admin:
@@ -215,12 +215,12 @@ async def test_a_large_job_is_shown_whole(
 ) -> None:
     """However much longer than an AMP value its payload is."""
     text = "x" * 500_000
-    job_id = shared_db.enqueue("nobody.knows", json.dumps({"text": text}), queue="bulk")
+    job_id = shared_db.enqueue("unknown.type", json.dumps({"text": text}), queue="bulk")
     assert told(trio[0], "job", str(job_id))["payload"]["text"] == text
     assert (await shared_queue.job(job_id)).payload == {"text": text}
 
 
-async def test_without_a_node_the_database_is_asked_and_nobody_acts(
+async def test_without_a_node_commands_read_the_database_and_cannot_act(
     trio: Trio, shared_db: Database, tmp_path: Path
 ) -> None:
     """Reading commands fall back and say so; acting ones say what is missing."""

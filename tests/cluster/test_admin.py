@@ -58,7 +58,7 @@ async def test_a_node_describes_itself(nodes: Nodes, queue: WorkQueue) -> None:
 
 
 async def test_an_endpoint_in_use(nodes: Nodes) -> None:
-    """Whoever comes second does not start, and says why in one line."""
+    """The second node does not start, and logs the reason in one line."""
     node = await nodes.start("--workers", "1").up()
     second = subprocess.run(
         command("--app", "tests.cluster.app", "--admin", f"unix:{socket_of(node)}"),

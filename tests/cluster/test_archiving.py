@@ -38,7 +38,7 @@ async def test_a_node_archives_before_it_drops(nodes: Nodes, db: Database, tmp_p
 async def test_a_node_that_cannot_archive_says_so_and_drops_nothing(
     nodes: Nodes, db: Database, tmp_path: Path
 ) -> None:
-    """Its jobs go on as ever."""
+    """Its jobs run as usual."""
     db.execute(DAY)
     (tmp_path / "file").write_text("")
     db.execute("update txqueue.setting set archive = %s", str(tmp_path / "file"))

@@ -17,8 +17,8 @@ async def test_failures_of_a_kind_are_listed_postponed_and_run_again(
 ) -> None:
     """Errors that are fatal by their type end at once, others wait for another attempt."""
     node = await nodes.start("--workers", "1", app=APP).up()
-    mended = tmp_path / "mended"
-    await queue.enqueue_many([Breaks(number, str(mended)) for number in range(1, 2501)])
+    fixed = tmp_path / "fixed"
+    await queue.enqueue_many([Breaks(number, str(fixed)) for number in range(1, 2501)])
     await eventually(lambda: db.states() == {"failed": 1250, "waiting": 1250}, PATIENCE)
     kinds = told(node, "failures")["failures"]
     assert {(kind["error"].split(":")[0], kind["failed"], kind["waiting"]) for kind in kinds} == {
@@ -32,7 +32,7 @@ async def test_failures_of_a_kind_are_listed_postponed_and_run_again(
     assert db.states() == {"waiting": 2500}
     due = "select count(distinct not_before) as n from txqueue.job where fingerprint = %s"
     assert db.value(due, bad["fingerprint"]) == 1
-    mended.write_text("")
+    fixed.write_text("")
     assert told(node, "failures", "retry", away["fingerprint"])["retried"] == 1250
     await eventually(lambda: db.states() == {"done": 1250, "waiting": 1250}, PATIENCE)
     assert told(node, "failures", "retry", bad["fingerprint"])["retried"] == 1250
@@ -45,11 +45,11 @@ async def test_failures_of_a_kind_are_listed_postponed_and_run_again(
 async def test_failures_stand_in_the_log_of_the_node(
     nodes: Nodes, db: Database, queue: WorkQueue, tmp_path: Path
 ) -> None:
-    """A line each, with a traceback when it was the last attempt, and a hook that was told."""
+    """A line for each, with a traceback for the last attempt, and a hook that is called."""
     node = await nodes.start("--workers", "1", app=APP).up()
-    [bad, away] = await queue.enqueue_many([Breaks(n, str(tmp_path / "mended")) for n in (1, 2)])
+    [bad, away] = await queue.enqueue_many([Breaks(n, str(tmp_path / "fixed")) for n in (1, 2)])
     await eventually(lambda: db.states() == {"failed": 1, "waiting": 1}, PATIENCE)
-    await eventually(lambda: "was told" in node.log, PATIENCE)
+    await eventually(lambda: "was reported" in node.log, PATIENCE)
     name = Breaks.work_type
     assert f"job {bad} ({name}) failed for good in attempt 1" in node.log
     assert "ValueError: row 1 of 'items' is bad\n" in node.log
@@ -62,7 +62,7 @@ async def test_everything_shows_through_a_node_as_people_see_it(
 ) -> None:
     """Tables, not only JSON: moments come over AMP as text."""
     node = await nodes.start("--workers", "1", app=APP).up()
-    [bad, away] = await queue.enqueue_many([Breaks(n, str(tmp_path / "mended")) for n in (1, 2)])
+    [bad, away] = await queue.enqueue_many([Breaks(n, str(tmp_path / "fixed")) for n in (1, 2)])
     await eventually(lambda: db.states() == {"failed": 1, "waiting": 1}, PATIENCE)
     shown = {
         view: called(*view.split(), node=node)

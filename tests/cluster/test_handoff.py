@@ -76,7 +76,7 @@ async def test_a_killed_node_loses_nothing(nodes: Nodes, db: Database) -> None:
 
 
 async def test_a_node_without_peers_takes_its_part(nodes: Nodes, db: Database) -> None:
-    """Whoever is cut off meets the others in the database."""
+    """A node without connections shares work through the database."""
     started = start_mesh(nodes, 2, *SMALL)
     alone = nodes.start(*SMALL)
     await meshed(started)

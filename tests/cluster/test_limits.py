@@ -47,7 +47,7 @@ async def test_a_queues_limit_holds_over_four_nodes(
 
 
 async def test_a_limit_set_while_jobs_run(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
-    """What runs goes on; nothing more starts until fewer run than the limit says."""
+    """Running jobs continue; no other starts until fewer run than the limit."""
     await four(nodes)
     await queue.enqueue_many([Noted(0.1) for _ in range(120)])
     await eventually(lambda: len(db.runs()) >= 20, LIMIT)

@@ -29,7 +29,7 @@ def refused(db: Database, *arguments: str) -> str:
 @pytest.mark.parametrize("interface", ["0.0.0.0", "[::]", "192.0.2.1"])
 @pytest.mark.parametrize("option", ["--listen", "--admin"])
 def test_beyond_this_host_only_with_tls(option: str, interface: str, db: Database) -> None:
-    """It says why it does not start, and how to mend it."""
+    """The error says why the node does not start, with the remedy."""
     line = refused(db, option, f"tcp:{free_port()}:interface={interface}")
     assert "other interfaces need mutual TLS; give --tls-dir" in line
     assert "txqueue certs issue" in line
@@ -53,7 +53,7 @@ def test_a_port_in_use(db: Database) -> None:
 
 
 async def test_nodes_meet_over_tls(nodes: Nodes, db: Database, tmp_path: Path) -> None:
-    """Each by its own certificate; one of another authority meets nobody, and works alone."""
+    """Each with its own certificate; a node of another authority works without peers."""
     names = ("a", "b c")
     ours = certificates(tmp_path / "ours", *names)
     theirs = certificates(tmp_path / "theirs", "stranger")

@@ -25,7 +25,7 @@ def _upgrade(db: Database, serves: int) -> None:
 async def test_older_nodes_work_on_a_schema_that_serves_them(
     nodes: Nodes, db: Database, queue: WorkQueue
 ) -> None:
-    """Those that run go on, and others start: jobs are enqueued, passed on, done and kept."""
+    """Running nodes continue, and others start: jobs are enqueued, passed on, done and kept."""
     first = await nodes.start("--workers", "1").up(1)
     before = await queue.enqueue(Noop())
     await queue.wait(before, LIMIT)

@@ -1,4 +1,4 @@
-"""What clients hear of a job: how far it is, how its attempts failed, and that it ended."""
+"""What clients learn of a job: its progress, its failed attempts, and its end."""
 
 import pytest
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("shared_node")
 LIMIT = 120.0
 
 
-async def test_progress_and_attempts_are_told(shared_queue: WorkQueue) -> None:
+async def test_progress_and_attempts_are_shown(shared_queue: WorkQueue) -> None:
     """While it runs, how far it is; then and later, how its attempts failed, when and where."""
     job_id = await shared_queue.enqueue(Reports())
 

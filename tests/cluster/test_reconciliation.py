@@ -34,7 +34,7 @@ async def test_a_claim_that_commits_late_strands_nothing(nodes: Nodes, db: Datab
 
 
 async def test_a_node_whose_name_is_taken_ends_as_failed(nodes: Nodes, db: Database) -> None:
-    """A supervisor that restarts what fails starts it again; the other one goes on."""
+    """Its exit status makes a supervisor restart it; the other node continues."""
     node = await nodes.start("--workers", "1", TXQUEUE_LEASE="2").up()
     db.value(
         "select incarnation from txqueue.register_node"

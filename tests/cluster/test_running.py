@@ -215,7 +215,7 @@ async def test_a_large_payload_and_a_large_result(shared_queue: WorkQueue) -> No
 
 @pytest.mark.parametrize("what", ["object", "nan", "nul", "surrogate", "nested"])
 async def test_a_result_that_cannot_be_kept(what: str, shared_queue: WorkQueue) -> None:
-    """A job whose result is no JSON is failed and says so; its worker goes on."""
+    """A job whose result does not fit JSON fails with that error; its worker continues."""
     job_id = await shared_queue.enqueue(ReturnsStrange(what))
     with pytest.raises(JobFailed, match=r"result is not JSON|cannot be stored"):
         await shared_queue.wait(job_id, LIMIT)

@@ -1,4 +1,4 @@
-"""Recurring work on real nodes: each moment one job, whoever dies; rests and groups are kept."""
+"""Recurring work on real nodes: one job per moment, even if nodes die."""
 
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -27,7 +27,7 @@ def ticks(db: Database) -> int:
 
 
 async def ticked(db: Database, many: int) -> None:
-    """Wait until so many moments have got a job."""
+    """Wait until a number of moments have a job."""
     await eventually(lambda: ticks(db) >= many, LIMIT)
 
 
@@ -71,7 +71,7 @@ def expected(name: str, first: datetime, many: int) -> list[datetime]:
 
 
 async def test_a_class_declares_when_it_comes(nodes: Nodes, db: Database) -> None:
-    """Whoever starts a node with it has it run; it is there once, however many nodes start."""
+    """Starting a node with the class creates the schedule, once for any number of nodes."""
     for _ in range(2):
         await nodes.start("--workers", "1", app=APP).up()
     done = "select count(*) from txqueue.job where state = 'done' and work_type = %s"
@@ -116,7 +116,7 @@ async def test_a_cool_down_is_kept_from_end_to_start(nodes: Nodes, db: Database)
 async def test_types_of_one_project_never_overlap(
     nodes: Nodes, db: Database, queue: WorkQueue
 ) -> None:
-    """Shipments are not sent while orders of the same project are taken; other projects go on."""
+    """Shipments do not run beside orders of the same project; other projects continue."""
     for _ in range(2):
         await nodes.start("--workers", "1", app=APP).up()
     for project in (1, 2):

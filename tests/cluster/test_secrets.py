@@ -1,4 +1,4 @@
-"""What must not be seen: passwords and payloads, wherever somebody could look."""
+"""Passwords and payloads must not appear in any visible place."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ PASSWORD = "s3cr3t-of-the-database"
 
 
 def asked(node: Node, *words: str) -> str:
-    """All that a node tells an operator."""
+    """All answers of a node to an operator."""
     told = {"TXQUEUE_NODE": f"unix:{node.folder / quote(node.name)}.sock"}
     ended = subprocess.run(
         [Path(sys.executable).with_name("txqueue"), *words],
@@ -39,7 +39,7 @@ def asked(node: Node, *words: str) -> str:
 
 
 async def test_secrets_are_nowhere_to_be_seen(nodes: Nodes, db: Database) -> None:
-    """Not in argv, not in NODE_INFO, not in logs, not in what operators are told."""
+    """Not in argv, NODE_INFO, logs or answers to operators."""
     dsn = make_dsn(db.dsn, password=PASSWORD)
     key = Fernet.generate_key().decode()
     told = {"TXQUEUE_DSN": dsn, KEY: key}
@@ -81,7 +81,7 @@ def operators(ids: list[int]) -> list[list[str]]:
 
 
 def errors_of(row: dict[str, Any]) -> str:
-    """What we have said of a job that went wrong."""
+    """The errors stored with a failed job."""
     return str(row["error"])
 
 

@@ -30,7 +30,7 @@ def other_queue(second: Database) -> Iterator[WorkQueue]:
 
 
 async def done(database: Database, jobs: int) -> None:
-    """Wait until so many jobs are done."""
+    """Wait until a number of jobs are done."""
     await eventually(lambda: database.states() == {"done": jobs}, PATIENCE)
 
 
@@ -66,7 +66,7 @@ async def test_two_databases_are_served_at_once(  # noqa: PLR0917 - fixtures, al
 async def test_a_database_that_goes_away_leaves_the_other_alone(
     nodes: Nodes, db: Database, second: Database, queue: WorkQueue, other_queue: WorkQueue
 ) -> None:
-    """Its node goes on trying; a stop drains both."""
+    """Its node keeps retrying; a stop drains both."""
     both = {"TXQUEUE_DSN": f"{db.dsn}\n{second.dsn}"}
     node = await nodes.start("--workers", "1", name="both", **both).up(2)
     name = second.value("select current_database() as name")
@@ -83,7 +83,7 @@ async def test_a_database_that_goes_away_leaves_the_other_alone(
         assert database.value("select state from txqueue.node_info") == "stopped"
 
 
-async def test_one_that_has_no_schema_is_said_at_once(
+async def test_a_missing_schema_is_reported_at_once(
     nodes: Nodes, db: Database, database18: str
 ) -> None:
     """Nothing starts: half a service would look like a whole one."""

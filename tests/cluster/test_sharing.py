@@ -80,7 +80,7 @@ async def test_queues_and_types(nodes: Nodes, db: Database, queue: WorkQueue) ->
     mail = await queue.enqueue_many([Noted() for _ in range(10)], queue="mail")
     other = await queue.enqueue_many([OnOtherQueue() for _ in range(10)])
     known = await queue.enqueue_many([KnownToOne() for _ in range(10)])
-    unserved = await queue.enqueue(Noted(), queue="nobody's")
+    unserved = await queue.enqueue(Noted(), queue="unserved")
     for job_id in (*both, *mail, *other, *known):
         await queue.wait(job_id, LIMIT)
 
@@ -129,7 +129,7 @@ async def test_groups(keys: int, nodes: Nodes, db: Database, queue: WorkQueue) -
 
 
 async def test_one_name_for_two(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
-    """The younger of two nodes of one name goes on; the older stops and says why."""
+    """The later started of two nodes of one name continues; the other stops and logs why."""
     older = await nodes.start("--workers", "1", TXQUEUE_LEASE="4").up()
     younger = nodes.start("--workers", "1", name=older.name, TXQUEUE_LEASE="4")
     ids = await queue.enqueue_many([Noted(0.05) for _ in range(100)])

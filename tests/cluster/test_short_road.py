@@ -27,7 +27,7 @@ async def joined(node: Node) -> AsyncIterator[WorkQueue]:
 
 
 def credit(queue: WorkQueue) -> int:
-    """What it may enqueue assigned."""
+    """The credit of the queue's process."""
     assert queue.membership is not None
     return queue.membership.credit
 
@@ -87,7 +87,7 @@ async def test_what_was_not_committed(nodes: Nodes, db: Database) -> None:
 
 
 async def test_jobs_that_need_a_decision(nodes: Nodes, db: Database) -> None:
-    """Take the ordinary road in the same transaction; the node is told to look for them."""
+    """They are claimed after the same transaction; the client asks the node to claim."""
     node = await nodes.start("--workers", "1").up()
     async with joined(node) as queue:
         async with queue.transaction() as txn:
@@ -100,7 +100,7 @@ async def test_jobs_that_need_a_decision(nodes: Nodes, db: Database) -> None:
 
 
 async def test_a_backlog(nodes: Nodes, db: Database) -> None:
-    """Nobody passes jobs that wait: there is no credit until they are taken."""
+    """Waiting jobs are not overtaken: there is no credit until they are claimed."""
     node = await nodes.start("--workers", "1", "--capacity", "5").up()
     async with joined(node) as queue:
         waiting = await queue.enqueue_many([Noted(0.05) for _ in range(200)])
@@ -115,7 +115,7 @@ async def test_a_backlog(nodes: Nodes, db: Database) -> None:
 
 
 async def test_a_lost_message(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
-    """The node finds what it was handed and nobody told it of."""
+    """The node finds jobs handed to it whose message was lost."""
     node = await nodes.start("--workers", "1").up()
     info = node.info
     text = "select job_id from txqueue.enqueue_assigned(%s, %s, %s, '{}')"
@@ -127,7 +127,7 @@ async def test_a_lost_message(nodes: Nodes, db: Database, queue: WorkQueue) -> N
 
 
 async def test_a_killed_node(nodes: Nodes, db: Database) -> None:
-    """What it was handed runs elsewhere; its client goes on, and joins its next run."""
+    """Its jobs run elsewhere; its client continues, and joins its next run."""
     killed = await nodes.start("--workers", "1", TXQUEUE_LEASE="2").up()
     async with joined(killed) as queue:
         handed = [await queue.enqueue(Noted(3.0)) for _ in range(3)]
@@ -150,7 +150,7 @@ async def test_a_killed_node(nodes: Nodes, db: Database) -> None:
 
 
 async def test_a_draining_node(nodes: Nodes, db: Database) -> None:
-    """Gives no more credit, performs what was delivered, and its client goes on without it."""
+    """It grants no more credit and runs delivered jobs; its client continues without it."""
     node = await nodes.start("--workers", "1").up()
     async with joined(node) as queue:
         running = await queue.enqueue(Noted(2.0))

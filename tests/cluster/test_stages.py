@@ -137,7 +137,7 @@ async def test_a_batch_of_nothing_calls_back(shared_queue: WorkQueue) -> None:
 
 
 async def test_a_batch_that_is_rolled_back(shared_queue: WorkQueue, shared_db: Database) -> None:
-    """Nothing of it is left, and nobody is called back."""
+    """Neither its jobs nor its callback exist."""
 
     async def broken() -> None:
         async with shared_queue.batch(AllEnded("gone")) as batch:
@@ -177,7 +177,7 @@ async def test_a_job_is_repeated(shared_queue: WorkQueue) -> None:
 
 async def test_a_duplicate_is_refused(shared_queue: WorkQueue) -> None:
     """With an error of its own, and the transaction goes no further."""
-    await shared_queue.enqueue(Last(40), unique="once", queue="nobody's")
+    await shared_queue.enqueue(Last(40), unique="once", queue="unserved")
     with pytest.raises(Duplicate, match="has the same unique key"):
         await shared_queue.enqueue(Last(40), unique="once", unique_mode=UniqueMode.REJECT)
 
@@ -206,7 +206,7 @@ async def test_the_last_change_is_synced(shared_queue: WorkQueue, shared_db: Dat
 async def test_processes_die_meanwhile(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
     """Of a node's workers and masters: the batch calls back once, after all, and counts each once.
 
-    What is asked for again while it runs is done after that, though it dies.
+    A job enqueued again while it runs is done afterwards, even if its process dies.
     """
     db.execute("create table app (subject int primary key, synced int); insert into app values (1)")
     first = await nodes.start("--workers", "2", app=APP, TXQUEUE_LEASE="3").up(2)

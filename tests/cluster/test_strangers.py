@@ -25,7 +25,7 @@ FRAMES, CONNECTIONS, MOST_MIB = 50_000, 300, 20
 
 
 def registered(db: Database, name: str, port: int) -> int:
-    """Register a node that nobody runs; returns its incarnation."""
+    """Register a node that does not run; return its incarnation."""
     row = db.row(
         "select * from txqueue.register_node(%s, 'host', 0, %s, 3600, 1, '{}', '[]', '', %s)",
         *(name, port, "127.0.0.1"),
@@ -33,7 +33,7 @@ def registered(db: Database, name: str, port: int) -> int:
     return int(row["incarnation"])
 
 
-async def test_a_flood_harms_nobody(nodes: Nodes, db: Database) -> None:
+async def test_a_flood_harms_no_other_connection(nodes: Nodes, db: Database) -> None:
     """Memory stays bounded, a peer and an operator are answered, jobs run."""
     port = free_port()
     node = await nodes.start("--workers", "1", "--listen", f"tcp:{port}").up()
@@ -59,7 +59,7 @@ class Liar:
         self.pipe = Pipe({ReportLoad: lambda load: {}}, lost=lambda: None)  # noqa: ARG005
 
     async def meets(self) -> None:
-        """Say hello until the node has heard of it."""
+        """Send the hello until the node accepts it."""
 
         async def is_met() -> bool:
             said = {"name": self._name, "incarnation": self._incarnation, "version": ""}
@@ -73,7 +73,7 @@ class Liar:
         await eventually(is_met, PATIENCE)
 
     async def says_take(self, *assignments: int) -> None:
-        """Say that jobs were handed over, and hear that this was read."""
+        """Hand over assignments, and wait until the message is processed."""
         self.pipe.say(ReportLoad, load="{}")
         await self.pipe.say(Take, assignments=",".join(map(str, assignments)))
 
@@ -85,7 +85,7 @@ class Liar:
 
 @asynccontextmanager
 async def lying_to(node: Node, db: Database, port: int, folder: Path) -> AsyncIterator[Liar]:
-    """Somebody with the certificate of a registered node, connected."""
+    """A connected peer with the certificate of a registered node."""
     run = registered(db, "liar", free_port())
     target = Endpoint(None, port, credentials=Credentials(folder, "liar"))
     liar = Liar("liar", run, target)
@@ -114,7 +114,7 @@ async def test_a_liar_with_a_certificate_makes_nothing_run(
     await queue.wait(done, PATIENCE)
     running = await queue.enqueue(Noted(3600))
     await eventually(lambda: db.job(running)["state"] == "assigned", PATIENCE)
-    unserved = await queue.enqueue(Noted(), queue="nobody's")
+    unserved = await queue.enqueue(Noted(), queue="unserved")
     other = registered(db, "mars", free_port())
     db.execute(
         "update txqueue.node_info set work_types = %s, queues = '{default}' where name = 'mars'",
@@ -132,7 +132,7 @@ async def test_a_liar_with_a_certificate_makes_nothing_run(
         liar.pipe.say(WakePeer)
         answer = await liar.pipe.say(Steal, weight=1000)
         assert answer == {"assignments": "", "weight": 0}
-        # What is true is still believed: after all of the above has been looked at, this one runs.
+        # Valid messages still work: after all of the above, this one runs.
         (honest,) = hand(db, venus, 1, 0.0)
         await liar.says_take(db.job(honest)["assignment"])
         await queue.wait(honest, PATIENCE)

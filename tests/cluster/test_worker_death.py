@@ -1,4 +1,4 @@
-"""Worker processes that die: their jobs run again, and nobody else's are lost."""
+"""Worker processes that die: their jobs run again, and no other job is lost."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ async def test_nothing_is_lost(nodes: Nodes, db: Database, queue: WorkQueue) -> 
 
 
 async def test_effects_are_exactly_once(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
-    """What a job writes in the transaction that completes it is there once, whoever is killed."""
+    """Rows that a job writes in the transaction that completes it exist once, despite kills."""
     node = await nodes.start("--workers", "2", "--capacity", "5").up(2)
     ids = await queue.enqueue_many([Completes(str(n), seconds=0.05) for n in range(60)])
     for part in (10, 30):

@@ -54,10 +54,10 @@ async def test_all_are_seen_once(shared_queue: WorkQueue, shared_db: Database) -
 
 
 @pytest.mark.usefixtures("shared_worksets")
-async def test_a_started_workset_goes_on_when_it_is_filled_again(
+async def test_a_started_workset_continues_when_it_is_filled_again(
     shared_queue: WorkQueue, shared_db: Database
 ) -> None:
-    """Whoever fills it later need not start it."""
+    """Items added later need no further start."""
     await shared_queue.fill(Counted, [])
     await shared_queue.start_workset(Counted)
     done, _ = await ended(shared_queue, shared_db, Counted)
@@ -115,7 +115,7 @@ async def test_an_item_that_kills_is_found(shared_queue: WorkQueue, shared_db: D
 
 @pytest.mark.usefixtures("shared_worksets")
 async def test_a_table_of_the_application(shared_queue: WorkQueue, shared_db: Database) -> None:
-    """Its rows are worked through by key, those that its condition names; it can be begun anew."""
+    """The rows that meet its condition are processed in key order; it can be restarted."""
     shared_db.execute(
         "insert into document select n, case when n = 500 then 'broken' else 'fine' end, n"
         " from generate_series(1, 1000) as n"
@@ -131,7 +131,7 @@ async def test_a_table_of_the_application(shared_queue: WorkQueue, shared_db: Da
 async def test_a_node_that_is_killed_in_the_middle_loses_nothing(
     db: Database, queue: WorkQueue, nodes: Nodes
 ) -> None:
-    """Each item is performed, and counted once, by whoever goes on."""
+    """The other node processes each remaining item, and each is counted once."""
     db.execute(TABLES)
     await queue.fill(Counted, (Counted(n) for n in range(20_000)))
     await queue.start_workset(Counted)

@@ -13,7 +13,7 @@ from txqueue.store.schedules import by_condition, judged, tick_of
 
 JOB: Final = {"work_type": "test.kind", "payload": {}}
 PUT: Final = "select txqueue.put_schedule(%s, %s, %s, %s, 'ann')"
-# So long that no moment comes by itself while a test looks.
+# Long enough that no moment comes by itself during a test.
 DAY: Final = 86400
 DAILY: Final = Every(DAY, catch_up="one")
 
@@ -43,7 +43,7 @@ def due(node: Master, since: datetime | None = None) -> list[dict[str, Any]]:
 def checked(
     node: Master, condition: tuple[str, str], rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Say of schedules of one condition whether it holds."""
+    """Return schedules of one condition, with whether it holds."""
     asked = "select txqueue.find_met_conditions(%s, %s, %s::text[])"
     try:
         met = node.value(asked, *condition, [row["condition"][2] for row in rows])
@@ -53,7 +53,7 @@ def checked(
 
 
 def tick(node: Master, rows: list[dict[str, Any]]) -> int:
-    """Have the database do what is planned for what is due."""
+    """Tick due schedules by plan."""
     now = node.value("select clock_timestamp()")
     ticks = [tick_of(row, now) for row in rows]
     ran: int = node.value("select txqueue.tick(%s)", json.dumps(ticks))

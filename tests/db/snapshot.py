@@ -1,4 +1,4 @@
-"""The snapshot of the schema: ``python -m tests.db.snapshot`` writes `schema/schema.sql` anew."""
+"""The snapshot of the schema: ``python -m tests.db.snapshot`` writes `schema/schema.sql`."""
 
 from pathlib import Path
 from typing import Final

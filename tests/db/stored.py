@@ -113,7 +113,7 @@ class Stored:
         return settled
 
     def falls_silent(self, seconds: float = 3600) -> None:
-        """Let its last heartbeat be so long ago, while the others have kept theirs up for ages."""
+        """Age its last heartbeat, while the other nodes have kept their leases for long."""
         self.cursor.execute(
             "update txqueue.node_info set leased_at = 'epoch', heartbeat_at = case incarnation"
             " when %s then now() - make_interval(secs => %s) else heartbeat_at end",

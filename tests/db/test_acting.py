@@ -1,4 +1,4 @@
-"""What an operator does to jobs: cancelled, run again, ranked anew, whatever state they are in."""
+"""Acts of operators on jobs in each state: cancel, retry, change the priority."""
 
 import pytest
 
@@ -8,7 +8,7 @@ FINISHED = ("done", "failed", "cancelled")
 
 
 def act(session: Master, call: str, *parameters: object) -> tuple[object, ...]:
-    """Call a stored function as somebody named ann; returns the columns of its row."""
+    """Call a stored function as the operator ann; return the columns of its row."""
     session.cursor.execute(f"select * from txqueue.{call}", parameters)
     (row,) = session.cursor.fetchall()
     return tuple(row)
@@ -41,15 +41,15 @@ def heard(session: Master) -> list[list[object]]:
 
 
 def actions(session: Master) -> list[tuple[object, ...]]:
-    """Who did what to whom."""
+    """The recorded acts: operator, act, subject."""
     session.cursor.execute("select who, what, subject from txqueue.action order by action_id")
     return list(session.cursor.fetchall())
 
 
-def test_what_nobody_has_taken_is_cancelled_at_once(node: Master) -> None:
+def test_an_unclaimed_job_is_cancelled_at_once(node: Master) -> None:
     """Ready, waiting for time, waiting for its type: all end, with who did it as their error."""
     ready, later, unknown = node.enqueue(
-        {}, {"not_before": "2100-01-01T00:00:00Z"}, {"work_type": "nobody.knows"}
+        {}, {"not_before": "2100-01-01T00:00:00Z"}, {"work_type": "unknown.type"}
     )
     assert cancel(node, ready, later, unknown) == ([later, unknown, ready], [], [])
     for job_id in (ready, later, unknown):
@@ -93,7 +93,7 @@ def test_a_job_that_never_started_has_spent_no_attempt(node: Master) -> None:
 
 
 def test_only_the_node_that_holds_it_is_asked(node: Master, other: Master) -> None:
-    """Others hear nothing."""
+    """Other nodes do not read the request."""
     (job_id,) = node.enqueue({})
     node.claim()
     cancel(other, job_id)
@@ -103,7 +103,7 @@ def test_only_the_node_that_holds_it_is_asked(node: Master, other: Master) -> No
 
 @pytest.mark.parametrize("how", ["retry", "release"])
 def test_a_job_that_went_back_to_the_queue_is_cancelled_there(node: Master, how: str) -> None:
-    """The attempt ended just before the node heard: the job does not run another time."""
+    """The attempt ended just before the node read the request: the job does not run again."""
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
     cancel(node, job_id)
@@ -129,7 +129,7 @@ def test_a_job_of_a_dead_node_is_cancelled_when_it_is_rescued(node: Master, othe
 
 
 def test_a_request_follows_a_job_to_another_node(node: Master, other: Master) -> None:
-    """It was released and taken elsewhere before anybody heard."""
+    """It was released and claimed elsewhere before a node read the request."""
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
     cancel(node, job_id)
@@ -139,7 +139,7 @@ def test_a_request_follows_a_job_to_another_node(node: Master, other: Master) ->
     assert heard(other) == [[again.assignment, job_id, "ann"]]
 
 
-def test_the_group_of_a_cancelled_job_goes_on(node: Master) -> None:
+def test_the_group_of_a_cancelled_job_continues(node: Master) -> None:
     """Whether the cancelled one was parked or the next to run."""
     first, second, third = node.enqueue(*[{"group": "g"}] * 3)
     (chunk,) = node.claim()
@@ -151,7 +151,7 @@ def test_the_group_of_a_cancelled_job_goes_on(node: Master) -> None:
 
 
 def test_failed_and_cancelled_jobs_run_again(node: Master) -> None:
-    """Anew, with no attempt spent, behind what is ready by now; the last error is still known."""
+    """With all attempts, behind jobs that are ready now; the last error is kept."""
     failed, cancelled = ended(node, "failed"), ended(node, "cancelled")
     (before,) = node.enqueue({})
     assert retry(node, failed, cancelled) == ([failed, cancelled], [])
@@ -182,9 +182,9 @@ def test_a_moment_outlasts_a_cancellation(node: Master) -> None:
     assert node.claimed_ids() == [job_id]
 
 
-def test_a_type_that_nobody_knows_is_waited_for_again(node: Master) -> None:
+def test_a_retried_job_waits_again_for_its_unpublished_type(node: Master) -> None:
     """Also after a retry."""
-    (job_id,) = node.enqueue({"work_type": "nobody.knows"})
+    (job_id,) = node.enqueue({"work_type": "unknown.type"})
     cancel(node, job_id)
     retry(node, job_id)
     assert node.waiting("type") == [job_id]
@@ -232,7 +232,7 @@ def test_the_order_of_a_group_follows_a_changed_priority(node: Master) -> None:
 
 
 def test_a_drained_node_takes_nothing(node: Master, other: Master) -> None:
-    """Until it is undrained; its heartbeats tell it, and go on."""
+    """Until it is undrained; its heartbeats return the state, and continue."""
     node.enqueue({})
     assert act(other, "drain_node('node', 'ann')") == (True,)
     assert act(other, "drain_node('node', 'ann')") == (False,)
@@ -248,7 +248,7 @@ def test_a_drained_node_takes_nothing(node: Master, other: Master) -> None:
 def test_a_node_that_does_not_live_is_not_drained(node: Master) -> None:
     """Nor one that never was; nothing is written."""
     node.value("select txqueue.leave(%s, 'stopped')", node.incarnation)
-    for name in ("node", "nobody"):
+    for name in ("node", "absent"):
         with pytest.raises(Exception, match=f"no live node is named {name}"):
             act(node, "drain_node(%s, 'ann')", name)
     assert actions(node) == []

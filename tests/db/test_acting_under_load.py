@@ -1,4 +1,4 @@
-"""Operators act while masters claim and complete: nobody deadlocks, and no job is lost or stuck."""
+"""Operators act while masters claim and complete: no deadlock, and no job is lost or stuck."""
 
 import random
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def act(dsn: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_operators_and_masters_at_once(node: Master, dsn: str, seed: int) -> None:
-    """Two of each; in the end every job is done or cancelled, and nothing is asked of anybody."""
+    """Two of each; in the end every job is done or cancelled, and no request is left."""
     node.enqueue(*({"group": f"g{number % GROUPS + 1}"} for number in range(JOBS)))
     with ThreadPoolExecutor(4) as threads:
         operators = [threads.submit(act, dsn, seed * 10 + number) for number in range(2)]

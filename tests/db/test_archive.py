@@ -153,7 +153,7 @@ def test_a_day_that_changes_meanwhile_is_archived_again(
     monkeypatch: pytest.MonkeyPatch,
     change: str,
 ) -> None:
-    """A cancelled job that somebody runs again is neither lost nor twice there."""
+    """A cancelled job that is retried meanwhile is neither lost nor duplicated."""
     fill(node, 50, "cancelled")
     changing(node, monkeypatch, change)
     assert [one.outcome for one in archive(session, str(tmp_path))] == ["changed", "dropped"]
@@ -166,7 +166,7 @@ def test_a_day_that_changes_meanwhile_is_archived_again(
 def test_a_day_that_is_read_is_dropped_later(
     node: Master, session: Session, tmp_path: Path, migrated_database18: str
 ) -> None:
-    """By whoever comes next, without being archived again unless it changed."""
+    """The next run drops it, without archiving it again unless it changed."""
     fill(node, 50)
     node.cursor.execute("update txqueue.setting set archive = %s", (str(tmp_path),))
     reader = psycopg2.connect(migrated_database18)
@@ -236,7 +236,7 @@ def test_the_worker_s_role_may_archive(node: Master, session: Session, tmp_path:
     ],
 )
 def test_a_location_must_be_one(session: Session, location: str | None, said: str) -> None:
-    """Said before anything is written."""
+    """The error comes before anything is written."""
     with pytest.raises(ConfigurationError, match=said) as error:
         archive(session, location)
     assert "secret" not in str(error.value)

@@ -60,7 +60,7 @@ def test_it_opens_again_when_a_tenth_is_worked_off(node: Master) -> None:
 
 
 def test_a_heartbeat_looks(node: Master) -> None:
-    """So that a queue that nobody works off is known to be full."""
+    """So that a queue without claims is marked as full."""
     limit(node, 1)
     node.enqueue({})
     assert node.beats()

@@ -49,7 +49,7 @@ async def test_one_wrong_among_many_leaves_nothing(node: Master, dsn: str, place
 async def test_a_wrong_option_is_refused(
     node: Master, dsn: str, options: Any, what: str, remedy: str
 ) -> None:
-    """The error says what and how to mend it, and nothing of the transaction is written."""
+    """The error says what is wrong and how to fix it, and nothing of the transaction is written."""
     async with opened(dsn) as queue:
         with pytest.raises((InvalidWork, Refused)) as caught:
             await queue.run_interaction(_two, options)

@@ -220,7 +220,7 @@ def test_it_says_how_far_it_came(node: Master) -> None:
 
 
 @pytest.mark.parametrize("weight", [1, 3, 40])
-def test_who_goes_on_from_there_misses_nothing(weight: int, node: Master) -> None:
+def test_a_claim_that_continues_from_there_misses_nothing(weight: int, node: Master) -> None:
     """However finely the lanes interleave, and whether jobs came together or one by one."""
     ids: list[int] = []
     for turn in range(12):

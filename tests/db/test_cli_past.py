@@ -70,7 +70,7 @@ def test_history_is_the_same_before_and_after_the_archive(
     same = [{**job, "archived": False} for job in after[1]]
     assert same == before[1]
     assert "archive" in shown("history", *SPAN)
-    assert "No such job" in shown("history", *SPAN, "--queue", "nobody")
+    assert "No such job" in shown("history", *SPAN, "--queue", "absent")
 
 
 def test_archive_takes_days_before_one_that_is_named(

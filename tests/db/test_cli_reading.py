@@ -136,10 +136,10 @@ def test_jobs_are_filtered(txqueue: Txqueue, shown: Callable[..., str], session:
         (("--state", "cancelled", "--type", "sms"), [b]),
         (("--queue", "q%s"), [b]),
         (("--group", HOSTILE), [a]),
-        (("--type", "nobody"), []),
+        (("--type", "absent"), []),
     ):
         assert [job["job_id"] for job in txqueue("jobs", *filters)["jobs"]] == expected
-    assert "No such job" in shown("jobs", "--type", "nobody")
+    assert "No such job" in shown("jobs", "--type", "absent")
 
 
 def test_what_runs_for_long_is_listed_the_longest_first(
@@ -169,7 +169,7 @@ def test_what_runs_for_long_is_listed_the_longest_first(
 def test_a_job_that_was_given_up_took_as_long_as_its_last_run(
     txqueue: Txqueue, shown: Callable[..., str], session: Session
 ) -> None:
-    """Not until somebody gave it up."""
+    """Not until an operator gave it up."""
     (job_id,) = txqueue("enqueue", "mail", "{}")["job_ids"]
     now = session.value("select now()")
     began, given_up = now - timedelta(seconds=3), now + timedelta(hours=5)

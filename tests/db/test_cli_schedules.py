@@ -116,10 +116,10 @@ def test_a_schedule_that_ends_is_shown_to_its_end(
     assert "never again" in capsys.readouterr().out
 
 
-def test_what_is_wrong_is_said_before_anything_is_written(
+def test_invalid_input_is_refused_before_anything_is_written(
     node: Master, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With how to mend it."""
+    """With the remedy."""
     add = ADD[1:]
     assert "one of --every" in wrong(capsys, *add)
     assert "one of --every" in wrong(capsys, *add, "--every", "1h", "--cooldown", "1h")

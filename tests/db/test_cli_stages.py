@@ -54,7 +54,7 @@ def test_a_batch_is_shown(node: Stored, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_what_is_no_batch(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
-    """A job that waits for nobody, and one that never was."""
+    """A job without parents, and a job that does not exist."""
     (first,) = node.enqueue({})
     for job_id in (first, first + 1):
         assert run(["batch", str(job_id)], GlobalOptions()) == 1
@@ -77,7 +77,7 @@ def test_jobs_are_repeated(node: Stored, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_options_about_others(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
-    """A key and what becomes of a second one; jobs to wait for."""
+    """A key and its mode; parents."""
     first = enqueued(capsys, "--unique", "k")
     assert enqueued(capsys, "--unique", "k", "--unique-mode", "again") == first
     assert run(

@@ -70,7 +70,7 @@ async def test_who_never_answers_is_given_up(folder: Path) -> None:
     assert time.monotonic() - began >= 1
 
 
-async def test_a_server_that_hangs_up_is_an_error_and_no_more(folder: Path) -> None:
+async def test_a_server_that_closes_the_connection_is_only_an_error(folder: Path) -> None:
     """The attempt fails; no reactor is left with a socket that libpq has closed, and none logs."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / ".s.PGSQL.5432"))
@@ -94,7 +94,7 @@ async def test_a_silent_host_does_not_hide_the_next(folder: Path, database18: st
 
 
 async def test_an_attempt_can_be_cancelled(folder: Path) -> None:
-    """Whoever no longer wants it does not wait for it."""
+    """Cancelling the caller's Deferred ends the attempt."""
     with silent(folder) as host:
         attempt = Deferred.fromCoroutine(connected(f"host={host}"))
         attempt.cancel()
@@ -115,7 +115,7 @@ async def test_a_cancelled_statement_ends_on_the_server(database18: str) -> None
 
 
 async def test_cancelling_does_not_wait_for_a_silent_server(folder: Path, database18: str) -> None:
-    """The process goes on at once, however the network is."""
+    """The process continues at once, whatever the state of the network."""
     await pause(0)
     timers = len(running_reactor().getDelayedCalls())
     real = socket_of(database18)
@@ -132,7 +132,7 @@ async def test_cancelling_does_not_wait_for_a_silent_server(folder: Path, databa
         assert time.monotonic() - began < SOON
         proxy.refuses = True
         proxy.cut()
-    # What was to cancel the statement has failed by then, and nobody is told.
+    # The cancellation request has failed by then, without a report.
     await eventually(lambda: len(running_reactor().getDelayedCalls()) == timers)
 
 
@@ -156,7 +156,7 @@ async def test_after_a_statement_without_an_answer_the_next_connection_works(
 
 
 async def test_a_statement_that_is_given_up_ends_on_the_server_too(database18: str) -> None:
-    """Its backend would go on, with its locks, and could commit what nobody waits for any more."""
+    """Otherwise its backend would continue, with its locks, and could still commit."""
     given_up = await Connection(running_reactor(), NAME, patience=0.3).open(database18)
     with pytest.raises(DatabaseUnavailable):
         await given_up.query(LONG)
@@ -165,7 +165,7 @@ async def test_a_statement_that_is_given_up_ends_on_the_server_too(database18: s
 
 @pytest.mark.parametrize("session", [of_a_master(7.0), of_a_worker()], ids=["master", "worker"])
 async def test_a_session_has_its_bounds(database18: str, session: dict[str, str]) -> None:
-    """The server keeps them, whatever becomes of the client or its host."""
+    """The server enforces them, even if the client or its host dies."""
     connection = await Connection(running_reactor(), NAME, session=session).open(database18)
     with closing(connection):
         rows = await connection.query(
@@ -187,7 +187,7 @@ async def test_what_does_not_fit_into_the_socket_at_once_arrives(database18: str
         assert await connection.query("select %s || 'y'", (text,)) == [(text + "y",)]
 
 
-async def test_a_notification_is_heard_whenever_it_comes(database18: str) -> None:
+async def test_a_notification_is_received_whenever_it_arrives(database18: str) -> None:
     """With the answer of a statement, and while nothing is asked."""
     heard: list[str] = []
     connection, other = await connected(database18), await connected(database18)
@@ -200,8 +200,8 @@ async def test_a_notification_is_heard_whenever_it_comes(database18: str) -> Non
         await eventually(lambda: heard == ["with an answer", "in silence"], SOON)
 
 
-async def test_who_is_told_an_answer_may_close_or_ask_again(database18: str) -> None:
-    """He is told from within the reactor's own call."""
+async def test_a_caller_may_close_or_query_again_on_an_answer(database18: str) -> None:
+    """The answer arrives inside the reactor's own call."""
     connection = await connected(database18)
 
     async def ask_and_close() -> object:
@@ -218,7 +218,7 @@ async def test_who_is_told_an_answer_may_close_or_ask_again(database18: str) -> 
 
 
 async def test_an_idle_connection_that_the_server_ends_is_dead(database18: str) -> None:
-    """It is watched while nobody asks; another gets its file descriptor and works."""
+    """It is watched while idle; another connection gets its file descriptor and works."""
     connection, other = await connected(database18), await connected(database18)
     with closing(connection), closing(other):
         [(pid,)] = await connection.query("select pg_backend_pid()")
@@ -232,7 +232,7 @@ async def test_an_idle_connection_that_the_server_ends_is_dead(database18: str) 
 
 
 async def test_the_reactor_forgets_a_socket_that_was_closed_under_it(database18: str) -> None:
-    """By libpq, as it goes on with something before the reactor knows: another gets its number."""
+    """By libpq, before the reactor notices: another socket gets its descriptor."""
     connection = await connected(database18)
     with closing(connection):
         [(pid,)] = await connection.query("select pg_backend_pid()")
@@ -260,7 +260,7 @@ async def test_a_statement_that_the_server_gives_up_harms_no_connection(database
 
 
 async def test_a_transaction_that_is_left_open_is_not_lent_on(database18: str) -> None:
-    """Somebody did not wait for a statement of his: what others do is committed all the same."""
+    """A caller did not await its statement: the work of other callers is committed nevertheless."""
     pool = ConnectionPool(running_reactor(), database18, 1, NAME)
 
     async def hasty() -> None:
@@ -317,7 +317,7 @@ def listener(dsn: str, heard: list[bool]) -> Listener:
 async def test_a_listener_behind_transactions_says_that_it_is_deaf(
     pooled: Server, folder: Path
 ) -> None:
-    """It would never hear anything: PgBouncer gives its session to others."""
+    """It would never receive a notification: PgBouncer lends its session to others."""
     with pgbouncer(pooled, folder / "pb", "transaction") as pooler:
         one = listener(dsn_of(pooler), [])
         with pytest.raises(ConfigurationError, match="pooler in transaction mode"):
@@ -328,7 +328,9 @@ async def test_a_listener_behind_transactions_says_that_it_is_deaf(
         assert session.value(channels) == 0
 
 
-async def test_a_listener_behind_sessions_hears(pooled: Server, folder: Path) -> None:
+async def test_a_listener_behind_a_session_pooler_receives_notifications(
+    pooled: Server, folder: Path
+) -> None:
     """The numbers of the backends differ there too, and it is no harm."""
     heard: list[bool] = []
     with pgbouncer(pooled, folder / "pb", "session") as pooler:

@@ -47,7 +47,7 @@ def test_paused_and_resumed(node: Master, kind: str) -> None:
 
 
 def test_resuming_wakes_the_masters(node: Master) -> None:
-    """Even those that think that nobody sleeps."""
+    """Even if the flag says that no master sleeps."""
     node.cursor.execute("listen txqueue")
     node.value("select txqueue.pause('queue', 'k', 'ann')")
     node.value("select txqueue.resume('queue', 'k', 'ann')")
@@ -55,7 +55,7 @@ def test_resuming_wakes_the_masters(node: Master) -> None:
     assert {notice.channel for notice in node.connection.notifies} == {"txqueue"}
 
 
-def test_a_resumed_group_s_parked_jobs_go_on(node: Master) -> None:
+def test_parked_jobs_of_a_resumed_group_become_ready(node: Master) -> None:
     """Also if all of them were parked by then."""
     (job_id,) = node.enqueue({"group": "g"})
     node.value("select txqueue.pause('group', 'g', 'ann')")

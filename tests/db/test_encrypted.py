@@ -21,7 +21,7 @@ CANARY = "s3cr3t-4111111111111111"
 
 @define
 class Secret(WorkItem):
-    """Work whose payload nobody reads in the database."""
+    """Work whose payload cannot be read in the database."""
 
     work_type = "encrypted.secret"
     encrypted = True
@@ -69,7 +69,7 @@ async def test_no_way_of_enqueuing_stores_it_in_clear(node: Master, dsn: str) ->
 async def test_without_a_key_nothing_is_written(
     node: Master, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the transaction can go on."""
+    """The transaction can continue."""
     monkeypatch.delenv(KEY, raising=False)
     async with opened(dsn) as queue, queue.transaction() as txn:
         with pytest.raises(KeyUnavailable):
@@ -125,7 +125,7 @@ async def test_operators_do_not_see_it(
 
 
 @pytest.mark.usefixtures("key")
-async def test_whoever_waits_gets_the_result(node: Master, dsn: str) -> None:
+async def test_all_waiting_callers_get_the_result(node: Master, dsn: str) -> None:
     """Decrypted, where the type and the key are known."""
     async with opened(dsn) as queue:
         job_id = await queue.enqueue(Secret(CANARY))

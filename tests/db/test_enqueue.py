@@ -58,7 +58,7 @@ ways = pytest.mark.parametrize("way", [plain, interaction, deferred])
 async def test_a_job_is_committed_with_the_application_s_rows(
     node: Master, dsn: str, way: Way
 ) -> None:
-    """Both are there, and nobody sees the job before."""
+    """Both exist after the commit, and no session sees the job before."""
     node.cursor.execute("create table app (text text)")
     async with opened(dsn) as queue:
         job = await queue.job(await way(queue, None))
@@ -172,7 +172,7 @@ def test_null_means_the_published_policy(node: Master) -> None:
     ]
 
 
-def test_what_nobody_has_published_waits(node: Master) -> None:
+def test_a_job_of_an_unpublished_type_waits(node: Master) -> None:
     """With the usual policy, until a node that knows the type has come."""
     job_id = node.value("select txqueue.enqueue('enqueue.unknown', '{}')")
     later = node.value("select txqueue.enqueue('enqueue.unknown', '{}', not_before => %s)", FAR)
@@ -268,7 +268,7 @@ def test_for_ever_is_a_time_to_wait_for(node: Master) -> None:
 
 
 async def test_a_result_is_waited_for(node: Master, dsn: str) -> None:
-    """What a handler returned comes to whoever waits, in whatever process."""
+    """The handler's result reaches all waiting callers, in any process."""
     async with opened(dsn) as queue:
         node.publish("enqueue.note")
         job_id = await queue.enqueue(Note())

@@ -1,4 +1,4 @@
-"""What the database knows of a job, made into the reason why it does not run."""
+"""The facts of the database, turned into the reason why a job does not run."""
 
 from __future__ import annotations
 
@@ -123,16 +123,16 @@ def test_a_pause(kind: str, remedy: str, node: Master) -> None:
         assert node.claimed_ids() == []
 
 
-def test_a_type_that_nobody_has_published(node: Master) -> None:
+def test_a_type_that_no_node_has_published(node: Master) -> None:
     """It says which."""
-    job_id = node.value("select txqueue.enqueue('nobody.knows', '{}')")
+    job_id = node.value("select txqueue.enqueue('unknown.type', '{}')")
     told = explained(node, job_id)
     assert told.reason == "unknown_type"
-    assert told.detail == "no node has ever registered the work type nobody.knows"
+    assert told.detail == "no node has ever registered the work type unknown.type"
 
 
 def test_no_capable_node(node: Master) -> None:
-    """A queue nobody serves, a type nobody alive knows, two halves, and nodes that drain."""
+    """A queue or a type without a live node, no node with both, and draining nodes."""
     (elsewhere,) = node.enqueue({"queue": "other"})
     (here,) = node.enqueue({})
     assert explained(node, elsewhere).detail == "no live node serves the queue other"
@@ -163,7 +163,7 @@ def test_no_free_capacity(node: Master) -> None:
 
 
 def test_a_reserve(node: Master) -> None:
-    """A job of lower priority is told of the reserve; one of high priority is not kept by it."""
+    """The reserve delays a job of lower priority, and not one of high priority."""
     limit(node, "queue", "default", "reserve", 0.25)
     beat(node, 0.8)
     low, high = node.enqueue({}, {"priority": 7})

@@ -77,7 +77,9 @@ def test_what_differs_from_job_to_job_does_not_count(node: Master, one: str, oth
         ("Missing /srv/shop/in.csv", "Missing /srv/shop/out.csv"),
     ],
 )
-def test_errors_of_different_kinds_are_told_apart(node: Master, one: str, other: str) -> None:
+def test_errors_of_different_kinds_have_different_fingerprints(
+    node: Master, one: str, other: str
+) -> None:
     """By class, by message, and by the function that raised them."""
     assert not node.value("select txqueue.fingerprint(%s) = txqueue.fingerprint(%s)", one, other)
 
@@ -102,7 +104,7 @@ def test_a_poisonous_job_has_a_kind_too(node: Master) -> None:
 
 
 def test_all_of_a_kind_run_again(node: Master) -> None:
-    """The failed ones anew, those that wait at once; others are left alone."""
+    """Failed jobs start over, waiting ones run at once; others are unchanged."""
     ids = failed(node, error("ValueError: row 1"), error("ValueError: row 2"))
     ids += failed(node, error("ValueError: row 3"), outcome="retry")
     (other,) = failed(node, error("KeyError: 'x'"))

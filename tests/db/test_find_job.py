@@ -47,7 +47,7 @@ def test_a_job_is_found_in_every_state(node: Master, state: str, is_noted: bool)
 
 
 def test_a_day_that_holds_more_than_was_noted_is_searched_all_the_same(node: Master) -> None:
-    """Somebody may have restored rows by hand."""
+    """An administrator may have restored rows by hand."""
     put(node, "done", 7)
     node.value("select txqueue.ensure_history()")
     put(node, "done", 700)
@@ -55,7 +55,7 @@ def test_a_day_that_holds_more_than_was_noted_is_searched_all_the_same(node: Mas
 
 
 def test_days_that_are_gone_are_forgotten(node: Master) -> None:
-    """So that a day restored under the same name is noted anew."""
+    """So that a day restored under the same name is recorded again."""
     put(node, "done", 7)
     node.value("select txqueue.ensure_history()")
     noted = "select leaf, lowest, highest from txqueue.history_day order by leaf"
@@ -101,7 +101,7 @@ def test_other_days_are_not_looked_at(node: Master) -> None:
 
 
 @pytest.mark.parametrize("way", ["enable_nestloop", "enable_hashjoin", "enable_mergejoin"])
-def test_tables_of_other_names_are_in_nobodys_way(node: Master, way: str) -> None:
+def test_tables_of_other_names_do_not_matter(node: Master, way: str) -> None:
     """Whichever way the catalogue is read: their names are no days."""
     put(node, "done", 7)
     node.cursor.execute("create table app (id int); create table txqueue.other_99999999 (id int)")

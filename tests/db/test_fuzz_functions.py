@@ -1,4 +1,4 @@
-"""Every function that a role may call, with arguments that nobody in his right mind would pass.
+"""Every function that a role may call, with hostile arguments.
 
 It answers or refuses: the server does not stumble, and another node's job stays that node's.
 """
@@ -77,7 +77,7 @@ def arrays(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 
 
 def values(incarnation: int) -> dict[str, st.SearchStrategy[Any]]:
-    """Values of each type, for somebody who is a run of a node."""
+    """Values of each type, for a caller that is a run of a node."""
     single: dict[str, st.SearchStrategy[Any]] = {
         "smallint": whole(16),
         "integer": whole(32, incarnation),
@@ -169,7 +169,7 @@ def test_no_argument_makes_the_server_stumble(node: Master, held: Master, data: 
     before = holding(node, held.incarnation)
     signature = data.draw(st.sampled_from(signatures(node)))
     arguments = data.draw(signature.arguments(node.incarnation))
-    # Whoever has the worker's role may say that it is any node, but not which run that is.
+    # A login with the worker's role may act as any node, but not choose its incarnation.
     assume(held.incarnation not in arguments and [held.incarnation] * 100 not in arguments)
     node.cursor.execute("begin; set local statement_timeout = '10s'")
     try:

@@ -1,4 +1,4 @@
-"""What the catalogue says of the functions: who may call them, and where they find their names."""
+"""The functions in the catalogue: which roles may call them, and their search paths."""
 
 import re
 from pathlib import Path
@@ -40,7 +40,7 @@ def callable_by(session: Master, role: str) -> list[str]:
     return functions(session, f"has_function_privilege('{role}', oid, 'execute')")
 
 
-def test_nothing_is_everybody_s(node: Master) -> None:
+def test_public_has_no_rights(node: Master) -> None:
     """Neither a function nor a table nor the schema itself."""
     assert callable_by(node, "public") == []
     held = "has_schema_privilege('public', 'txqueue', '{}')"

@@ -1,4 +1,4 @@
-"""Names that would be SQL, JSON or a format if anybody took them for it: they stay names."""
+"""Names that look like SQL, JSON or a format string: they stay names."""
 
 import json
 
@@ -92,6 +92,6 @@ def test_a_type_is_looked_up_and_never_imported(name: str) -> None:
 
 
 def test_a_name_with_a_nul_is_refused(node: Master) -> None:
-    """PostgreSQL knows no such text."""
+    """PostgreSQL cannot store such text."""
     with pytest.raises(Exception, match=r"\\u0000|NUL"):
         node.value("select txqueue.enqueue_many(%s)", json.dumps([{"queue": "a\0b"}]))

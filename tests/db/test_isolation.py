@@ -35,7 +35,9 @@ def test_a_node_does_not_start_where_they_are_the_rule(dsn: str) -> None:
 
 
 def test_a_job_does_not_end_in_one(node: Master) -> None:
-    """Its handler has chosen it for its own transaction: nothing is kept, and it is told."""
+    """Its handler has chosen that level for its own transaction, which is rolled back with an
+    error.
+    """
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
     node.cursor.execute(OLD)

@@ -28,12 +28,12 @@ def taken(node: Master) -> int:
 
 
 def state(node: Master) -> str:
-    """What NODE_INFO says of a node."""
+    """The state of a node in NODE_INFO."""
     return str(node.value("select state from txqueue.node_info where node_id = %s", node.node_id))
 
 
 @pytest.mark.parametrize("seconds", [9.0, 10.5])
-def test_nobody_takes_before_the_lease_and_its_margin(
+def test_jobs_are_not_rescued_before_the_lease_and_its_margin(
     node: Master, other: Master, seconds: float
 ) -> None:
     """A node that cannot reach the database has a second to end what must not run twice."""
@@ -57,7 +57,7 @@ def test_after_an_outage_the_first_to_come_back_takes_nothing(node: Master, othe
 
 
 def test_a_node_that_has_just_come_takes_nothing_yet(node: Master, other: Master) -> None:
-    """Whoever was silent as it came has as long as a lease to speak."""
+    """Nodes that were silent when it registered have one lease to send a heartbeat."""
     job_id = taken(node)
     node.falls_silent()
     node.cursor.execute(
@@ -77,7 +77,7 @@ def test_a_heartbeat_says_when_the_next_lease_ends(node: Master, other: Master) 
     assert other.value(asked, other.incarnation) is None
 
 
-def test_a_peer_that_hears_a_node_keeps_its_lease(node: Master, other: Master) -> None:
+def test_a_peer_renews_the_lease_of_a_node_that_answers(node: Master, other: Master) -> None:
     """It lives, and only cannot reach the database: it keeps its jobs."""
     job_id = taken(node)
     node.falls_silent()
@@ -86,7 +86,7 @@ def test_a_peer_that_hears_a_node_keeps_its_lease(node: Master, other: Master) -
     assert holds(node, job_id)
 
 
-def test_a_node_that_was_vouched_for_buries_nobody_when_it_is_back(
+def test_a_node_whose_lease_a_peer_renewed_rescues_none_when_it_is_back(
     node: Master, other: Master, third: Master
 ) -> None:
     """It was away itself: those that are not back yet have their time from then on."""
@@ -102,7 +102,7 @@ def test_a_node_that_was_vouched_for_buries_nobody_when_it_is_back(
     assert holds(node, job_id)
 
 
-def test_a_node_that_was_vouched_for_gets_no_new_work(node: Master, other: Master) -> None:
+def test_a_node_whose_lease_a_peer_renewed_gets_no_new_work(node: Master, other: Master) -> None:
     """It cannot reach the database, where that would be."""
     node.enqueue({})
     (chunk,) = node.claim()
@@ -130,7 +130,9 @@ def test_a_lease_is_not_kept_for_ever(node: Master, other: Master) -> None:
     assert other.claimed_ids() == [job_id]
 
 
-def test_a_node_that_speaks_again_can_be_vouched_for_anew(node: Master, other: Master) -> None:
+def test_after_its_own_heartbeat_a_lease_can_be_renewed_by_peers_again(
+    node: Master, other: Master
+) -> None:
     """What counts is how long it has not spoken itself."""
     other.value(VOUCH, other.incarnation, [node.incarnation])
     asked = "select vouched_at is not null from txqueue.node_info where node_id = %s"
@@ -139,7 +141,7 @@ def test_a_node_that_speaks_again_can_be_vouched_for_anew(node: Master, other: M
     assert not node.value(asked, node.node_id)
 
 
-def test_nobody_vouches_for_the_dead(node: Master, other: Master) -> None:
+def test_the_lease_of_a_dead_node_is_not_renewed(node: Master, other: Master) -> None:
     """Who is dead stays dead: its jobs may run elsewhere."""
     node.falls_silent()
     assert other.beats()
@@ -154,7 +156,9 @@ def test_who_has_no_lease_keeps_none(node: Master, other: Master) -> None:
 
 
 def test_a_neighbour_that_knows_of_an_end_rescues_at_once(node: Master, other: Master) -> None:
-    """The process is gone, so no lease need be waited for; the host tells them of each other."""
+    """The process has ended, so the rescue does not wait for its lease; nodes of one host check
+    that.
+    """
     job_id = taken(node)
     assert node.value(NEIGHBOURS, node.incarnation, HOST) == []
     assert other.value(NEIGHBOURS, other.incarnation, HOST) == [[node.incarnation, 1]]
@@ -197,7 +201,7 @@ REGISTER = """select incarnation from txqueue.register_node(
 
 
 def test_a_registration_that_arrives_late_is_refused(node: Master) -> None:
-    """Its run has given it up and registered anew: the name stays with the newer one."""
+    """Its caller has given it up and registered again: the name stays with the newer run."""
     first, second = (node.value("select txqueue.reserve_incarnation()") for _ in range(2))
     assert node.value(REGISTER.format("late", second)) == second
     with pytest.raises(psycopg2.Error, match="a newer run of the node late has registered"):

@@ -97,7 +97,7 @@ async def test_a_rate_gives_its_burst_and_then_so_many_a_second(node: Master) ->
 
 
 def test_a_paused_queue_gives_nothing(node: Master) -> None:
-    """Its jobs stay ready, and go on when it is resumed."""
+    """Its jobs stay ready, and run when it is resumed."""
     pause(node, "queue", "default")
     ids = node.enqueue({}, {})
     assert node.claimed_ids() == []
@@ -107,7 +107,7 @@ def test_a_paused_queue_gives_nothing(node: Master) -> None:
 
 
 def test_a_paused_tenant_gives_nothing(node: Master) -> None:
-    """Other tenants go on."""
+    """Other tenants continue."""
     pause(node, "tenant", "late")
     node.enqueue({"tenant": "late"})
     ids = node.enqueue({"tenant": "early"}, {})
@@ -153,7 +153,7 @@ def test_as_many_of_a_group_run_as_its_type_declares(node: Master, other: Master
 
 
 def test_an_operator_sets_a_groups_limit_at_run_time(node: Master) -> None:
-    """What is parked goes on when the limit is raised."""
+    """Parked jobs become ready when the limit is raised."""
     ids = node.enqueue(*[{"group": "g"} for _ in range(6)])
     assert node.claimed_ids() == ids[:1]
     limit(node, "group", "g", concurrency=4)
@@ -182,7 +182,7 @@ async def test_a_groups_rate(node: Master) -> None:
 
 
 def test_a_paused_group_is_parked(node: Master) -> None:
-    """Its jobs wait, others go on, and resuming it readies the oldest."""
+    """Its jobs wait, others continue, and resuming it makes the oldest ready."""
     pause(node, "group", "g")
     ids = node.enqueue({"group": "g"}, {"group": "g"})
     free = node.enqueue({})
@@ -230,7 +230,7 @@ def test_a_group_pays_only_for_what_is_taken(node: Master) -> None:
 
 
 def test_a_limit_counts_what_is_being_taken(node: Master, other: Master) -> None:
-    """Whoever sets it waits for the claims that began before."""
+    """The session that sets it waits for earlier claims."""
     node.enqueue(*[{} for _ in range(4)])
     other.connection.autocommit = False
     assert len(other.claimed_ids(2)) == 2

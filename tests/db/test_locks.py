@@ -1,4 +1,4 @@
-"""Which session waits for which: strangers hold up nobody, handlers only what they hold."""
+"""Which session waits for which: other logins delay no one, handlers only the jobs they lock."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +39,7 @@ def handler(dsn: str, node: Master) -> Iterator[Master]:
 
 
 def taken_along(session: Master, later: bool = False) -> tuple[int, list[int]]:
-    """Have the running job take others along; returns its assignment, and what it took."""
+    """Coalesce jobs into the running one; return its assignment, and their numbers."""
     session.cursor.execute(
         "select assignment, job_id from txqueue.job_assigned order by job_id limit 1"
     )
@@ -49,7 +49,7 @@ def taken_along(session: Master, later: bool = False) -> tuple[int, list[int]]:
 
 
 def test_a_stranger_holds_up_nothing(node: Master, stranger: psycopg2.extensions.cursor) -> None:
-    """Whatever advisory locks it takes: claims, completions, limits and maintenance go on."""
+    """Whatever advisory locks it takes: claims, completions, limits and maintenance continue."""
     for name in NAMES:
         for lock in ("pg_advisory_lock", "pg_advisory_lock_shared"):
             stranger.execute(f"select {lock}(hashtextextended(%s, 839))", (name,))
@@ -82,7 +82,7 @@ def test_a_stranger_cannot_lock_what_is_locked(
 def test_completions_do_not_wait_for_what_a_handler_takes_along(
     node: Master, handler: Master
 ) -> None:
-    """Nor does whoever pauses its group, nor claims meanwhile."""
+    """Nor does the session that pauses its group, nor a claim."""
     limit(node, "group", "g", concurrency=2)
     ids = node.enqueue(*[{"group": "g"} for _ in range(5)])
     chunks = node.claim(workers=2)
@@ -160,7 +160,7 @@ def test_lifting_a_rate_does_not_deadlock_with_completions(node: Master, other: 
     ids=["priority", "cancel", "retry"],
 )
 def test_acts_in_a_transaction_that_sees_an_old_state_are_refused(node: Master, call: str) -> None:
-    """What has been parked since would be missed, and wait for ever."""
+    """Jobs parked since would be missed, and wait without end."""
     node.enqueue({})
     node.connection.set_session(isolation_level="REPEATABLE READ")
     with pytest.raises(psycopg2.Error, match="in a transaction that is repeatable read"):

@@ -44,7 +44,7 @@ CATALOG = """
 
 
 def catalog(dsn: str) -> list[tuple[str, str, str]]:
-    """Everything in the schema that somebody defined."""
+    """All definitions in the schema."""
     with closing(psycopg2.connect(dsn)) as connection, connection.cursor() as cursor:
         cursor.execute(CATALOG)
         return cursor.fetchall()
@@ -93,7 +93,7 @@ def test_a_migration_keeps_the_jobs(node: Master, dsn: str) -> None:
 
 
 def test_the_snapshot_is_up_to_date() -> None:
-    """Whoever changes the schema writes it anew: python -m tests.db.snapshot."""
+    """After a change of the schema, run: python -m tests.db.snapshot."""
     assert snapshot_text() == SNAPSHOT.read_text()
 
 
@@ -178,7 +178,7 @@ async def test_a_client_refuses_another_version(
 
 
 async def test_a_newer_schema_that_serves_this_code_is_used(migrated_database: str) -> None:
-    """So nodes and applications of the release before go on, and start, while others change."""
+    """So nodes and applications of the previous release work and start during an upgrade."""
     run(
         migrated_database,
         "insert into txqueue.migration (number, name, serves)"
@@ -198,7 +198,7 @@ def test_a_migration_says_which_code_it_serves(migrated_database: str) -> None:
         assert cursor.fetchall() == [(each.number, each.serves) for each in migrations("txqueue")]
 
 
-def test_a_database_that_does_not_answer_is_told(tmp_path: object) -> None:
+def test_a_database_that_does_not_answer_is_reported(tmp_path: object) -> None:
     """In one line with a remedy."""
     with pytest.raises(DatabaseUnavailable, match="does not answer: ") as caught:
         migrate(f"host={tmp_path}")
@@ -284,7 +284,7 @@ def test_a_migration_keeps_grants_and_views_of_others(
     node.cursor.execute("drop role txqueue_monitor")
 
 
-def test_what_returns_other_columns_is_made_anew(migrated_database: str) -> None:
+def test_a_function_with_new_columns_is_recreated(migrated_database: str) -> None:
     """A view or a function of an older version, which cannot be replaced in place."""
     before = catalog(migrated_database)
     run(
@@ -302,7 +302,7 @@ def test_what_returns_other_columns_is_made_anew(migrated_database: str) -> None
     ]
 
 
-def test_roles_that_another_database_has_made_are_told(migrated_database: str) -> None:
+def test_existing_roles_of_another_database_are_reported(migrated_database: str) -> None:
     """As the schema is made, not again: their members have the same rights in both databases."""
     assert migrate(migrated_database).shared == []
     run(migrated_database, "drop schema txqueue cascade")
@@ -310,7 +310,7 @@ def test_roles_that_another_database_has_made_are_told(migrated_database: str) -
     assert migrate(migrated_database).shared == roles
 
 
-def test_a_schema_of_somebody_else_is_left_alone(database: str) -> None:
+def test_a_schema_of_another_owner_is_left_alone(database: str) -> None:
     """Neither its owner's tables nor another role's schema."""
     run(database, "create schema txqueue; create table txqueue.job (mine int)")
     with pytest.raises(Refused, match="has tables that are not txqueue's"):
@@ -335,7 +335,7 @@ def test_a_role_that_may_not_create_migrates_what_it_owns(database: str) -> None
     run(database, "drop schema txqueue cascade; drop role txqueue_applicant")
 
 
-def test_a_migration_names_whoever_keeps_a_table(
+def test_a_migration_names_the_session_that_locks_a_table(
     migrated_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gives up, and meanwhile lets others pass again and again."""

@@ -1,4 +1,4 @@
-"""Jobs that rotation moves to another lane just as somebody says what becomes of them."""
+"""Jobs that rotation moves to another lane just as another session changes them."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ def mover(dsn: str) -> Iterator[Master]:
 
 
 def parked(node: Master) -> None:
-    """Wait until somebody waits for a lock."""
+    """Wait until a session waits for a lock."""
     node.value(
         f"do $$ begin for turn in 1 .. 3000 loop exit when ({BLOCKED}) > 0;"
         " perform pg_sleep(0.01); perform pg_stat_clear_snapshot(); end loop; end $$; select 1"
@@ -50,10 +50,10 @@ ENDS: dict[str, Callable[[Master, Taken], object]] = {
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_whoever_comes_as_it_moves_finds_it_in_its_new_place(
+def test_a_session_that_meets_a_moving_job_finds_it_in_its_new_place(
     end: Callable[[Master, Taken], bool], node: Master, other: Master, mover: Master
 ) -> None:
-    """Nothing that was said of it is lost: nobody would say it again."""
+    """No outcome is lost, as it would not be sent again."""
     node.enqueue({})
     (chunk,) = node.claim()
     assert mover.value(MOVE, "assigned", chunk.lane) == 1
@@ -64,7 +64,7 @@ def test_whoever_comes_as_it_moves_finds_it_in_its_new_place(
         assert ending.result(LIMIT)
 
 
-def test_a_lane_that_somebody_writes_to_is_not_waited_for(node: Master, mover: Master) -> None:
+def test_rotation_does_not_wait_for_a_lane_in_use(node: Master, mover: Master) -> None:
     """Its jobs are moved another time."""
     node.enqueue({})
     (chunk,) = node.claim()
@@ -75,10 +75,10 @@ def test_a_lane_that_somebody_writes_to_is_not_waited_for(node: Master, mover: M
     assert mover.value(MOVE, "assigned", chunk.lane) == 1
 
 
-def test_a_parked_job_that_somebody_marks_is_freed(
+def test_a_parked_job_that_is_marked_concurrently_is_freed(
     node: Master, other: Master, mover: Master
 ) -> None:
-    """Nobody waits for whoever marks it; a heartbeat readies it once that is done."""
+    """No session waits for the one that marks it; a heartbeat makes it ready afterwards."""
     first, second = node.enqueue({"group": "g"}, {"group": "g"})
     (chunk,) = node.claim()
     assert (chunk.ids, node.waiting("group")) == ([first], [second])

@@ -79,8 +79,8 @@ async def test_acts_and_what_they_answer(pool: ConnectionPool, node: Master) -> 
     assert await act("drain_node", name="node") is True
     assert await act("undrain_node", name="node") is True
     assert await act("resume", kind="queue", key="q") is False
-    with pytest.raises(Refused, match="no live node is named nobody"):
-        await act("drain_node", name="nobody")
+    with pytest.raises(Refused, match="no live node is named absent"):
+        await act("drain_node", name="absent")
 
 
 async def test_a_job_and_what_was_done_to_it(pool: ConnectionPool, node: Master) -> None:

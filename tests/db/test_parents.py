@@ -34,7 +34,7 @@ def end(session: Master, outcome: str, job_id: int) -> None:
 
 
 def links(session: Master) -> int:
-    """How many rows say who waits for whom, or is to be looked at."""
+    """How many rows of job_parent and late_end exist."""
     session.value("select owned from txqueue.heartbeat(%s, 0)", session.incarnation)
     tables = ("job_parent", "late_end")
     return sum(session.value(f"select count(*) from txqueue.{table}") for table in tables)
@@ -75,7 +75,7 @@ def test_parents_of_the_same_transaction(node: Master, open_one: Master) -> None
 
 
 def test_a_parent_that_ends_before_its_child_is_committed(node: Master, open_one: Master) -> None:
-    """Nobody who completes it waits for the open transaction, and the child is not forgotten."""
+    """The completion does not wait for the open transaction, and the child is not forgotten."""
     (first,) = node.enqueue({})
     (chunk,) = node.claim()
     child = put(open_one, [first])
@@ -89,7 +89,7 @@ def test_a_parent_that_ends_before_its_child_is_committed(node: Master, open_one
 
 @pytest.mark.parametrize("outcome", ["failed", "cancelled"])
 def test_a_parent_that_is_not_done_cancels_all_that_wait_for_it(node: Master, outcome: str) -> None:
-    """Its children and theirs, each with a reason; those of others go on."""
+    """Its children and theirs, each with a reason; children of others are not affected."""
     first, other = node.enqueue({}, {})
     child = put(node, [first, other])
     grandchild = put(node, [child])
@@ -115,7 +115,7 @@ def test_cancelling_by_hand_cancels_what_waits(node: Master) -> None:
 
 
 def test_a_child_that_takes_any_end(node: Master) -> None:
-    """Is told how its parents ended."""
+    """It gets the outcomes of its parents."""
     ids = node.enqueue({}, {}, {}, {})
     child = put(node, ids, after_any_end=True)
     for job_id, outcome in zip(ids, ["done", "failed", "cancelled", "done"], strict=True):
@@ -146,8 +146,8 @@ def test_a_child_still_waits_for_its_moment(node: Master) -> None:
     assert node.waiting("time") == [child]
 
 
-def test_a_child_of_nobody_is_refused(node: Master) -> None:
-    """So nothing can wait for what comes later, and no two can wait for each other."""
+def test_a_child_without_existing_parents_is_refused(node: Master) -> None:
+    """So no job can wait for a later one, and no two for each other."""
     (first,) = node.enqueue({})
     following = first + 1
     with pytest.raises(psycopg2.Error, match=f"no job {following + 1} to wait for") as caught:
@@ -191,7 +191,7 @@ def test_many_parents_that_end_at_once(node: Master, dsn: str) -> None:
     assert links(node) == 0
 
 
-def test_explain_names_whom_it_waits_for(node: Master) -> None:
+def test_explain_names_the_parents(node: Master) -> None:
     """The parents that have not ended, the first of them; and who has its unique key."""
     ids = node.enqueue(*[{}] * 8)
     child = put(node, ids)
@@ -205,7 +205,7 @@ def test_explain_names_whom_it_waits_for(node: Master) -> None:
     assert "until these have ended" in explained(node, anyway).detail
 
 
-def test_explain_names_whom_it_follows(node: Master) -> None:
+def test_explain_names_the_holder_of_its_unique_key(node: Master) -> None:
     """One that waits because of a unique key."""
     keyed = {"unique": "k", "unique_mode": "again"}
     (first,) = node.enqueue(keyed)

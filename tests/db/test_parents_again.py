@@ -68,7 +68,7 @@ def test_a_child_alone_is_refused_while_its_parent_has_failed(node: Master) -> N
 
 
 def test_a_child_that_takes_any_end_runs_again(node: Master) -> None:
-    """A parent that failed is an end like any other; how it ended is told again."""
+    """A failed parent counts as ended; the child gets the outcomes again."""
     (first,) = node.enqueue({})
     child = put(node, [first], after_any_end=True)
     end(node, "failed", first)
@@ -80,7 +80,7 @@ def test_a_child_that_takes_any_end_runs_again(node: Master) -> None:
 
 
 def test_a_child_of_too_many_parents_is_refused(node: Master) -> None:
-    """Only the number of its parents is kept: it cannot be told whether they were done."""
+    """Only the number of its parents is stored, so their outcomes are unknown."""
     ids = node.enqueue(*[{} for _ in range(1001)])
     child = put(node, ids)
     node.value("select cancelled from txqueue.cancel(%s, 'ann')", [ids[0]])
@@ -88,7 +88,7 @@ def test_a_child_of_too_many_parents_is_refused(node: Master) -> None:
     assert retry(node, child) == ([], [child])
 
 
-def test_what_is_repeated_follows_nobody(node: Master) -> None:
+def test_a_repeated_job_has_no_parents(node: Master) -> None:
     """A new job with the same payload does not wait."""
     (first,) = node.enqueue({})
     child = put(node, [first])
@@ -109,7 +109,7 @@ def test_history_names_the_parents(node: Master) -> None:
 
 
 def batch(node: Master, dsn: str, callback: int) -> dict[str, int]:
-    """How far a batch is, as its owner is told."""
+    """The progress of a batch."""
     with Session(dsn) as session:
         told = Reader(session).find(about_batch("txqueue", callback))
     return {name: told[name] for name in ("jobs", "done", "failed", "left")}

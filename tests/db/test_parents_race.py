@@ -1,4 +1,4 @@
-"""Jobs that begin to wait for others while those end, at random: none waits for ever."""
+"""Random races of new children with the ends of their parents: no child waits without end."""
 
 import random
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def work(dsn: str, seed: int, is_over: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_nobody_waits_for_ever(node: Master, dsn: str, seed: int) -> None:
+def test_no_call_waits_without_limit(node: Master, dsn: str, seed: int) -> None:
     """Each child ran after its parents, or was cancelled because one was not done."""
     node.cursor.execute("create table app (child bigint, parent bigint, any_end boolean)")
     with ThreadPoolExecutor(ENQUEUERS + MASTERS) as threads:

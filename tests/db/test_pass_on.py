@@ -95,8 +95,9 @@ def test_no_more_parts_than_jobs(node: Master, other: Master, parts: Any) -> Non
     ],
 )
 def test_what_cannot_go_stays(node: Master, other: Master, reason: str) -> None:
-    """What the other does not serve or know; to one that takes none; what runs, may kill or is
-    another assignment's."""
+    """Jobs that the other node does not serve, or cannot accept; running jobs, suspects, and jobs
+    of other assignments.
+    """
     (job_id,) = node.enqueue({})
     chunks = node.claim()
     node.cursor.execute(reason, {"to": other.incarnation})

@@ -1,4 +1,4 @@
-"""What a connection sends often is prepared, and what becomes of that."""
+"""Frequent statements of a connection are prepared, and later invalidated."""
 
 from contextlib import closing
 
@@ -29,7 +29,7 @@ async def test_what_is_sent_often_is_prepared(database18: str) -> None:
         assert await connection.query(PREPARED) == [(name_of(OFTEN_SENT), OFTEN + 1)]
 
 
-async def test_what_somebody_has_discarded_is_sent_as_it_is(database18: str) -> None:
+async def test_a_discarded_prepared_statement_is_sent_as_text(database18: str) -> None:
     """Then, and from then on."""
     connection = await connected(database18)
     with closing(connection):
@@ -71,7 +71,7 @@ async def test_a_transaction_that_has_failed_prepares_nothing(database18: str) -
 
 
 async def test_what_is_discarded_inside_a_transaction_ends_it(database18: str) -> None:
-    """The server has aborted it: whoever tries it again meets nothing of the kind."""
+    """The server has aborted it; a retry succeeds."""
     connection = await connected(database18)
     with closing(connection):
         for _ in range(OFTEN):

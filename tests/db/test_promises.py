@@ -117,7 +117,7 @@ def test_one_of_a_group_at_a_time_in_order(queue: Stored) -> None:
 
 @pytest.mark.parametrize("outcome", ["retry", "snooze", "failed", "cancelled", "done"])
 def test_any_end_of_a_groups_job_readies_the_next(queue: Stored, outcome: str) -> None:
-    """A group goes on however its running job ended."""
+    """A group continues however its running job ended."""
     (_, second) = queue.enqueue({"group": "g"}, {"group": "g"})
     (chunk,) = queue.claim()
     assert chunk.ids == queue.settle(chunk, outcome, delay=1000)
@@ -138,7 +138,7 @@ def test_a_completed_job_is_history(queue: Stored) -> None:
     assert [] == queue.claim()
 
 
-def test_outcomes_are_written_as_told(queue: Stored) -> None:
+def test_outcomes_are_written_unchanged(queue: Stored) -> None:
     """Retry spends an attempt and waits, snooze spends none, the rest is final."""
     queue.enqueue(*[{} for _ in range(5)])
     chunks = queue.claim(workers=5)
@@ -153,7 +153,7 @@ def test_outcomes_are_written_as_told(queue: Stored) -> None:
 
 
 def test_a_stale_token_changes_nothing(queue: Stored, migrated_database: str) -> None:
-    """Once a job is assigned anew, the former owner's writes touch no row."""
+    """Once a job has a new assignment, the former owner's writes change no row."""
     queue.enqueue({})
     (stale,) = queue.claim()
     with stored(migrated_database, "node") as successor:

@@ -5,7 +5,7 @@ import json
 from tests.db.masters import Master
 
 
-def test_all_goes_on_under_a_publication_for_all_tables(node: Master, other: Master) -> None:
+def test_the_queue_works_under_a_publication_for_all_tables(node: Master, other: Master) -> None:
     """Deletions and updates of each table need an identity there, also in those made later."""
     node.cursor.execute("create publication everything for all tables")
     try:

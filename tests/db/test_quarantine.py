@@ -10,7 +10,7 @@ DEATHS = 5
 
 
 def die(node: Master) -> list[int]:
-    """Claim all there is and have the process die with it; returns what it took."""
+    """Claim all jobs, and let the process die with them; return their numbers."""
     claimed = node.take()
     for chunk in claimed.chunks:
         node.release(chunk.assignment, died=True)
@@ -80,7 +80,7 @@ def test_what_is_given_back_has_not_died(node: Master) -> None:
 
 
 def test_a_poison_job_run_again_by_hand(node: Master) -> None:
-    """It starts anew: the operator may have mended what killed its processes."""
+    """It starts over: the operator may have fixed the cause of the deaths."""
     (job_id,) = node.enqueue({})
     for _ in range(DEATHS):
         die(node)
@@ -89,7 +89,7 @@ def test_a_poison_job_run_again_by_hand(node: Master) -> None:
     assert node.take().ids == [job_id]
 
 
-def test_a_group_goes_on_after_its_poison(node: Master) -> None:
+def test_a_group_continues_after_its_poison(node: Master) -> None:
     """The next of the group runs once the one that kills has failed."""
     first, second = node.enqueue({"group": "g"}, {"group": "g"})
     assert [die(node) for _ in range(DEATHS)] == [[first]] * DEATHS
@@ -97,7 +97,7 @@ def test_a_group_goes_on_after_its_poison(node: Master) -> None:
 
 
 def test_a_claim_that_commits_after_its_node_was_found_dead(node: Master, other: Master) -> None:
-    """Its jobs are given to those that live: nobody is told of them, and no lease protects them."""
+    """Its jobs are rescued: no node has them, and no lease protects them."""
     (job_id,) = node.enqueue({})
     node.connection.autocommit = False
     assert node.take().ids == [job_id]
@@ -111,7 +111,7 @@ def test_a_claim_that_commits_after_its_node_was_found_dead(node: Master, other:
     assert other.job(job_id)["deaths"] == 0
 
 
-def test_a_claim_that_commits_after_its_node_began_anew(node: Master, other: Master) -> None:
+def test_a_claim_that_commits_after_its_node_registered_again(node: Master, other: Master) -> None:
     """No node has its incarnation any more; its jobs are given back all the same."""
     (job_id,) = node.enqueue({})
     node.connection.autocommit = False

@@ -42,7 +42,7 @@ class Progress:
             self.runs += 1
 
     def end(self, subject: int, read: int | None, told: int) -> None:
-        """Note the version that the job found, and the one that it was told; none if it failed."""
+        """Record the version that the job read, and the one in its payload; none if it failed."""
         with self.turn:
             self.running.remove(subject)
             if read is not None:

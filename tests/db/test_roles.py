@@ -78,9 +78,9 @@ CLAIMS = [
     "select txqueue.heartbeat(1, 0)",
     "select txqueue.rotate()",
     "select txqueue.publish('[]')",
-    "select txqueue.pause('queue', 'nobody', 'ann')",
-    "select txqueue.resume('queue', 'nobody', 'ann')",
-    "select txqueue.set_limit('queue', 'nobody', null, null, null, null, null, 'ann', '{rate}')",
+    "select txqueue.pause('queue', 'absent', 'ann')",
+    "select txqueue.resume('queue', 'absent', 'ann')",
+    "select txqueue.set_limit('queue', 'absent', null, null, null, null, null, 'ann', '{rate}')",
     "select txqueue.cancel('{}', 'ann')",
     "select txqueue.retry('{}', 'ann')",
     "select txqueue.set_priority('{}', 1, 'ann')",
@@ -94,7 +94,7 @@ INSIDE = [
     "select txqueue.assign_0('{}', 1, 1, null)",
     "select txqueue.truncate_if_empty('job_ready_0')",
     "select txqueue.cancel_unstarted('{}', 'ann')",
-    "select txqueue.lock_control('queue', 'nobody')",
+    "select txqueue.lock_control('queue', 'absent')",
     "select txqueue.note_action('ann', 'pause', 'queue mail')",
     "select txqueue.start_cooldowns('{}', 'done')",
     "select txqueue.enqueue_runs('[]')",
@@ -138,8 +138,8 @@ def test_the_worker_role_runs_jobs_and_alters_nothing(node: Master) -> None:
     assert allowed == []
 
 
-def test_nobody_else_may_anything(node: Master) -> None:
-    """What is everybody's by default is not so here."""
+def test_other_logins_have_no_rights(node: Master) -> None:
+    """PostgreSQL's default rights of PUBLIC are revoked."""
     role = node.value("select 'nobody_' || pg_backend_pid()")
     node.cursor.execute(f"create role {role}")
     try:

@@ -18,7 +18,7 @@ LOOKS = {
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
 @pytest.mark.parametrize("tenant", [None, "acme"])
 def test_it_reads_by_index(look: str, tenant: str | None, node: Master) -> None:
-    """Whether the jobs are a tenant's or nobody's."""
+    """With and without a tenant."""
     node.cursor.execute(
         "insert into txqueue.control (kind, key, backlog) values ('queue', 'default', 9)"
     )

@@ -68,7 +68,7 @@ def starts_by_second(node: Master, when: Schedule, minutes: int) -> Counter[int]
 
 @pytest.mark.slow
 def test_the_busiest_second_has_at_most_three_times_the_mean(node: Master) -> None:
-    """For five minutes, each schedule once a minute: nobody waits for a thundering herd."""
+    """For five minutes, each schedule once a minute: there is no thundering herd."""
     starts = starts_by_second(node, Every(60, jitter=4 / 60), MINUTES)
     assert abs(starts.total() - MANY * MINUTES) <= MANY / 5
     assert max(starts.values()) <= 3 * MANY / 60

@@ -114,7 +114,7 @@ def test_a_retry_is_not_the_end(node: Master) -> None:
 
 
 def test_a_cool_down_outlives_a_job_that_was_deleted(node: Master) -> None:
-    """Nobody hears of its end; it is found to be gone."""
+    """Its end is not noticed, but its absence is detected."""
     put(node, when=Cooldown(30))
     tick(node, due(node))
     passes(node, 100)
@@ -158,7 +158,7 @@ def test_it_can_be_run_now(node: Master) -> None:
 
 
 def test_a_change_counts_from_its_next_moment(node: Master) -> None:
-    """Of the work: when it is due stays; of the times: they are computed anew."""
+    """A change of the work keeps the next moment; a change of the times recomputes it."""
     put(node)
     tick(node, due(node))
     before = schedule(node)
@@ -209,7 +209,7 @@ def test_what_can_be_no_schedule_is_refused(
     assert node.value("select count(*) from txqueue.schedule") == 0
 
 
-def test_one_that_nobody_can_compute_is_paused_and_says_why(node: Master) -> None:
+def test_a_schedule_that_cannot_be_computed_is_paused_with_a_reason(node: Master) -> None:
     """SQL takes any cron expression; the node that parses it knows."""
     terms = {"kind": "cron", "expression": "61 * * * *", "zone": "UTC"}
     node.value(PUT, "bad", json.dumps(terms), json.dumps(JOB), None)
@@ -219,8 +219,8 @@ def test_one_that_nobody_can_compute_is_paused_and_says_why(node: Master) -> Non
     assert "is not a cron expression" in row["error"]
 
 
-def test_runs_are_told_from_the_jobs_own_rows(node: Master) -> None:
-    """How late each began, how long it took, what became of it; at most twenty are kept."""
+def test_runs_are_read_from_the_jobs_own_rows(node: Master) -> None:
+    """How late each started, how long it took, and its outcome; at most twenty are kept."""
     rows = made_due(node)
     assert tick(node, rows) == 1
     (chunk,) = node.claim()
@@ -242,7 +242,7 @@ def test_runs_are_told_from_the_jobs_own_rows(node: Master) -> None:
 
 
 def test_a_look_reads_only_what_is_due_since_the_last(node: Master) -> None:
-    """And always what nobody has computed yet; what is older is found by a look at all."""
+    """And always those not computed yet; older ones are found by a full check."""
     made_due(node, "old")
     passes(node, DAY)
     put(node, "new")
@@ -288,7 +288,9 @@ def test_who_holds_a_key_keeps_only_its_own_schedule_back(node: Master, other: M
     assert due(node) == []
 
 
-def test_an_end_does_not_wait_for_who_holds_its_schedule(node: Master, other: Master) -> None:
+def test_an_end_does_not_wait_for_the_session_that_locks_its_schedule(
+    node: Master, other: Master
+) -> None:
     """What is to be followed up is left for the next look."""
     put(node, when=Cooldown(30))
     tick(node, due(node))
@@ -303,7 +305,7 @@ def test_an_end_does_not_wait_for_who_holds_its_schedule(node: Master, other: Ma
 
 
 def test_a_schedule_for_some_times_ends_after_them(node: Master) -> None:
-    """However many moments are made up for at once; with more times it goes on, and counts on."""
+    """Even if many moments are made up for at once; with more times it continues to count."""
     often = Every(DAY / 10, catch_up="all", times=3)
     rows = made_due(node, when=often)
     assert tick(node, rows) == 3
@@ -340,7 +342,7 @@ def test_a_schedule_until_a_moment_is_due_at_none_after_it(node: Master) -> None
 def test_the_end_of_the_last_job_of_a_cooldown_begins_no_other(
     node: Master, end: dict[str, Any]
 ) -> None:
-    """Neither by itself, nor by who mends what was not heard of, nor when it is run by hand."""
+    """Neither by itself, nor by the repair of missed ends, nor by a manual run."""
     put(node, when=Cooldown(DAY, **end))
     tick(node, due(node))
     node.cursor.execute("update txqueue.schedule set next_due = clock_timestamp()")

@@ -46,7 +46,9 @@ def test_a_schema_of_another_version_is_refused(
 
 
 def test_functions_are_closed_and_pinned(migrated_database: str) -> None:
-    """No stored function is everybody's, and each that acts for its owner pins its search path."""
+    """No stored function is open to PUBLIC, and each security definer function pins its search
+    path.
+    """
     with stored(migrated_database) as queue:
         open_ones = queue.column(
             "select proname from pg_proc where pronamespace = 'txqueue'::regnamespace"
@@ -160,7 +162,7 @@ def test_a_small_stream_leaves_no_lane_behind(migrated_database: str) -> None:
         assert queue.value("select max(bytes) from txqueue.lanes() where kind = 'ready'") < 131072
 
 
-def test_a_row_that_nobody_takes_in_each_lane_keeps_none_from_being_free(
+def test_an_unclaimed_row_in_each_lane_does_not_keep_lanes_from_being_free(
     migrated_database: str,
 ) -> None:
     """They are moved together, however small the lanes are."""
@@ -184,7 +186,7 @@ def test_stragglers_are_moved_on(migrated_database: str) -> None:
 
 
 def test_history_has_its_days_and_drops_old_ones(migrated_database: str) -> None:
-    """A week lies ready; what is older than retention is dropped, whoever reads the rest."""
+    """A week ahead exists; days past retention are dropped, even while others are read."""
     with stored(migrated_database) as queue:
         queue.cursor.execute(
             "create table txqueue.job_done_20200101 (like txqueue.job_done including defaults);"

@@ -111,7 +111,7 @@ def test_jobs_that_need_a_decision(node: Master, job: dict[str, Any]) -> None:
     ],
 )
 def test_a_node_that_may_not_have_it(node: Master, change: str) -> None:
-    """Gone, or held back: the job is ready for whoever may."""
+    """Dead, or limited: the job becomes ready for any node."""
     node.cursor.execute(change)
     try:
         job = put(node, node)
@@ -147,7 +147,7 @@ def test_a_job_that_commits_after_its_node_has_died(node: Master, other: Master)
 
 
 def test_a_node_looks_for_what_it_was_handed(node: Master, other: Master) -> None:
-    """Its own, unknown, and not of this moment; one that it knows of is read by its number."""
+    """Its own, unknown, and not the latest ones; a known one is read by its number."""
     first, second = put(other, node, payload='{"n": 1}'), put(other, node, options='{"timeout": 1}')
     foreign = put(other, other)
     claimed = node.enqueue({})
@@ -180,7 +180,7 @@ def test_one_assignment_that_rotation_took_apart(node: Master) -> None:
 
 
 def test_roles(node: Master) -> None:
-    """Who may enqueue may do so on the short road; only a node may look for what it was handed."""
+    """The enqueue role may use direct dispatch; only a node may poll for jobs handed to it."""
     with playing(node, "txqueue_enqueue"):
         assert put(node, node).assignment is not None
         assert node.value("select txqueue.identity()")
@@ -208,7 +208,7 @@ def test_lanes_turn(node: Master, other: Master) -> None:
 
 
 async def test_an_error_that_was_swallowed(dsn: str) -> None:
-    """The server rolls such a transaction back at its commit, and that is said."""
+    """The server rolls such a transaction back at its commit, which raises an error."""
     async with opened(dsn) as queue:
         with pytest.raises(Refused, match="was rolled back"):
             await swallowing(queue)
@@ -216,7 +216,7 @@ async def test_an_error_that_was_swallowed(dsn: str) -> None:
 
 
 async def swallowing(queue: WorkQueue) -> None:
-    """Go on after a statement has failed."""
+    """Continue after a statement has failed."""
     async with queue.transaction() as txn:
         await txn.enqueue(Note())
         with suppress(psycopg2.Error):
@@ -228,7 +228,7 @@ async def jobs(txn: Transaction) -> list[tuple[int]]:
     return await txn.execute("select count(*) from txqueue.job")
 
 
-@pytest.mark.parametrize("node", ["auto", "unix:nobody.sock"])
+@pytest.mark.parametrize("node", ["auto", "unix:absent.sock"])
 async def test_a_node_that_is_away(dsn: str, node: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is no error: jobs are enqueued as ever."""
     monkeypatch.setenv("TXQUEUE_STATE_DIR", "/nonexistent")

@@ -1,4 +1,4 @@
-"""Jobs that go on under their number, take others along, or run once more."""
+"""Jobs that continue under their number, coalesce others, or are repeated."""
 
 import json
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from tests.db.stored import Taken
 
 
 def go_on(session: Master, chunk: Taken, **stage: object) -> list[int]:
-    """Have the jobs of a chunk go on to their next stage."""
+    """Settle the jobs of a chunk with a next stage."""
     whole = {"work_type": "test.kind", "payload": {"stage": 2}, **stage}
     return session.settle(chunk, "next", stage=whole)
 
 
 def coalesce(session: Master, chunk: Taken, at_most: int = 100) -> dict[int, object]:
-    """Take others along with the one job of a chunk; returns their payloads by number."""
+    """Coalesce jobs into the one job of a chunk; return their payloads by number."""
     session.cursor.execute(
         "select * from txqueue.coalesce_into(%s, %s, %s, %s)",
         (session.incarnation, chunk.assignment, chunk.ids[0], at_most),
@@ -34,7 +34,7 @@ def txn(dsn: str, node: Master) -> Iterator[Master]:
         yield session
 
 
-def test_a_job_goes_on_under_its_number(node: Master) -> None:
+def test_a_next_stage_keeps_the_job_number(node: Master) -> None:
     """With another payload and policy, and with all its attempts."""
     node.publish("next.kind", priority=7)
     (first,) = node.enqueue({"group": "g"})
@@ -52,7 +52,7 @@ def test_a_job_goes_on_under_its_number(node: Master) -> None:
     assert node.complete(chunk) == 1
 
 
-def test_its_group_goes_on_without_it(node: Master) -> None:
+def test_its_group_continues_without_it(node: Master) -> None:
     """The next of its group runs, and it itself comes behind those of its new group."""
     first, second = node.enqueue({"group": "g"}, {"group": "g"})
     (chunk,) = node.claim()
@@ -61,7 +61,7 @@ def test_its_group_goes_on_without_it(node: Master) -> None:
 
 
 def test_a_stage_with_a_moment_waits_for_it(node: Master) -> None:
-    """And one of a kind that nobody knows waits for a node that does."""
+    """A stage of an unpublished type waits for a node that has it."""
     first, second = node.enqueue({}, {})
     (chunk,) = node.claim()
     outcome = {"assignment": chunk.assignment, "outcome": "next"}
@@ -122,7 +122,7 @@ def test_a_job_takes_those_of_its_group_along(node: Master, txn: Master) -> None
 
 
 def test_a_job_without_a_group_takes_those_like_it_along(node: Master, txn: Master) -> None:
-    """Of its type, queue and tenant; not those of a group, nor those that somebody follows."""
+    """Of its type, queue and tenant; not those of a group, nor those with followers."""
     (first,) = node.enqueue({})
     (chunk,) = node.claim()
     like, *_ = node.enqueue(

@@ -1,4 +1,4 @@
-"""What is kept for those who ask: progress, failed attempts, ends that are told, tenants."""
+"""Stored status: progress, failed attempts, announced ends, tenants."""
 
 import json
 
@@ -22,7 +22,7 @@ def say(session: Master, chunk: Taken, progress: str | None) -> int:
 
 @pytest.mark.parametrize("outcome", ["done", "failed"])
 def test_the_last_progress_is_kept_with_the_end(node: Master, outcome: str) -> None:
-    """Also when nothing was told of it before; another attempt begins anew."""
+    """Even without an earlier report; another attempt starts from nothing."""
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
     said = {"job_id": job_id, "assignment": chunk.assignment, "delay": 0, "progress": [9, 9, "all"]}
@@ -31,7 +31,7 @@ def test_the_last_progress_is_kept_with_the_end(node: Master, outcome: str) -> N
     assert node.job(job_id)["progress"] == [9, 9, "all"]
 
 
-def test_progress_is_written_by_who_holds_the_job_and_only_if_there_is_news(node: Master) -> None:
+def test_progress_is_written_only_by_the_holder_and_only_if_it_is_new(node: Master) -> None:
     """Fenced by the token; gone when the job runs again."""
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
@@ -58,7 +58,7 @@ def test_failed_attempts_are_kept_up_to_a_hundred(node: Master) -> None:
     assert kept == [f"error {number}" for number in range(11, 111)]
 
 
-def test_ends_are_told_only_while_somebody_waits(node: Master, other: Master) -> None:
+def test_ends_are_announced_only_while_a_client_waits(node: Master, other: Master) -> None:
     """NOTIFY takes a lock of the whole database at commit."""
     node.value("select setval('txqueue.awaited', 0)")
     other.cursor.execute("listen txqueue_ended")

@@ -54,7 +54,7 @@ def test_shares_hold_in_the_mean_when_there_is_room_for_one(node: Master) -> Non
     assert abs(total["a"] - 300) < 60
 
 
-def test_what_a_tenant_does_not_use_is_anybodys(node: Master) -> None:
+def test_unused_shares_of_a_tenant_go_to_the_others(node: Master) -> None:
     """The claims that follow at once fill the room."""
     node.enqueue(
         *[{"tenant": "small"} for _ in range(3)], *[{"tenant": "large"} for _ in range(50)]

@@ -58,7 +58,7 @@ async def test_a_transaction_that_was_rolled_back_is_not_used_either(
 
 
 async def test_two_calls_at_a_time_are_refused(node: Master, dsn: str) -> None:
-    """The second one; the first is done, and the transaction goes on."""
+    """The second call is refused; the first completes, and the transaction continues."""
     async with opened(dsn) as queue, queue.transaction() as txn:
         first = Deferred.fromCoroutine(txn.execute("select pg_sleep(0.2)"))
         with pytest.raises(TransactionMisused, match="another call of this transaction"):
@@ -149,7 +149,7 @@ async def test_an_application_s_own_errors_are_those_of_its_driver(
 
 
 async def test_a_wait_that_is_cancelled_is_no_timeout(dsn: str, node: Master) -> None:
-    """Its job goes on; a queue that is closed says so."""
+    """Its job continues; a closed queue raises its own error."""
     (job_id,) = node.enqueue({})
     async with opened(dsn) as queue:
         waiting = Deferred.fromCoroutine(queue.wait(job_id))

@@ -1,4 +1,4 @@
-"""Unique keys: what becomes of a job while another of its type holds its key."""
+"""Unique keys: jobs enqueued while another of their type holds the key."""
 
 from collections.abc import Iterator
 
@@ -126,7 +126,7 @@ def test_what_follows_waits_for_its_own_moment(node: Master) -> None:
 
 @pytest.mark.parametrize("outcome", ["failed", "cancelled", "done"])
 def test_however_it_ends_the_next_follows(node: Master, outcome: str) -> None:
-    """A failure does not take the change along that was made meanwhile."""
+    """A failure does not lose a change made meanwhile."""
     put(node, 1, "again")
     (chunk,) = node.claim()
     second = put(node, 2, "again")
@@ -249,7 +249,7 @@ def test_who_ends_a_job_waits_for_no_application(node: Master, open_one: Master)
 
 
 def test_a_change_that_is_rolled_back_leaves_the_key_free(node: Master, open_one: Master) -> None:
-    """Whoever asks next gets it at once, and so does the heartbeat."""
+    """The next enqueue or heartbeat gets it at once."""
     put(node, 1, "again")
     (chunk,) = node.claim()
     put(open_one, 2, "again")

@@ -1,4 +1,4 @@
-"""When a master says that it sleeps, and what an enqueue tells it then."""
+"""When a master counts as asleep, and which notification an enqueue sends then."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def asleep(node: Master) -> bool:
 
 
 def notifications(node: Master) -> int:
-    """How many were heard since the last time."""
+    """How many notifications arrived since the last call."""
     node.connection.poll()
     heard = len(node.connection.notifies)
     node.connection.notifies.clear()
@@ -47,7 +47,9 @@ def test_a_single_job_lets_a_master_sleep(node: Master, job: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("due_in", "heard"), [("0 s", 1), ("-1 hour", 1), ("2 s", 1), ("1 minute", 0)]
 )
-def test_a_sleeper_hears_of_what_is_due_soon(node: Master, due_in: str, heard: int) -> None:
+def test_an_enqueue_of_a_job_due_soon_wakes_a_sleeping_master(
+    node: Master, due_in: str, heard: int
+) -> None:
     """Once a transaction, however many jobs it enqueues; a later one it finds by itself."""
     node.cursor.execute("listen txqueue")
     node.take()
@@ -61,7 +63,7 @@ def test_a_sleeper_hears_of_what_is_due_soon(node: Master, due_in: str, heard: i
     assert notifications(node) == heard
 
 
-def test_a_rolled_back_enqueue_wakes_nobody(node: Master) -> None:
+def test_a_rolled_back_enqueue_wakes_no_master(node: Master) -> None:
     """Nothing is sent before commit."""
     node.cursor.execute("listen txqueue")
     node.take()

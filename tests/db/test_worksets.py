@@ -82,7 +82,7 @@ def test_parts_are_taken_by_one_and_counted_once(node: Master) -> None:
 
 
 def test_a_part_is_whole_or_not_there(node: Master, other: Master) -> None:
-    """What a transaction fills is there when it commits; nobody waits, and nothing is missed."""
+    """Items become visible at the commit; no session waits, and none is missed."""
     make(node)
     fill(node, 10)
     (first,) = start(node)
@@ -114,7 +114,7 @@ def test_what_a_former_run_held_comes_first_and_says_so(node: Master) -> None:
 
 
 def test_a_part_of_a_job_that_has_ended_is_taken_by_another(node: Master) -> None:
-    """Whoever cancels a job of a workset loses nothing of the set."""
+    """Cancelling a job of a workset loses no items."""
     make(node)
     fill(node, 20)
     first, second = start(node)
@@ -151,8 +151,8 @@ def test_failures_are_kept_or_tried_again(node: Master) -> None:
     assert (counted["done"], counted["failed"], counted["remaining"]) == (10, 0, 0)
 
 
-def test_a_job_does_not_end_while_somebody_fills(node: Master, other: Master) -> None:
-    """Else what he commits would have nobody."""
+def test_a_job_does_not_end_while_its_workset_is_filled(node: Master, other: Master) -> None:
+    """Otherwise the items of the filling session would have no job."""
     make(node)
     fill(node, 10)
     (first,) = start(node)

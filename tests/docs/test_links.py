@@ -27,14 +27,14 @@ def test_every_relative_link_leads_somewhere(document: Path) -> None:
 
 
 def test_the_index_names_every_document() -> None:
-    """Whoever writes a document puts it into the index."""
+    """Every document is in the index."""
     index = ROOT / "docs" / "README.md"
     linked = {(index.parent / link.partition("#")[0]).resolve() for link in links(index)}
     assert set(DOCUMENTS) - linked == {index, ROOT / "README.md"}
 
 
 def test_the_architecture_names_every_module() -> None:
-    """Whoever adds a module says in a line what it is for."""
+    """Every module has a line."""
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     package = ROOT / "txqueue"
     modules = {path.stem for folder in PACKAGES for path in (package / folder).glob("*.py")}
@@ -44,7 +44,7 @@ def test_the_architecture_names_every_module() -> None:
 
 
 def test_the_reliability_names_every_scenario_and_invariant() -> None:
-    """Whoever adds a fault says what must hold under it."""
+    """Every scenario and invariant has a line."""
     text = (ROOT / "docs" / "explanation" / "reliability.md").read_text()
     unnamed = [name for name in known_scenarios() if f"`{name}`" not in text]
     unnamed += [name for name, _ in INVARIANTS if name != "fault" and f"| {name} |" not in text]

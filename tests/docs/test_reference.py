@@ -1,4 +1,4 @@
-"""The reference says all there is: made anew where it is made, compared where it is written."""
+"""The reference is complete: generated pages are up to date, written pages are compared."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -78,7 +78,7 @@ def test_the_sql_reference_has_every_view(migrated_database18: str) -> None:
 def test_the_sql_reference_has_every_function_that_a_role_may_call(
     migrated_database18: str,
 ) -> None:
-    """What everybody may call has a heading, what only nodes may call a line."""
+    """Functions for applications have a heading, functions for nodes a line."""
     enqueuing = {row[0] for row in ask(migrated_database18, _FUNCTIONS, "txqueue_enqueue")}
     enqueuing |= {row[0] for row in ask(migrated_database18, _FUNCTIONS, "txqueue_worksets")}
     working = {row[0] for row in ask(migrated_database18, _FUNCTIONS, "txqueue_worker")}

@@ -11,7 +11,7 @@ TABLES = ("create table shipped (number int)", "create table page (labels int)")
 
 
 def test_related_jobs_run(migrated_database18: str, tmp_path: Path) -> None:
-    """Unique keys, stages, parents, a batch, jobs taken along, one repeated."""
+    """Unique keys, stages, parents, a batch, coalesced jobs, a repeated job."""
     run_sql(migrated_database18, *TABLES)
     with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
         session.follow(blocks(PAGE))

@@ -29,10 +29,10 @@ _outcomes = pytest.StashKey[list[dict[str, Any]]]()
 
 @define
 class Players:
-    """One process that plays what the tests of this session want to see.
+    """One process that runs the scenarios and mutations of this test session.
 
     Attributes:
-        folder: Where it leaves what came of each.
+        folder: The folder for the outcome of each.
     """
 
     folder: Path
@@ -56,7 +56,7 @@ class Players:
         return cls(folder, process)
 
     def outcome(self, name: str) -> dict[str, Any]:
-        """Wait for what came of one."""
+        """Wait for the outcome of one."""
         path = self.folder / name
         deadline = time.monotonic() + PATIENCE
         while not path.exists():

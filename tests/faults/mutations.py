@@ -1,7 +1,7 @@
 """Deliberate bugs of the product: what each changes, and the promise that it breaks.
 
-``python -m tests.faults.mutations FOLDER NAME...`` lets each play its scenario, some at a time, and
-leaves what came of it in the folder.
+``python -m tests.faults.mutations FOLDER NAME...`` runs the scenario of each, some at a time, and
+writes the outcomes into the folder.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ MUTATIONS: Final = {
         "where node.state in ('dead', 'stopped') and node.ended_at",
         "where node.heartbeat_at",
     ),
-    "nobody is asked before its jobs are taken": _of(
+    "a node is not asked before its jobs are rescued": _of(
         "node_cut_linked",
         "expected",
         "txqueue/node/lease_proxy.py",
@@ -114,7 +114,7 @@ MUTATIONS: Final = {
         "elif self._end(None):",
         "elif False:",
     ),
-    "a group admits everybody": _of(
+    "a group has no limit": _of(
         "calm",
         "I5",
         "schema/functions/groups/admit_groups.sql",
@@ -229,7 +229,7 @@ MUTATIONS: Final = {
         " and node.vouched_at is null",
         "",
     ),
-    "jobs wait for nobody": _of(
+    "jobs do not wait for parents": _of(
         "worker_kill",
         "I10",
         "schema/functions/complete/give_back.sql",

@@ -58,7 +58,7 @@ def elsewhere(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def run(*command: str, folder: Path | None = None) -> str:
-    """Run a command far from what this process was told by its environment.
+    """Run a command without this process's environment.
 
     Args:
         command: The command.

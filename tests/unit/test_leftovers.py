@@ -42,7 +42,7 @@ def test_one_that_leaves_nothing_passes(tmp_path: Path) -> None:
     [
         ("running_reactor().callLater(60, print)", "left behind"),
         ("subprocess.Popen(['sleep', '60'])", "left behind"),
-        ("defer.fail(ValueError('nobody handles it'))", "nobody handles it"),
+        ("defer.fail(ValueError('unhandled failure'))", "unhandled failure"),
     ],
 )
 def test_one_that_leaves_something_fails(tmp_path: Path, line: str, what: str) -> None:
@@ -53,5 +53,5 @@ def test_one_that_leaves_something_fails(tmp_path: Path, line: str, what: str) -
 
 
 def test_an_async_test_that_fails_is_seen(tmp_path: Path) -> None:
-    """It is not a coroutine that nobody awaits."""
+    """It is not a coroutine that is never awaited."""
     assert "1 failed" in outcome(tmp_path, "async def test():\n    assert False\n")

@@ -132,7 +132,7 @@ def _of_a_call(node: ast.Call) -> Iterator[str]:
 
 
 def overridden(name: str, cls: type) -> Iterator[str]:
-    """Private names of a library's class that a class of ours defines anew."""
+    """Private names of a library's class that a subclass here redefines."""
     own = CLASSES[name].private
     for base in cls.__mro__[1:]:
         if not base.__module__.startswith("txqueue"):

@@ -25,8 +25,8 @@ _BOUNDED = f"set local statement_timeout = {PATIENCE * 1000}; "
 # table.
 _READ_ONLY = "set local enable_sort = off; set transaction read only; "
 
-# The stored function of each act, and its arguments in order. `who` is the operator, whom the
-# function records in `action`.
+# The stored function of each act, and its arguments in order. The function records the operator,
+# `who`, in `action`.
 ACTS = {
     "pause": "kind key who",
     "resume": "kind key who",

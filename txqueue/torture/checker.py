@@ -256,7 +256,7 @@ def one_owner(history: History) -> Iterator[str]:
                 )
             stale = newest is not None and run.assignment < newest.assignment
             if stale and not woke_up_starting(run, history):
-                yield f"job {job_id} started on {run.node} under a token that was out"
+                yield f"job {job_id} started on {run.node} under a stale token"
             newest = run if newest is None or not stale else newest
 
 

@@ -188,7 +188,7 @@ class TortureNode:
 
     def _failure(self, what: str) -> ProcessFailed:
         tail = "\n".join(f"  {self.name}: {line}" for line in self.log.splitlines()[-TAIL_LINES:])
-        return ProcessFailed(f"node {self.name} {what}", f"its last words:\n{tail}")
+        return ProcessFailed(f"node {self.name} {what}", f"the end of its log:\n{tail}")
 
 
 class TortureClient:

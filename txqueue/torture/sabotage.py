@@ -45,7 +45,7 @@ def _ids_of(chunks: Iterable[str]) -> list[int]:
 
 
 def _dying_workers(perform: Callable[..., None]) -> Callable[..., None]:
-    """Make workers whose master dies with a claim in its hands."""
+    """Make workers whose master dies just after a claim."""
     seen = 0
 
     def dying(self: Workers, assignments: Sequence[Assignment]) -> None:

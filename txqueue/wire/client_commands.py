@@ -77,7 +77,7 @@ class WakeNode(amp.Command):
 
 
 def delivery(assignments: Sequence[Assignment]) -> tuple[str, str]:
-    """Return what `Deliver` says of assignments of one job each: its heads, and its chunks."""
+    """Return the heads and chunks of `Deliver` for assignments of one job each."""
     heads = [
         {
             "incarnation": each.incarnation,

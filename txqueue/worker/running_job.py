@@ -259,7 +259,7 @@ class Execution:
         began: When it started, by the reactor's clock.
         ending: Fires when the handler ends.
         heard_at: When the handler last beat, or else when it started.
-        is_reported: Whether the master was told that it runs.
+        is_reported: Whether the run was reported to the master.
         is_hung: Whether it was interrupted because its handler did not beat.
         is_completing: Whether the handler has returned and its completion is being written.
     """

@@ -7,4 +7,4 @@ select kind.state, coalesce(sum(greatest(stats.n_live_tup, 0)), 0)::bigint as jo
   left join pg_inherits as leaf on leaf.inhparent = kind.parent
   left join pg_stat_all_tables as stats on stats.relid = leaf.inhrelid
  group by kind.state;
-comment on view txqueue.history_size is 'About how many jobs history holds.';
+comment on view txqueue.history_size is 'The estimated number of jobs in history.';

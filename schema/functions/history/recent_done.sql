@@ -17,4 +17,4 @@ select done.queue, count(*) as jobs,
             else min(today.beginning) end as since
   from done cross join today
  group by done.queue;
-comment on view txqueue.recent_done is 'Jobs done of late, by queue.';
+comment on view txqueue.recent_done is 'Recently done jobs, by queue.';

@@ -10,4 +10,4 @@ select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarna
   from txqueue.node_info as node
   left join (select incarnation, count(*) as jobs from txqueue.job_assigned group by incarnation) as held
     on held.incarnation = node.incarnation;
-comment on view txqueue.node_status is 'The nodes as they are now.';
+comment on view txqueue.node_status is 'The nodes and their current status.';

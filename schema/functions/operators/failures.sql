@@ -9,4 +9,4 @@ select kind.fingerprint, kind.work_type, kind.failed, kind.waiting, kind.first_s
          where state in ('failed', 'waiting') and fingerprint is not null
          group by fingerprint, work_type) as kind
   left join txqueue.job on job.job_id = kind.example and job.state in ('failed', 'waiting');
-comment on view txqueue.failures is 'Failed jobs, and those that wait for another attempt, by the kind of their last error.';
+comment on view txqueue.failures is 'Failed jobs, and jobs that wait for a retry, by the kind of their last error.';

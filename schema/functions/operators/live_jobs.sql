@@ -6,4 +6,4 @@ select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) a
   from txqueue.job
  where state in ('waiting', 'ready', 'assigned', 'failed')
  group by queue, work_type, state, waiting_for;
-comment on view txqueue.live_jobs is 'Jobs that are not history yet, counted.';
+comment on view txqueue.live_jobs is 'The numbers of jobs that are not history.';

@@ -45,7 +45,7 @@ begin
             if current_setting('transaction_isolation') <> 'read committed' then
                 -- The job may also have moved to where this transaction cannot see it.
                 raise exception using errcode = 'serialization_failure',
-                    message = format('this transaction is too old to see what became of job %s', coalesce(held.next_id, held.job_id)),
+                    message = format('this transaction is too old to see the state of job %s', coalesce(held.next_id, held.job_id)),
                     hint = 'try it again, or enqueue in a read committed one';
             end if;
             -- The job has ended, but its completion could not get the key.

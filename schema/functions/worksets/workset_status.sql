@@ -15,4 +15,4 @@ select workset.name, workset.work_type, workset.source, workset.size, workset.ba
                   from txqueue.workset_slot as slot
                   left join txqueue.job as job on job.job_id = slot.job_id and job.state in ('waiting', 'ready', 'assigned')
                  where slot.workset_id = workset.workset_id) as slots;
-comment on view txqueue.workset_status is 'How far each workset is.';
+comment on view txqueue.workset_status is 'The progress of each workset.';

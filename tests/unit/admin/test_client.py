@@ -1,4 +1,4 @@
-"""An operator's end of the connection: nobody waits for ever, and long lists come whole."""
+"""An operator's end of the connection: calls time out, and long lists arrive whole."""
 
 from typing import Any, cast
 
@@ -76,7 +76,7 @@ def test_pages_are_put_together() -> None:
 
 
 def test_many_jobs_are_acted_on_some_at_a_time() -> None:
-    """What became of them is told together."""
+    """Their outcomes are merged."""
     calls: list[int] = []
 
     def cancel(ids: str) -> dict[str, str]:

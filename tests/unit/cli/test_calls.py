@@ -13,7 +13,7 @@ from txqueue.cli.output import console, table
 from txqueue.cli.root import error_line, root, run
 from txqueue.errors import ConfigurationError, Refused
 
-NOWHERE = "host=/nonexistent user=nobody"
+NOWHERE = "host=/nonexistent user=absent"
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def test_help_names_every_command() -> None:
 
 
 def test_no_line_of_help_is_cut_off() -> None:
-    """Each command is said in one line."""
+    """Each command has one line."""
     for words in ([], ["schedule"], ["failures"]):
         shown = CliRunner().invoke(root, [*words, "--help"]).output.split("Commands:")[1]
         assert "..." not in shown
@@ -143,7 +143,7 @@ def test_a_server_that_does_not_answer(
     assert "; check the DSN" in line
 
 
-def test_nobody_acts_without_a_node(
+def test_acting_needs_a_node(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One line, with what is missing and how to name it."""

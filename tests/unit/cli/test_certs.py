@@ -55,7 +55,9 @@ def test_a_wrong_call(
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_is_said_of_a_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_does_not_show_the_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Only where it is."""
     assert run(("certs", "init", "--dir", str(tmp_path)), GlobalOptions()) == 0
     said = capsys.readouterr()

@@ -39,7 +39,7 @@ class Asked:
 
 
 async def test_one_question_for_all() -> None:
-    """Everybody who waits at the time, two for the same job as well."""
+    """For all waiting callers, even two for the same job."""
     asked = Asked()
     waits = [asked.waiting.ended(job_id) for job_id in (1, 2, 2)]
     asked.ended = {1, 2}
@@ -83,7 +83,7 @@ async def test_who_comes_later_is_asked_for_soon() -> None:
 
 
 async def test_an_error_ends_the_waits() -> None:
-    """Each of them; new ones ask anew."""
+    """All of them; new ones start another query."""
     asked = Asked()
     asked.error = ValueError("mine")
     waits = [asked.waiting.ended(1), asked.waiting.ended(2)]
@@ -98,8 +98,8 @@ async def test_an_error_ends_the_waits() -> None:
     assert (await again).id == 3
 
 
-async def test_who_is_told_may_cancel_the_others() -> None:
-    """The rest are told, and no question is forgotten."""
+async def test_a_notified_caller_may_cancel_the_others() -> None:
+    """The other callers are notified, and no query is lost."""
     asked = Asked()
     first, second, third = (asked.waiting.ended(number) for number in (1, 1, 2))
     first.addCallback(lambda _: second.cancel())
@@ -112,7 +112,7 @@ async def test_who_is_told_may_cancel_the_others() -> None:
     assert (await third).id == 2
 
 
-async def test_stopping_cancels_everybody() -> None:
+async def test_stopping_cancels_all_waits() -> None:
     """And leaves no timer."""
     asked = Asked()
     waits: list[Deferred[Job]] = [asked.waiting.ended(1), asked.waiting.ended(1)]
@@ -123,8 +123,8 @@ async def test_stopping_cancels_everybody() -> None:
     assert asked.clock.getDelayedCalls() == []
 
 
-async def test_who_is_told_asks_at_once() -> None:
-    """Of the ends that are told only those that somebody waits for make it ask before its time."""
+async def test_an_announced_end_causes_a_query_at_once() -> None:
+    """Only announced ends of awaited jobs cause an early query."""
     asked = Asked()
     wait = asked.waiting.ended(1)
     asked.clock.pump([0.1] * 200)
@@ -141,12 +141,12 @@ async def test_who_is_told_asks_at_once() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "1,", "1;2", "-1"])
 def test_a_notification_without_numbers_may_mean_any(text: str) -> None:
-    """Anybody may notify anything."""
+    """Any session may send any text."""
     assert job_ids_in(text) is None
 
 
 async def test_an_end_that_may_be_any_makes_all_ask() -> None:
-    """So many ended at once that they are not named."""
+    """Too many jobs ended at once to be named."""
     asked = Asked()
     wait = asked.waiting.ended(1)
     asked.clock.pump([0.1] * 200)
@@ -157,7 +157,7 @@ async def test_an_end_that_may_be_any_makes_all_ask() -> None:
     assert job_ids_in("12,7") == frozenset({7, 12})
 
 
-def test_nobody_waits_and_nothing_is_asked() -> None:
+def test_without_waiting_callers_no_query_is_sent() -> None:
     """What ends meanwhile is nothing to us."""
     asked = Asked()
     asked.waiting.heard(None)

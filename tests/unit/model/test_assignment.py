@@ -29,7 +29,7 @@ def test_the_token_of_an_assignment() -> None:
 
 
 def test_jobs_are_read_in_order() -> None:
-    """With all that is told of them."""
+    """With all their fields."""
     read = read_chunk(chunk('[17,"some.type",2,3,{"a": [1]},{"left": 1.5}]', '[4,"b",1,1,{},null]'))
     assert read == [JOB, AssignedJob(4, "b", 1, 1, {}, None)]
 

@@ -1,4 +1,4 @@
-"""What new users get wrong: each is told what, and what to do instead."""
+"""Mistakes of new users: each error says what is wrong and what to do instead."""
 
 import asyncio
 import os
@@ -102,7 +102,7 @@ def test_a_class_that_cannot_work(made: Callable[[], None], said: str) -> None:
 
 
 def test_a_class_of_the_program_that_runs() -> None:
-    """No node could import it: the job would wait for ever."""
+    """No node could import it: the job would wait without end."""
 
     @define
     class Own(WorkItem):

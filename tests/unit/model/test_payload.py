@@ -169,7 +169,7 @@ WRONG_JSON: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", WRONG_JSON)
 def test_a_wrong_payload_is_refused_at_the_worker(name: str) -> None:
-    """A payload that somebody wrote in SQL is held against the class in the same way."""
+    """A payload written by an SQL client is checked against the class in the same way."""
     payload = encode(Everything()) | {name: WRONG_JSON[name]}
     with pytest.raises(InvalidWork) as caught:
         decode(Everything, payload)
@@ -270,7 +270,7 @@ def test_a_result_may_look_like_an_escape() -> None:
 
 
 def test_a_naive_moment_is_refused() -> None:
-    """Nobody knows which moment it is."""
+    """The moment would be ambiguous."""
     with pytest.raises(InvalidWork, match=r"2026-01-01T00:00:00 has no time zone; use datetime"):
         option_json(datetime(2026, 1, 1))
 
@@ -282,7 +282,7 @@ def test_an_aware_moment_keeps_its_offset() -> None:
 
 @define
 class Secret(WorkItem):
-    """What nobody may read in an error."""
+    """Data that must not appear in an error."""
 
     redacted = True
 

@@ -66,7 +66,7 @@ def test_moments_come_one_after_the_other(when: Every | Cron, name: str, start: 
 def test_moments_do_not_depend_on_when_one_looks(
     when: Every | Cron, name: str, start: datetime, part: float
 ) -> None:
-    """Whoever looks from between two moments finds the second: all masters agree."""
+    """From any time between two moments the next is the second: all masters agree."""
     first, second = islice(sequence(when, name, start), 2)
     between = first + (second - first) * part
     assert when.after(min(between, second - timedelta(microseconds=1)), name) == second
@@ -196,7 +196,7 @@ def test_what_is_new_or_left_out_runs_nothing(when: Schedule, name: str, now: da
 
 
 def test_a_cool_down_waits_for_the_end_of_its_job() -> None:
-    """Nobody computes when that will be."""
+    """The moment is not known in advance."""
     planned = plan(Cooldown(60, jitter=0.1), "x", NOON, NOON)
     assert (planned.moments, planned.next) == ((NOON,), None)
 
@@ -228,10 +228,10 @@ def test_a_row_says_all_of_a_schedule(when: Schedule) -> None:
         (Cron, {"expression": "* * * * *", "jitter": 0.1}, "not a timedelta"),
     ],
 )
-def test_what_is_wrong_is_said_when_it_is_made(
+def test_an_invalid_schedule_is_refused_when_it_is_made(
     kind: Any, arguments: dict[str, Any], said: str
 ) -> None:
-    """With how to mend it."""
+    """With the remedy."""
     with pytest.raises(InvalidSchedule, match=said):
         kind(**arguments)
 
@@ -255,13 +255,13 @@ def test_an_end_that_is_none_is_refused(make: Any, end: dict[str, Any]) -> None:
 
 
 def test_an_end_without_a_time_zone_is_refused() -> None:
-    """Nobody knows which moment it is."""
+    """The moment would be ambiguous."""
     with pytest.raises(InvalidSchedule, match="time zone"):
         Every(60, until=datetime.fromisoformat("2027-01-01"))
 
 
 def test_ends_are_among_the_terms_only_where_there_are_any() -> None:
-    """A schedule without an end is told as it always was."""
+    """The terms of a schedule without an end have no such keys."""
     until = datetime(2027, 1, 1, tzinfo=UTC)
     terms = terms_of(Cooldown(60, until=until, times=3))
     assert (terms["until"], terms["times"]) == (until.isoformat(), 3)

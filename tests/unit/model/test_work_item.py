@@ -82,7 +82,7 @@ def _plain(self: object, job: object) -> None: ...
 def test_a_wrong_policy_is_refused_at_definition(
     body: dict[str, Any], what: str, remedy: str
 ) -> None:
-    """The error names the class, says what is wrong and how to mend it."""
+    """The error names the class, says what is wrong and how to fix it."""
     with pytest.raises(InvalidWork) as caught:
         type("Wrong", (WorkItem,), {"__module__": __name__, "__qualname__": "Wrong", **body})
     assert caught.value.what.startswith("Wrong: ")

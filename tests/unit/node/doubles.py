@@ -27,7 +27,7 @@ def lease_of(incarnation: int = INCARNATION, node_id: int = NODE) -> Lease:
 
 
 class Loop:
-    """A reactor that is told to stop."""
+    """A reactor that records calls of `stop`."""
 
     def __init__(self) -> None:
         self.stops = 0
@@ -67,7 +67,7 @@ class Workers:
         return self.held / self.capacity
 
     def perform(self, assignments: Sequence[Assignment]) -> None:
-        """Hold them for ever."""
+        """Hold the assignments without end."""
         self.performed += assignments
         self.held += sum(each.weight for each in assignments)
 

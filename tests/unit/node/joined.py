@@ -104,11 +104,11 @@ class House:
         return self.peers
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Note what a peer is told."""
+        """Record a message to a peer."""
         self.forwarded.setdefault(incarnation, []).extend(assignments)
 
     def wake(self) -> None:
-        """Count that the peers are told of work."""
+        """Count the wake-ups of peers."""
         self.peers_woken += 1
 
 

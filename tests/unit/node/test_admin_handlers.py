@@ -1,4 +1,4 @@
-"""What operators are told when something is wrong: always an answer, never a lost connection."""
+"""Errors of operators' commands: always an answer, never a lost connection."""
 
 import json
 import os
@@ -49,7 +49,7 @@ class Line:
 
     Args:
         answer: What the database says.
-        described: What the node says of itself.
+        described: The node's description.
         family: What kind of socket it is.
     """
 
@@ -81,11 +81,11 @@ class Line:
         self.pump = connect(server, theirs, self.client, ours)
 
     def describe(self) -> dict[str, Any]:
-        """Say what the node says of itself."""
+        """Return the node's description."""
         return self.described
 
     def ask(self, command: type[amp.Command], **arguments: Any) -> Any:
-        """Send a command; returns the answer, or raises what came instead."""
+        """Send a command; return the answer or raise the error."""
         results: list[Any] = []
         self.client.callRemote(command, **arguments).addBoth(results.append)
         self.pump.flush()
@@ -150,7 +150,7 @@ LOOKS: list[tuple[type[amp.Command], dict[str, Any]]] = [
 def test_every_error_is_an_answer(
     command: type[amp.Command], arguments: dict[str, Any], error: Exception, said: str
 ) -> None:
-    """One line; and the connection goes on."""
+    """One line; and the connection stays open."""
     line = Line(error)
     for _ in range(2):
         with pytest.raises(AdminRefused) as caught:
@@ -182,7 +182,7 @@ def test_what_is_no_number_is_refused() -> None:
     assert line.pool.statements == []
 
 
-def test_who_acts_is_never_said_by_the_client() -> None:
+def test_the_operator_is_never_named_by_the_client() -> None:
     """The connection tells."""
     line = Line([(True,)])
     line.ask(wire.Pause, kind="queue", key="mail")
@@ -190,8 +190,8 @@ def test_who_acts_is_never_said_by_the_client() -> None:
     assert f"pause('queue', 'mail', {ME!r})" in statement
 
 
-def test_a_cancelled_job_s_holder_is_told() -> None:
-    """If it is this node; of another node's, its next heartbeat tells. The operator gets all."""
+def test_the_holder_of_a_cancelled_job_is_notified() -> None:
+    """If it is this node; another node reads it at its next heartbeat. The operator gets all."""
     line = Line([([1], [[5, 9, 2], [6, 9, 4]], [3])])
     answer = line.ask(wire.CancelJobs, ids="1,2,3,4")
     assert answer == {"cancelled": "1", "requested": "2,4", "refused": "3"}
@@ -234,7 +234,7 @@ def test_lists_are_paged() -> None:
 
 
 def test_a_limit_is_kept() -> None:
-    """And next says where to go on."""
+    """`next` has the start of the next page."""
     line = Line(
         lambda sql: (
             [{"now": type("Now", (), {"isoformat": staticmethod(lambda: NOW)})}]
@@ -250,7 +250,7 @@ def test_a_limit_is_kept() -> None:
 def test_a_plain_port_gives_nothing_away(
     command: type[amp.Command], arguments: dict[str, Any]
 ) -> None:
-    """Anybody of the host can reach it, so it neither acts nor shows jobs."""
+    """Any account of the host can reach it, so it neither acts nor shows jobs."""
     line = Line([], family=socket.AF_INET)
     with pytest.raises(AdminRefused, match="it only shows the node's state; use the node's unix"):
         line.ask(command, **arguments)

@@ -125,7 +125,7 @@ def test_a_completion_that_lets_others_run_is_followed_at_once() -> None:
 
 
 def test_a_result_is_written_at_once() -> None:
-    """Somebody may wait for it."""
+    """A caller may wait for it."""
     book = Book()
     _, under_test = begun(book)
     under_test.finish(Finished(0, 1, "1"))
@@ -178,7 +178,7 @@ def test_of_what_runs_only_the_last_word_is_kept() -> None:
 
 
 def test_completions_that_are_too_many_for_a_statement_are_halved() -> None:
-    """Nothing is left for ever for its size alone."""
+    """No completion is stuck because of its size."""
     book = Book()
     book.most = 3
     clock, under_test = begun(book)

@@ -65,7 +65,7 @@ def test_arrivals() -> None:
 
 
 def test_credit_comes_with_joining() -> None:
-    """Once a claim has found nothing, not before: nobody passes jobs that wait."""
+    """Once a claim has found nothing, not before: waiting jobs are not overtaken."""
     house = House()
     client = house.client()
     assert client.credit == {}
@@ -79,7 +79,7 @@ def test_credit_comes_with_joining() -> None:
 
 
 def drain(house: House, *, drain: bool) -> None:
-    """An operator drains the node, or has it take jobs again; a heartbeat tells."""
+    """An operator drains or undrains the node; a heartbeat returns the order."""
     house.lifecycle.order(drain=drain)
     state = "draining" if drain else "alive"
     house.credits.heard(HeartbeatReply(owned=True, state=state, peers=[], cancels=[]))
@@ -110,7 +110,7 @@ def test_credit_is_withdrawn(why: str) -> None:
 
 
 def test_what_is_delivered_is_performed_once() -> None:
-    """In the order it came, and its credit is given anew."""
+    """In the order of arrival; its credit is renewed."""
     house = House()
     client = house.client()
     house.settled()
@@ -189,7 +189,7 @@ def test_a_peer_that_is_full_or_gone() -> None:
 
 
 def test_a_peer_that_comes_later() -> None:
-    """Credit that lies idle is given anew, for all nodes; what is right stays as it is."""
+    """Unused credit is redistributed over all nodes; well-placed credit stays."""
     house = House()
     client = house.client()
     house.settled()
@@ -225,7 +225,7 @@ def test_many_clients() -> None:
 
 
 def test_looking_for_lost_messages() -> None:
-    """Goes on for a while after the last client has left."""
+    """Polling continues for a while after the last client has left."""
     house = House()
     assert not house.credits.are_out
     house.settled()
@@ -318,7 +318,7 @@ def test_a_wake(is_full: bool) -> None:
 
 
 def test_only_a_unix_socket_can_be_joined() -> None:
-    """Whoever listens at a port may be anyone of this host."""
+    """Any account of this host may listen at a port."""
     from txqueue.client.node_link import joinable
     from txqueue.wire.endpoints import parsed_endpoint
 

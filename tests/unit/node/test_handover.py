@@ -54,7 +54,7 @@ class Stage:
         self.handoff.looked(has_backlog=False)
 
     def now(self) -> NodeReport:
-        """What the node says of itself."""
+        """The node's report."""
         return self.mine
 
     def holds(self, *jobs: int) -> None:
@@ -80,7 +80,7 @@ class Stage:
         return [Assignment(incarnation, assignment, 0, 1, 1, "[]")]
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """The peer is told."""
+        """Record the message to the peer."""
         self.forwarded.append((incarnation, list(assignments)))
 
     async def steal(self, incarnation: int, weight: int) -> tuple[list[int], int]:
@@ -119,7 +119,7 @@ def stage() -> Stage:
 
 
 def test_what_is_too_much_goes_to_a_peer_with_room(stage: Stage) -> None:
-    """In as many parts as it has workers; it is told the new assignments."""
+    """In as many parts as it has workers; the message has the new assignments."""
     stage.holds(1, 2, 3)
     assert stage.step() == LOOK
     assert stage.moved == [(OTHER, [1, 2, 3], 2)]
@@ -190,8 +190,8 @@ def test_who_gave_nothing_is_left_alone_ever_longer(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("why", ["backlog", "draining", "alone"])
-def test_when_nobody_is_asked(why: str, stage: Stage) -> None:
-    """The database has work, or the node takes none, or there is nobody."""
+def test_when_no_peer_is_asked(why: str, stage: Stage) -> None:
+    """The database has work, or the node accepts none, or there is no peer."""
     stage.reports = [evolve(stage.reports[0], outstanding=30, ahead=20, excess=20)]
     stage.handoff.looked(has_backlog=why == "backlog")
     stage.mine = evolve(stage.mine, is_draining=why == "draining")
@@ -268,7 +268,7 @@ def beats(stage: Stage, *, is_draining: bool) -> None:
     stage.handoff.heard(HeartbeatReply(owned=True, state=state, peers=[], cancels=[]))
 
 
-def test_an_operator_who_drains_the_node_has_all_passed_on(stage: Stage) -> None:
+def test_draining_by_an_operator_passes_all_jobs_on(stage: Stage) -> None:
     """With each heartbeat, and no more once it may take jobs again or has stopped."""
     stage.handoff.running = 1
     beats(stage, is_draining=False)

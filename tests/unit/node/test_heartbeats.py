@@ -47,7 +47,7 @@ class Database:
 
 
 class Around:
-    """Heartbeats, and all that they tell."""
+    """Heartbeats, and the services that they notify."""
 
     load = 0.0
 
@@ -151,7 +151,7 @@ def test_a_run_whose_name_another_has_taken_stops(
 
 
 def test_an_operator_drains_the_node_and_has_it_take_jobs_again() -> None:
-    """The services find that decided when they are told; then what may claim is woken."""
+    """The state is set before the services are notified; then those that claim are woken."""
     around = Around()
     around.step()
     around.database.state = "draining"

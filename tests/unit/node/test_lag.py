@@ -1,4 +1,4 @@
-"""What a master feels of itself: whether its reactor is late, and what keeps waiting."""
+"""The measurements of a master: reactor lag, and waiting jobs."""
 
 from pathlib import Path
 
@@ -63,7 +63,7 @@ def test_only_what_keeps_waiting_counts(felt: Felt) -> None:
     assert seen == [0, 0, 0, 0, 30, 20]
 
 
-def test_memory_is_told_in_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_memory_is_reported_in_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where the system does not tell, it is 0."""
     assert memory() > 1_000_000
     monkeypatch.setattr(lag, "_STATM", tmp_path / "none")

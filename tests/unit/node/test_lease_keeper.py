@@ -27,7 +27,7 @@ class Bench:
         )
 
     def renew(self, until: float, incarnation: int) -> None:
-        """The workers are told."""
+        """Record a renewal sent to the workers."""
         self.told.append((until, incarnation))
 
     def give_back(self) -> None:

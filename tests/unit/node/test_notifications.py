@@ -1,4 +1,4 @@
-"""Ears hear of losses, and know when they are deaf."""
+"""The notification service detects lost connections, and poolers that drop notifications."""
 
 from typing import Any
 

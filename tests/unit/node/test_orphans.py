@@ -1,4 +1,4 @@
-"""A node looks for what it was handed and nobody told it of."""
+"""A node polls for jobs handed to it whose message was lost."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from txqueue.node.wakeups import Wakeups
 
 
 def of_number(assignment: int, jobs: int = 1) -> Assignment:
-    """What the database says of an assignment."""
+    """The database's answer about an assignment."""
     return Assignment(INCARNATION, assignment, 0, jobs, jobs, "[]")
 
 

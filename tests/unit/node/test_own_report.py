@@ -1,4 +1,4 @@
-"""What a node says of itself to its peers."""
+"""A node's report to its peers."""
 
 import pytest
 from attrs import define

@@ -40,7 +40,7 @@ def test_a_ring_wakes_the_sleeper(seconds: float | None) -> None:
     assert clock.getDelayedCalls() == []
 
 
-def test_a_ring_while_nobody_sleeps_is_kept() -> None:
+def test_a_ring_between_two_sleeps_is_kept() -> None:
     """The next wait is over at once, the one after it is not; two rings count once."""
     alarm = Alarm(Clock())
     alarm.ring()
@@ -86,7 +86,7 @@ def stopped(service: Periodic) -> bool:
     return stopping is not None and stopping.called
 
 
-def test_a_service_goes_on_as_its_steps_say() -> None:
+def test_a_service_waits_as_its_steps_return() -> None:
     """Each step says when the next one comes."""
     clock = Clock()
     service = Steps(clock, lambda: 1.0, lambda: 5.0, lambda: None)
@@ -102,7 +102,7 @@ def test_a_service_goes_on_as_its_steps_say() -> None:
 
 
 def test_a_ring_brings_the_next_step_forward() -> None:
-    """While it waits for long, or for ever."""
+    """While it waits for long, or without end."""
     service = Steps(Clock(), lambda: 60.0, lambda: None)
     service.startService()
     service.alarm.ring()
@@ -156,7 +156,7 @@ def test_after_a_success_pauses_are_short_again(logged_failures: LoggedFailures)
 
 
 def test_a_lost_database_is_no_failure_of_the_code(logged_failures: LoggedFailures) -> None:
-    """It is told in a line, without a traceback, and tried again."""
+    """It is logged in one line, without a traceback, and retried."""
     clock = Clock()
     service = Steps(clock, failing(DatabaseUnavailable("gone", "start it")), lambda: None)
     service.startService()

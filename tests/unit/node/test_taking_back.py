@@ -84,7 +84,7 @@ def test_who_has_nothing_to_give_is_not_asked(bench: Bench) -> None:
     assert bench.hands[1].asked == []
 
 
-def test_a_worker_that_hangs_holds_nobody_up(bench: Bench) -> None:
+def test_a_hanging_worker_does_not_delay_the_others(bench: Bench) -> None:
     """What it says in the end is given back, and until then it is not asked again."""
     bench.take_back(None)
     bench.hands[1].answer.callback(Unstarted([JobKey(6, 3)], 1))

@@ -73,7 +73,7 @@ def test_a_peer_that_takes_nothing_is_left_nothing_for_a_while(peer: Peer) -> No
 
 
 def test_patience_begins_when_something_is_left_to_the_peer(peer: Peer) -> None:
-    """Not while nothing is there, and anew once it has taken what was there."""
+    """Not while no job is left, and again once the peer has claimed."""
     for is_left in (False, True, False, True):
         assert claim(peer, is_left=is_left) == 25
         peer.clock.advance(PATIENCE - 0.1)
@@ -93,7 +93,7 @@ def test_patience_begins_when_something_is_left_to_the_peer(peer: Peer) -> None:
         ({"capacity": 0, "limit": 0}, False),
     ],
 )
-def test_idle_is_who_could_start_nearly_all_that_it_may_run(
+def test_a_node_is_idle_if_nearly_all_its_capacity_is_free(
     changed: dict[str, Any], is_idle: bool
 ) -> None:
     """A node that drains, or cannot reach the database, could start nothing."""

@@ -1,4 +1,4 @@
-"""How nodes even out their work: who asks whom, who passes on, and for how much."""
+"""How nodes balance work: which node asks which peer, which passes on, and how much."""
 
 import pytest
 from attrs import evolve
@@ -41,7 +41,7 @@ reports = st.builds(
 )
 
 
-def test_an_idle_node_asks_whoever_has_most_waiting() -> None:
+def test_an_idle_node_asks_the_peer_with_most_waiting() -> None:
     """For as much as it can start at once."""
     assert theft(node(1), [node(2, 12), node(3, 15), node(4)]) == Transfer(3, 5)
     assert theft(node(1), [node(3, 26)]) == Transfer(3, 10)
@@ -65,7 +65,7 @@ def test_it_asks_for_its_part_of_much() -> None:
     ],
     ids=["nothing waits", "busy", "full", "drains", "has as much waiting"],
 )
-def test_when_nobody_is_asked(mine: NodeReport, peer: NodeReport) -> None:
+def test_when_no_peer_is_asked(mine: NodeReport, peer: NodeReport) -> None:
     """The peer runs all it has, or this node has enough to do."""
     assert theft(mine, [peer]) is None
     assert theft(mine, []) is None
@@ -84,7 +84,7 @@ def test_what_was_taken_is_not_asked_back(thief: NodeReport, victim: NodeReport)
     assert back is None or after.ahead > rest.ahead
 
 
-def test_what_is_beyond_its_room_goes_to_who_could_start_some() -> None:
+def test_overflow_goes_to_peers_that_could_start_some() -> None:
     """By their room, and never more than that."""
     peers = [node(2, 5), node(3, 1), node(4, 12, limit=40)]
     assert overflow(node(1, 17), peers) == [Transfer(3, 5), Transfer(2, 3)]
@@ -96,7 +96,7 @@ def test_what_is_beyond_its_room_goes_to_who_could_start_some() -> None:
 
 
 def test_a_draining_node_shares_out_by_room() -> None:
-    """Nobody gets more than it has room for; what fits nowhere is nobody's."""
+    """No peer gets more than its room; the rest stays."""
     peers = [node(2, 5), node(3), node(4, 10)]
     assert drain_shares(6, peers) == [Transfer(3, 4), Transfer(2, 2)]
     assert drain_shares(100, peers) == [Transfer(3, 10), Transfer(2, 5)]
@@ -112,7 +112,7 @@ def test_workers_give_up_what_waits() -> None:
     assert tail_shares(loads, None) == {1: None, 2: None, 3: None}
 
 
-def test_what_waits_is_told_apart_from_what_is_too_much() -> None:
+def test_waiting_weight_differs_from_excess_weight() -> None:
     """A worker with a pace holds more than it runs, and may."""
     assert ahead_of([Load(1, 10, 15, rate=50.0), Load(2, 10, 13), Load(3, 10, 2)]) == (8, 3)
 

@@ -50,7 +50,7 @@ def test_the_least_loaded_can_start_most(workers: list[Load]) -> None:
 
 
 def test_a_pace_of_before_does_not_draw_long_jobs_to_a_full_worker() -> None:
-    """However much it did of late: the other one can start them now."""
+    """Whatever its recent pace: the other one can start them now."""
     quick, idle = Load(1, 20, 20, rate=50_000), Load(2, 20, 0, rate=100)
     assert quick.free > idle.free
     assert least_loaded([quick, idle]) is idle
@@ -66,7 +66,7 @@ def test_a_choice_does_not_depend_on_the_order(workers: list[Load]) -> None:
 def test_handing_out_one_by_one_never_exceeds_what_there_is(
     workers: list[Load], weights: list[int]
 ) -> None:
-    """Chunks handed to the least loaded while it has room leave nobody over its limit."""
+    """Chunks sent to the least loaded worker while it has room exceed no limit."""
     held = {load.key: load for load in workers if load.free}
     assume(held)
     for weight in weights:
@@ -92,7 +92,7 @@ def test_room_sums_up_the_workers(workers: list[Load]) -> None:
 
 
 def test_without_workers_there_is_no_room() -> None:
-    """A node whose workers all start anew claims nothing."""
+    """A node whose workers are all restarting claims nothing."""
     assert Room(0, 0, 0, 0, 0) == room_of([])
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a job whose handler raised."""
+"""The outcome of a job whose handler raised."""
 
 import pytest
 from twisted.internet import defer
@@ -24,7 +24,7 @@ RETRY = Retry(attempts=3, first=10.0, factor=2.0, jitter=0, fatal=(KeyError,))
         (Discard("no need"), 0, "cancelled", None),
         (Discard(), 0, "cancelled", None),
         (Fail("broken"), 0, "failed", None),
-        (InvalidWork("wrong", "mend it"), 0, "failed", None),
+        (InvalidWork("wrong", "fix it"), 0, "failed", None),
         (UnknownWorkType("unknown", "import it"), 0, "failed", None),
         (KeyboardInterrupt(), 0, "retry", 10.0),
     ],
@@ -47,7 +47,7 @@ def test_the_outcome(
         (Fail(), "failed by its handler"),
         (Fail(ValueError("inner")), "inner"),  # type: ignore[arg-type]  # people do
         (Discard(7), "7"),  # type: ignore[arg-type]  # people do
-        (InvalidWork("wrong", "mend it"), "wrong; mend it"),
+        (InvalidWork("wrong", "fix it"), "wrong; fix it"),
         (Fail("nul \0 and \ud800"), "nul � and ?"),
         (Snooze(1), None),
     ],
@@ -101,8 +101,8 @@ def test_a_verdict_is_what_settle_takes(verdict: Verdict, more: dict[str, object
 
 
 @pytest.mark.parametrize("delay", [float("nan"), float("inf"), -float("inf")])
-def test_nobody_snoozes_for_ever(delay: float) -> None:
-    """The error is raised in the handler, where it can be mended."""
+def test_a_snooze_needs_a_finite_delay(delay: float) -> None:
+    """The error is raised in the handler, where it can be fixed."""
     with pytest.raises(ValueError, match="cannot snooze for"):
         Snooze(delay)
 

@@ -21,7 +21,7 @@ def node(name: str, state: str = "alive", **more: Any) -> dict[str, Any]:
 
 
 def kinds(found: list[dict[str, str]]) -> list[tuple[str, str]]:
-    """What is warned of."""
+    """The kinds of the warnings."""
     return [(warning["kind"], warning["subject"]) for warning in found]
 
 
@@ -55,7 +55,7 @@ def test_all_is_well() -> None:
 
 
 def test_a_dead_node_serves_nothing() -> None:
-    """Its queue has no node then, and its types nobody who knows them."""
+    """Its queue then has no node, and neither have its types."""
     dead = node("a", "dead", heartbeat_at=NOW - timedelta(minutes=2))
     found = warnings([row("default", "ready", 1)], [dead], [], NOW)
     assert kinds(found) == [
@@ -67,8 +67,8 @@ def test_a_dead_node_serves_nothing() -> None:
     assert "--queues default" in found[1]["remedy"]
 
 
-def test_types_that_nobody_knows() -> None:
-    """Whether the job waits for its type or was enqueued while somebody knew it."""
+def test_types_that_no_live_node_has() -> None:
+    """Whether the job waits for its type or was enqueued while a node had it."""
     live = [
         row("default", "waiting", 1, waiting_for="type", work_type="x"),
         row("default", "ready", 1500, work_type="y"),
@@ -85,7 +85,7 @@ def test_failed_jobs_are_pointed_at() -> None:
     assert found["remedy"].endswith("txqueue jobs --state failed --type mail")
 
 
-def test_what_is_paused_is_told_with_what_lets_it_go_on() -> None:
+def test_pauses_are_warned_of_with_the_command_to_resume() -> None:
     """A key is quoted for the shell; what is only limited is no warning."""
     kept = [("queue", "mail", True), ("group", "a b", True), ("tenant", "t", False)]
     found = paused([{"kind": kind, "key": key, "is_paused": held} for kind, key, held in kept])
@@ -105,7 +105,7 @@ def test_old_snapshots() -> None:
     assert "transaction psql (pid 7)" in found[0]["what"]
 
 
-def test_schedules_that_nobody_looks_after_are_warned_of() -> None:
+def test_schedules_that_no_node_ticks_are_warned_of() -> None:
     """And those whose last job was refused; none of it while all is well."""
     well = {"active": 5, "paused": 1, "overdue": 0, "refused": 0, "such_as": None}
     assert recurring(well) == []

@@ -11,7 +11,7 @@ from txqueue.store.backoff import FIRST, LONGEST, Backoff
 
 @define
 class Door:
-    """A database that is away or not, and how often somebody has knocked."""
+    """A database that is up or down, and the number of attempts to connect."""
 
     backoff: Backoff
     is_open: bool = False
@@ -23,9 +23,9 @@ class Door:
             with self.backoff.attempt():
                 self.knocks += 1
                 if not self.is_open:
-                    raise DatabaseUnavailable("nobody is there", "come again")
+                    raise DatabaseUnavailable("the database is down", "retry")
         except DatabaseUnavailable as error:
-            return "nobody is there" not in str(error)
+            return "the database is down" not in str(error)
         return True
 
 
@@ -52,21 +52,21 @@ def door(time: Time) -> Door:
     return Door(Backoff(time))
 
 
-def test_many_who_try_at_once_make_one_attempt(door: Door) -> None:
-    """The others hear what that one heard."""
+def test_concurrent_callers_make_one_attempt(door: Door) -> None:
+    """The others get the same error."""
     assert not any(door.knock() for _ in range(10))
     assert door.knocks == 1
 
 
 def test_pauses_grow_to_a_bound(door: Door, time: Time) -> None:
-    """After a minute of steady knocking there were few attempts, and still there are some."""
+    """In a minute of steady requests there are few attempts, and still some at its end."""
     for tenth in range(600):
         time.now = tenth / 10
         door.knock()
     assert 60 / LONGEST < door.knocks < 60 / (LONGEST / 2) + 10
 
 
-def test_the_bound_is_told(time: Time) -> None:
+def test_the_timeout_is_in_the_error(time: Time) -> None:
     """Who would lose by resting long does not."""
     impatient = Door(Backoff(time, longest=0.4))
     for tenth in range(600):
@@ -75,7 +75,7 @@ def test_the_bound_is_told(time: Time) -> None:
     assert impatient.knocks > 60 / 0.5
 
 
-def test_once_it_opens_nobody_waits(door: Door, time: Time) -> None:
+def test_after_a_success_no_attempt_is_delayed(door: Door, time: Time) -> None:
     """A success ends the backoff, and the next failure begins with a short one."""
     for second in range(20):
         time.now = float(second)

@@ -190,7 +190,7 @@ async def test_a_transaction_is_committed_at_its_end(pool: ConnectionPool, serve
 
 
 async def test_an_error_rolls_a_transaction_back(pool: ConnectionPool, server: Server) -> None:
-    """The error goes on to the caller, and the connection is used again."""
+    """The error reaches the caller, and the connection is reused."""
     await broken_transaction(pool, lambda: None)
     await pool.query("b")
     assert server.opened[0].asked == ["begin", "a", "rollback", "b"]
@@ -215,7 +215,7 @@ async def test_a_dead_connection_is_not_asked_to_roll_back(
 async def test_closing_closes_the_idle_now_and_the_lent_when_back(
     pool: ConnectionPool, server: Server
 ) -> None:
-    """Nobody is cut off."""
+    """No borrower is interrupted."""
     (_, back), (lent, other_back) = lend(pool), lend(pool)
     back.callback(None)
     pool.close()
@@ -232,7 +232,7 @@ async def test_a_closed_pool_says_so(pool: ConnectionPool, server: Server) -> No
     assert server.opened == []
 
 
-async def test_what_somebody_left_open_is_not_shared(pool: ConnectionPool, server: Server) -> None:
+async def test_a_transaction_left_open_is_not_shared(pool: ConnectionPool, server: Server) -> None:
     """A statement or a transaction under way would swallow what the next one does."""
     await pool.query("a")
     server.opened[0].is_idle = False

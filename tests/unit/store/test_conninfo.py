@@ -1,4 +1,4 @@
-"""Whom a DSN makes us connect to, one after the other."""
+"""The hosts of a DSN, in the order of attempts."""
 
 from pathlib import Path
 

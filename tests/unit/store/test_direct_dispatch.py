@@ -1,4 +1,4 @@
-"""What one transaction enqueues by direct dispatch: nothing is told before its commit."""
+"""Direct dispatch of one transaction: no message is sent before its commit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +36,7 @@ class Grouped(WorkItem):
 
 
 class Street:
-    """A road with credit of one node, and a database that numbers what it is given."""
+    """Credit of one node, and a database that numbers jobs."""
 
     def __init__(self, weight: int = 10, *, is_own: bool = True) -> None:
         self.credit = Stock(1, 2, weight, is_own)
@@ -143,7 +143,7 @@ async def test_the_ordinary_road(street: Street, work: WorkItem, options: dict[s
 
 
 async def test_the_database_decides(street: Street) -> None:
-    """It may put the job on the ordinary road: the credit is there again."""
+    """The database may refuse direct dispatch: the credit is returned."""
     street.is_willing = False
     this = trip(street)
     assert await this.enqueue(street.query, Step(), {}) == 1
@@ -152,7 +152,7 @@ async def test_the_database_decides(street: Street) -> None:
 
 
 async def test_jobs_of_another_node() -> None:
-    """Only their numbers are told: payloads do not cross hosts."""
+    """Only their numbers are sent: payloads do not cross hosts."""
     street = Street(is_own=False)
     this = trip(street)
     await this.enqueue(street.query, Step(), {})
@@ -176,7 +176,7 @@ async def test_savepoints(street: Street, statement: object) -> None:
 
 
 async def test_two_at_a_time(street: Street) -> None:
-    """The credit of one that took the ordinary road comes back, the other's is spent."""
+    """The credit of a job that must be claimed is returned, the other's is spent."""
     this = trip(street)
     first, second = Deferred[None](), Deferred[None]()
 
@@ -224,7 +224,7 @@ class _Quiet(Connection):
 
 
 async def test_a_transaction_takes_it(street: Street) -> None:
-    """One job at a time; many at once take the ordinary road, and the node is woken."""
+    """One job at a time; jobs of enqueue_many are claimed, and the node is woken."""
     this = trip(street)
     txn = Transaction(_Quiet(street), "txqueue", this)
     await txn.enqueue(Step())

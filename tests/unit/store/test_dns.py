@@ -41,7 +41,7 @@ async def test_each_address_is_tried_under_the_name(monkeypatch: pytest.MonkeyPa
     assert attempt.parameters == {"host": "db,db", "hostaddr": "10.0.0.1,fd00::1", "user": "me"}
 
 
-async def test_a_name_that_nobody_knows_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unknown_host_name_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says which."""
 
     def unknown(*_: object, **__: object) -> Any:

@@ -20,7 +20,7 @@ CANARY = "s3cr3t-4111111111111111"
 
 @define
 class Card(WorkItem):
-    """Work whose fields are nobody's business."""
+    """Work with secret fields."""
 
     work_type = "sealing.card"
     encrypted = True
@@ -98,7 +98,7 @@ def test_nothing_of_it_is_in_what_is_stored() -> None:
 
 
 def test_redacted_fields_do_not_show() -> None:
-    """A subclass inherits that; what is stored is as ever, with a mark for who looks."""
+    """A subclass inherits that; the stored payload is unchanged, with a mark for readers."""
     assert [repr(Shy(CANARY)), repr(Shyer("1"))] == ["Shy(redacted)", "Shyer(redacted)"]
     job = job_object(Shy("7"), {"timeout": 5})
     assert job["payload"] == {"number": "7"}
@@ -121,7 +121,7 @@ def test_keys_rotate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("key")
 def test_nothing_stands_in_for_another() -> None:
-    """Not another type's payload, nor a result; not what somebody else made or changed."""
+    """Not another type's payload, nor a result, nor a forged or changed token."""
     foreign, result = encrypted("other.type", "payload", {}), encrypted("a.type", "result", {})
     for wrong in (foreign, result, {}, {"number": "1"}, {**foreign, "more": 1}, "x", None):
         with pytest.raises(InvalidWork):
@@ -165,7 +165,7 @@ def test_a_job_that_no_key_opens_waits() -> None:
 
 
 @pytest.mark.usefixtures("key")
-def test_results_are_opened_for_whoever_knows_the_type() -> None:
+def test_results_are_decrypted_where_the_type_is_defined() -> None:
     """Others get what is stored."""
     result = encrypted(Card.work_type, "result", {"paid": True})
     assert decrypted_result(Card.work_type, result) == {"paid": True}

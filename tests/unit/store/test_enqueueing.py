@@ -118,7 +118,7 @@ def test_what_the_worker_needs_goes_apart() -> None:
     ids=str,
 )
 def test_a_wrong_option_is_refused(options: dict[str, Any], what: str, remedy: str) -> None:
-    """Before anything is sent; the error says how to mend it."""
+    """Before anything is sent; the error has the remedy."""
     with pytest.raises(InvalidWork) as caught:
         job_object(Plain(), options)
     assert what in caught.value.what

@@ -6,7 +6,7 @@ CALL = "select txqueue.enqueue(%s::text, %s::jsonb)"
 
 
 def test_a_statement_is_prepared_once_it_was_sent_often() -> None:
-    """Not before: whoever sends it once is served by one round trip."""
+    """Not before: a statement sent once needs only one round trip."""
     prepared = Prepared()
     assert [prepared.is_due(CALL) for _ in range(OFTEN)] == [False] * (OFTEN - 1) + [True]
     assert prepared.execution(CALL) is None
@@ -22,7 +22,7 @@ def test_its_parameters_are_numbered() -> None:
 
 
 def test_a_name_means_one_statement() -> None:
-    """Whoever prepared it; and one without parameters is executed without parentheses."""
+    """In every session; a statement without parameters is executed without parentheses."""
     prepared = Prepared()
     assert name_of(CALL) == name_of(CALL) != name_of("select 1")
     assert prepared.was_prepared("select 1") == f"execute {name_of('select 1')}"

@@ -29,7 +29,7 @@ def _as_before() -> Iterator[None]:
     gc.freeze()
 
 
-def test_what_is_there_is_looked_at_no_more() -> None:
+def test_loaded_objects_are_exempt_from_collection() -> None:
     """What comes later is."""
     before = [object()]
     exempt_what_is_there()
@@ -39,7 +39,7 @@ def test_what_is_there_is_looked_at_no_more() -> None:
     assert id(later) in watched
 
 
-def test_what_nobody_needs_any_more_is_not_kept() -> None:
+def test_records_without_followers_are_deleted() -> None:
     """Garbage of the start would stay for as long as the process."""
     garbage = weakref.ref(Cycle())
     exempt_what_is_there()

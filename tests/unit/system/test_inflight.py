@@ -1,4 +1,4 @@
-"""What ran in a process that died is known to its master."""
+"""The master can read which jobs ran in a process that died."""
 
 import os
 import signal
@@ -70,8 +70,8 @@ def test_what_has_begun_is_known_until_its_end_is_reported(steps: list[tuple[str
         assert flight.begun == {*log, *kept}
 
 
-def test_what_is_too_much_to_note_is_said_to_be_unknown() -> None:
-    """Until that is reported: nobody is to take what may have ended for what has not begun."""
+def test_started_jobs_are_unknown_if_they_are_too_many() -> None:
+    """Until ends are reported: an ended job must not look like an unstarted one."""
     flight = InFlight(10_000)
     for job_id in range(1, 5_001):
         flight.begin(job_id)
@@ -102,7 +102,7 @@ def test_no_more_begin_than_there_is_room_to_note() -> None:
 
 
 def test_a_worker_is_stopped_from_outside() -> None:
-    """And goes on when its master says so."""
+    """And continues when its master lets it."""
     descriptor = InFlight.made(CAPACITY)
     ours, theirs = InFlight(CAPACITY, descriptor), InFlight(CAPACITY, descriptor)
     os.close(descriptor)

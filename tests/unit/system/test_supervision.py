@@ -9,7 +9,7 @@ PATIENCE = 30
 
 
 def test_without_a_word_the_program_never_begins(tmp_path: Path) -> None:
-    """As when whoever started it is killed before there is a watcher."""
+    """As when the starting process is killed before there is a watcher."""
     with start_gated(["/usr/bin/touch", str(tmp_path / "begun")]) as process:
         assert process.stdin is not None
         process.stdin.close()
@@ -18,7 +18,7 @@ def test_without_a_word_the_program_never_begins(tmp_path: Path) -> None:
 
 
 def test_the_program_has_the_number_of_its_process() -> None:
-    """So a watcher can be told before the program begins; it finds nothing to read."""
+    """So a watcher can get the number before the program starts."""
     command = ["/bin/sh", "-c", "echo $$ && cat"]
     with start_gated(command, stdout=subprocess.PIPE) as process:
         open_gate(process)

@@ -1,4 +1,4 @@
-"""The checker of recorded runs finds what it is to find."""
+"""The checker of recorded runs finds violations."""
 
 import pytest
 

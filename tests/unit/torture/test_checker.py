@@ -78,7 +78,7 @@ RIGHT = {
         [done(1, 7.1), done(2)],
         [fault(**FROZEN, assigned=frozenset({(1, 5), (2, 20)}))],
     ),
-    "frozen as it began, and nobody noted what it held": history(
+    "frozen as it began, without a record of its jobs": history(
         runs=[
             run(1, 6.0, assignment=10, pid=200, node="n2"),
             run(1, 9.51, assignment=5, ended=9.52),
@@ -282,7 +282,7 @@ WRONG = {
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_history(name: str) -> None:
-    """Nothing is said of it."""
+    """No violation is reported."""
     assert check(RIGHT[name]) == []
 
 

@@ -41,7 +41,7 @@ def test_half_a_line_is_none(tmp_path: Path) -> None:
 
 
 def test_the_outcome_of_an_enqueue_is_its_last_word() -> None:
-    """What was asked for is known from the attempt, what came of it from the outcome."""
+    """The attempt has the request, the outcome its result."""
     tried = note("enqueue", 1.0, intent="a", kind="noop", outcome="attempted", not_before=5.0)
     told = note("enqueue", 2.0, intent="a", outcome="acknowledged", job_id=7)
     dead = note("enqueue", 3.0, intent="b", kind="noop", outcome="attempted")
@@ -69,7 +69,7 @@ def test_ends_belong_to_their_starts() -> None:
 
 
 def test_a_fault() -> None:
-    """Its nodes and what they held, or that nobody looked."""
+    """Its nodes and their jobs, or None without a snapshot."""
     told = {"kind": "kill worker", "nodes": ["n1"], "pids": [5], "frozen": False, "to": 2.0}
     line = note("fault", 3.0, **told, evidence="dead", assigned=[[7, 3]], **{"from": 1.0})
     unseen = {**line, "nodes": None, "assigned": None, "from": 4.0, "to": 5.0}

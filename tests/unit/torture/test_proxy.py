@@ -143,7 +143,7 @@ def test_notifications_are_dropped_and_counted(proxy: Proxy, tmp_path: Path) -> 
 
 
 def test_who_is_refused_is_counted(proxy: Proxy, tmp_path: Path) -> None:
-    """And when he came is known."""
+    """Its time is recorded too."""
     proxy.refuses = True
     with connected(tmp_path) as client:
         assert asked(client, "select 1") == b""
@@ -199,7 +199,7 @@ def test_what_is_held_comes_when_it_is_healed(
 
 def test_a_server_that_is_away_is_counted(tmp_path: Path) -> None:
     """The client is closed, not kept."""
-    with Proxy(Address(tmp_path / "nobody"), Address(tmp_path / "proxy")) as proxy:
+    with Proxy(Address(tmp_path / "absent"), Address(tmp_path / "proxy")) as proxy:
         with connected(tmp_path) as client:
             assert asked(client, "select 1") == b""
         assert proxy.counts["failed"] == 1

@@ -32,7 +32,7 @@ LIMIT = 20.0
 
 
 class Counted(Wakeups):
-    """Alarms that nobody waits for, and how often they were rung."""
+    """Alarms without waiting services, and how often they were rung."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
@@ -56,7 +56,7 @@ class Ring(Alarm):
 
 
 class Member:
-    """One master's peers: what they were told, and what they answer.
+    """One master's peers: the messages to them, and their answers.
 
     Args:
         name: The node's.
@@ -96,7 +96,7 @@ class Member:
 
     @property
     def woken(self) -> int:
-        """How often peers said that there may be work."""
+        """How often peers reported possible work."""
         return self.wakeups.looks
 
     @property
@@ -106,7 +106,7 @@ class Member:
 
     @property
     def row(self) -> dict[str, Any]:
-        """What a heartbeat says of it."""
+        """Its row in a heartbeat's answer."""
         return {
             "node_id": self.incarnation,
             "name": self.name,
@@ -127,7 +127,7 @@ class Member:
 
     @property
     def connected(self) -> list[str]:
-        """The peers that it is connected with and has heard of."""
+        """The connected peers with a report."""
         said = self.table.describe()
         return [peer["name"] for peer in said if peer["outstanding"] is not None]
 
@@ -152,7 +152,7 @@ class Member:
         self.report = evolve(self.report, outstanding=outstanding)
 
     def now(self) -> NodeReport:
-        """What it says of itself."""
+        """Its report."""
         return self.report
 
     def taken(self, assignments: Sequence[int]) -> None:
@@ -181,7 +181,7 @@ async def stopped(members: Sequence[Member]) -> None:
 
 
 async def met(*members: Member) -> None:
-    """Have all hear of all, and wait until they have heard from each other."""
+    """Make all nodes known to each other, and wait until all are connected."""
     for member in members:
         member.hears(*(other for other in members if other is not member))
     names = sorted(member.name for member in members)
@@ -241,7 +241,7 @@ class Caller:
         await place.connect(running_reactor(), PipeFactory(self.pipe), 5)
 
     async def says(self, command: Any, **arguments: object) -> Any:
-        """Say something, and hear the answer or that there will be none."""
+        """Send a command; return the answer, or None if the connection closes."""
         return await self.pipe.say(command, **arguments)
 
     def hang_up(self) -> None:

@@ -1,4 +1,4 @@
-"""The admin endpoint at a port with TLS: for whoever has a certificate, and for nobody else."""
+"""The admin endpoint at a port with TLS: only with a certificate."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,7 +77,7 @@ async def test_an_operator_is_answered(endpoint: Endpoint, folder: Path) -> None
     assert await reached(endpoint, Credentials(folder, "a")) == {"name": "a"}
 
 
-async def test_nobody_else_is(
+async def test_no_other_account_is_accepted(
     endpoint: Endpoint, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without TLS, by another authority, or when the certificate has ended."""

@@ -28,7 +28,7 @@ class Tell(amp.Command):
 
 @given(BOXES)
 def test_boxes_are_written_as_amp_reads_them(boxes: list[dict[bytes, bytes]]) -> None:
-    """All that is sent is AMP, for whoever speaks it."""
+    """All sent bytes are valid AMP."""
     assert amp.parseString(b"".join(map(box_bytes, boxes))) == boxes
 
 
@@ -78,7 +78,7 @@ def end(responders: Responders) -> tuple[Pipe, StringTransport]:
 
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_command_is_carried_out_whether_an_answer_is_wanted_or_not(asks: bool) -> None:
-    """A foreign client may ask for one that nobody needs."""
+    """A foreign client may request an answer that is not needed."""
     heard: list[tuple[str, int | None]] = []
 
     def hear(text: str, number: int | None) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def test_a_command_that_fails_ends_the_connection(
 
 
 def test_what_is_no_box_ends_the_connection() -> None:
-    """Whoever speaks something else."""
+    """A peer that sends something else."""
     receiver, transport = end({})
     receiver.dataReceived(b"GET / HTTP/1.1\r\n\r\n")
     assert transport.disconnecting

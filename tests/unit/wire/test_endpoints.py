@@ -75,7 +75,7 @@ def test_with_tls_any_interface_will_do(text: str, address: str, tmp_path: Path)
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port that somebody listens at."""
+    """A port in use."""
     with closing(socket.socket()) as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -109,7 +109,7 @@ def test_a_place_that_cannot_be_is_refused(tmp_path: Path) -> None:
         parsed_endpoint(f"unix:{tmp_path / 'file' / 'a.sock'}").ensure_free()
 
 
-@pytest.mark.parametrize("pid", [os.getpid(), 2**22 + 1, "nobody"])
+@pytest.mark.parametrize("pid", [os.getpid(), 2**22 + 1, "absent"])
 def test_a_lock_whose_process_is_no_node_is_removed(tmp_path: Path, pid: object) -> None:
     """In a container the new master may have the very number of the one that was killed."""
     lock = tmp_path / "a.sock.lock"

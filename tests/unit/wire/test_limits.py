@@ -1,4 +1,4 @@
-"""What a guarded end of a connection takes from somebody who hangs, lies or floods."""
+"""A guarded pipe with a peer that hangs, lies or floods."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ class Transport(StringTransport):
         self.is_reading = True
 
     def abortConnection(self) -> None:
-        """Remember that it was hung up."""
+        """Record that the connection was closed."""
         self.is_aborted = True
 
     def pauseProducing(self) -> None:
@@ -76,7 +76,7 @@ class End:
 
     @property
     def fate(self) -> str | None:
-        """Why it hung up; None if it did not."""
+        """Why it closed the connection; None if it is open."""
         assert self.transport.is_aborted == (self.pipe.why_dropped is not None)
         return self.pipe.why_dropped
 
@@ -108,7 +108,7 @@ def test_a_stranger_has_some_seconds() -> None:
 
 
 def test_a_stranger_s_box_is_small() -> None:
-    """Where somebody known may say more; its end need not be read to know."""
+    """An identified peer may send more; the limit applies before the end of the box is read."""
     text = b"x" * limits.STRANGER_BOX
     assert End().gets(ask(1, text)[:-2]).fate == "sent a box that is too large"
     known = End().known().gets(ask(1, text))
@@ -128,7 +128,7 @@ def test_a_box_has_few_keys(is_known: bool) -> None:
     assert end.said == [""]
 
 
-def test_more_boxes_than_anybody_needs_end_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_boxes_end_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those before are carried out."""
     monkeypatch.setattr(GuardedPipe, "_allowance", 5.0)
     monkeypatch.setattr(limits, "BOX_BURST", 5.0)
@@ -160,7 +160,7 @@ def test_calls_beyond_a_number_wait_until_others_are_answered() -> None:
     end.lost()
 
 
-def test_who_does_not_read_gets_no_more() -> None:
+def test_a_peer_that_does_not_read_gets_no_more() -> None:
     """What it asks waits, unread; once it reads, all is answered."""
     end = End().known()
     end.pipe.pauseProducing()
@@ -183,7 +183,7 @@ def test_who_never_reads_is_hung_up_on() -> None:
 
 
 def test_a_port_without_tls_closes_idle_connections() -> None:
-    """Of whoever says nothing soon, of whoever has said something later."""
+    """Soon without a command, later after one."""
     silent, other = End(UncertifiedPipe), End(UncertifiedPipe)
     other.gets(ask(1))
     for end in (silent, other):

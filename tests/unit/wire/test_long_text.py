@@ -98,7 +98,7 @@ def test_a_command_without_an_answer_carries_long_text_too() -> None:
     assert told == ["🎉" * 100_000]
 
 
-def test_the_owner_is_told_of_a_lost_connection() -> None:
+def test_a_lost_connection_is_reported_to_the_owner() -> None:
     """Each end once."""
     lost: list[str] = []
     client: Any

@@ -1,4 +1,4 @@
-"""A master with a valid certificate that lies, repeats itself or floods: it harms nobody else."""
+"""A master with a valid certificate that lies, repeats messages or floods harms no other."""
 
 from typing import Any, cast
 
@@ -63,7 +63,7 @@ async def test_a_flood_ends_the_connection(start: Start, monkeypatch: pytest.Mon
 
 
 async def test_a_lie_about_the_load_is_bounded(start: Start) -> None:
-    """Nobody has more room than the database and its pace allow."""
+    """No node has more room than the database and its pace allow."""
     a, b = start("a", 1), Member("b", 2)
     a.hears(b)
     caller = await introduced(a)
@@ -75,7 +75,7 @@ async def test_a_lie_about_the_load_is_bounded(start: Start) -> None:
     await caller.gone
 
 
-async def test_who_has_said_hello_cannot_become_another(start: Start) -> None:
+async def test_an_identified_peer_cannot_change_its_identity(start: Start) -> None:
     """A second greeting on one connection is refused, whatever it says; the first holds."""
     a, b = start("a", 1), Member("b", 2)
     a.hears(b, Member("c", 3))
@@ -117,7 +117,7 @@ async def test_an_honest_peer_is_served_beside_a_liar(start: Start) -> None:
 
 @pytest.mark.parametrize("text", ["-1", "0", str(2**63), "1" * 5000, "1e3", "٣x", "1,,x"])
 def test_numbers_that_are_no_assignments(text: str) -> None:
-    """They are refused before anybody asks the database for them."""
+    """They are refused before a query of the database."""
     with pytest.raises(ValueError, match=r"not an assignment number|invalid literal|Exceeds"):
         numbers_in(text)
 
@@ -187,7 +187,7 @@ def test_only_what_the_database_assigns_is_performed_and_once() -> None:
     assert reader.functions.asked == [5, 7, 9, 2**63 - 1, None, 7]
 
 
-def test_more_numbers_than_anybody_hands_over_are_one_look() -> None:
+def test_too_many_numbers_become_one_poll() -> None:
     """They take no memory, and no statement each: all that is there is found by one."""
     reader = Reader()
     for first in range(0, MOST_NAMED + 1, MOST_NAMED // 2):

@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def test_masters_meet_over_tls(start: Start, folder: Path) -> None:
-    """All connect with all, tell their loads, and hand work over by its numbers."""
+    """All connect to all, exchange loads, and hand work over by number."""
     a, b, c = start("a", 1, folder), start("b", 2, folder), start("c", 3, folder)
     b.has(outstanding=4)
     await met(a, b, c)
@@ -81,7 +81,7 @@ async def test_a_lost_connection_is_made_again(start: Start) -> None:
     await met(a, b)
 
 
-async def test_who_comes_before_the_heartbeat_tells_of_it_is_looked_up(start: Start) -> None:
+async def test_a_node_unknown_to_the_last_heartbeat_causes_another(start: Start) -> None:
     """It is refused, has the heartbeat look again, and is let in when it calls again."""
     a, b = start("a", 1), start("b", 2)
     a.hears()
@@ -91,9 +91,7 @@ async def test_who_comes_before_the_heartbeat_tells_of_it_is_looked_up(start: St
     await met(a, b)
 
 
-async def test_nobody_is_believed_to_be_whom_the_certificate_does_not_name(
-    start: Start, folder: Path
-) -> None:
+async def test_a_name_that_is_not_in_the_certificate_is_refused(start: Start, folder: Path) -> None:
     """A node whose certificate names another gets no command handled, on either side."""
     a, liar = start("a", 1, folder), start("b", 2, folder, "c")
     a.hears(liar)
@@ -142,7 +140,7 @@ def issued_with(folder: Path, role: str, days: int) -> Credentials:
 async def test_no_command_of_a_stranger_is_handled(
     credentials: Callable[[Path], Credentials] | None, start: Start, folder: Path
 ) -> None:
-    """Without TLS, by another authority, expired or no node's: it is hung up on."""
+    """Without TLS, by another authority, expired or not a node's: it is disconnected."""
     a, b = start("a", 1, folder), start("b", 2, folder)
     a.hears(b)
     caller = Caller()
@@ -166,7 +164,7 @@ async def test_no_command_of_a_stranger_is_handled(
         (ReportLoad, {"load": "{}"}),
     ],
 )
-async def test_who_has_not_said_hello_is_hung_up_on(
+async def test_a_peer_that_does_not_say_hello_is_disconnected(
     command: Any, arguments: dict[str, object], start: Start
 ) -> None:
     """Its command is not carried out."""
@@ -207,7 +205,7 @@ async def test_a_hello_that_the_database_does_not_bear_out(
     ids=["early", "http", "no command", "an answer to nothing", "large"],
 )
 async def test_a_stranger_s_nonsense_ends_only_its_connection(start: Start, data: bytes) -> None:
-    """Whoever else is connected stays so."""
+    """All other connections stay open."""
     a, b = start("a", 1), start("b", 2)
     await met(a, b)
     wire = await wired(a)

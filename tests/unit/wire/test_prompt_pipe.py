@@ -121,7 +121,7 @@ async def test_the_answer_to_a_command_that_failed_is_the_last(end: End) -> None
     assert (end.texts, end.is_ended) == (["no"], True)
 
 
-async def test_a_connection_that_is_gone_takes_what_it_is_told(end: End) -> None:
+async def test_a_closed_connection_ignores_what_is_sent(end: End) -> None:
     """Before the reactor knows, and after."""
     end.theirs.close()
     end.pipe.say_now(Tell, text="lost")

@@ -24,7 +24,7 @@ def failure(**more: Any) -> FailedAttempt:
 
 @pytest.fixture
 def hooks(monkeypatch: pytest.MonkeyPatch) -> list[FailedAttempt]:
-    """What one hook is told."""
+    """The failures passed to one hook."""
     told: list[FailedAttempt] = []
     monkeypatch.setattr(failed_attempt, "_hooks", [])
     on_failure(told.append)
@@ -94,7 +94,7 @@ def test_kinds_without_end_are_forgotten_one_by_one() -> None:
 
 
 def test_a_hook_that_fails_is_logged_and_stops_no_other(hooks: list[FailedAttempt]) -> None:
-    """The other hook is told, and the caller goes on."""
+    """The other hook is called, and the caller continues."""
 
     def broken(_: FailedAttempt) -> None:
         raise RuntimeError("tracker away")
@@ -106,7 +106,7 @@ def test_a_hook_that_fails_is_logged_and_stops_no_other(hooks: list[FailedAttemp
     assert "tracker away" in log.lines[-1]
 
 
-def test_failures_of_handlers_are_told(hooks: list[FailedAttempt]) -> None:
+def test_failures_of_handlers_are_reported(hooks: list[FailedAttempt]) -> None:
     """Those that are tried again and those that are not, but nothing else that ends a job."""
     said: dict[int, Any] = {1: KeyError("k"), 2: ValueError("v"), 3: Fail("enough"), 4: Snooze(1)}
 
@@ -124,7 +124,7 @@ def test_failures_of_handlers_are_told(hooks: list[FailedAttempt]) -> None:
     assert [grave for grave, _ in bench.logged] == [False, True, True]
 
 
-def test_a_job_enqueued_as_redacted_is_told_as_such(hooks: list[FailedAttempt]) -> None:
+def test_a_job_enqueued_as_redacted_reaches_hooks_as_redacted(hooks: list[FailedAttempt]) -> None:
     """Whatever the class here says."""
 
     def perform(_: Any, job: RunningJob) -> None:

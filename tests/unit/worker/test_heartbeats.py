@@ -13,10 +13,10 @@ from txqueue.worker.long_runs import BEAT, is_hung
     ("silent", "heartbeat", "hangs"),
     [(1e9, None, False), (29.9, 30.0, False), (30.1, 30.0, True)],
 )
-def test_only_who_promised_a_heartbeat_hangs(
+def test_only_handlers_with_a_heartbeat_can_hang(
     silent: float, heartbeat: float | None, *, hangs: bool
 ) -> None:
-    """A handler that promised none may be silent for ever."""
+    """A handler without a heartbeat may be silent without limit."""
     assert is_hung(silent, heartbeat) is hangs
 
 
@@ -41,7 +41,7 @@ def test_a_silent_handler_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert outcome["error"].startswith("txqueue.errors.Hung: hung: silent for longer than 5 s")
 
 
-def test_a_handler_that_beats_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_beats_is_not_hung(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it takes."""
     harness = Harness()
     jobs: list[RunningJob] = []
@@ -61,7 +61,7 @@ def test_a_handler_that_beats_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert harness.finished[0][2] == [1]
 
 
-def test_progress_is_told_once_a_beat_and_only_when_there_is_news() -> None:
+def test_progress_is_reported_once_a_beat_and_only_if_it_is_new() -> None:
     """Whatever was said last goes out, with the run."""
     harness = Harness()
 
@@ -90,7 +90,7 @@ def test_progress_must_be_json() -> None:
     assert harness.finished[0][2] == [1]
 
 
-def test_what_a_silent_handler_raises_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_hung_handler_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the real error; that it had been silent before explains nothing."""
     harness = Harness()
     monkeypatch.setattr(Handled, "heartbeat", 5.0)

@@ -1,4 +1,4 @@
-"""What is told of a job besides its payload: groups that end with the lease, and expiry."""
+"""The terms of a job: groups that end with the lease, and expiry."""
 
 import time
 from contextlib import suppress
@@ -14,7 +14,7 @@ from txqueue.worker.job_terms import is_expired
 GROUPED = {"grouped": True}
 
 
-def test_jobs_of_groups_are_told_to_end_and_others_go_on() -> None:
+def test_jobs_of_groups_are_interrupted_and_others_continue() -> None:
     """What belongs to no group may run twice; what runs again has spent no attempt."""
     harness = Harness()
     with harness.handler(lambda _, job: harness.wait(job)):
@@ -28,7 +28,7 @@ def test_jobs_of_groups_are_told_to_end_and_others_go_on() -> None:
     assert harness.finished == [(5, 3, [2], 1, 1)]
 
 
-def test_a_job_that_will_not_end_is_told_of() -> None:
+def test_a_job_that_will_not_end_is_reported() -> None:
     """It swallows its cancellation: the process must end."""
     harness = Harness()
     jobs: list[RunningJob] = []

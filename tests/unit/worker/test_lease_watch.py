@@ -9,7 +9,7 @@ from txqueue.worker.lease_watch import GRACE, LeaseWatch
 
 
 class Worker:
-    """Jobs of groups that end when they are told, or do not."""
+    """Jobs of groups that end when interrupted, or do not."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, obeys: bool) -> None:
         self.clock = Clock()
@@ -44,7 +44,7 @@ def test_jobs_of_groups_end_with_the_lease(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_process_whose_job_does_not_end_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function in a thread cannot be interrupted: nobody else may run it before it is gone."""
+    """A function in a thread cannot be interrupted, so the process must exit."""
     worker = Worker(monkeypatch, obeys=False)
     worker.watch.renew(10.0)
     worker.clock.advance(10)
@@ -56,7 +56,7 @@ def test_a_process_whose_job_does_not_end_leaves(monkeypatch: pytest.MonkeyPatch
 def test_a_lease_that_comes_back_in_time_keeps_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Jobs were told to end, the process goes on."""
+    """Jobs were interrupted, the process continues."""
     worker = Worker(monkeypatch, obeys=False)
     worker.watch.renew(10.0)
     worker.clock.advance(10)
@@ -81,7 +81,7 @@ def test_a_timer_that_fires_early_waits_on(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_lease_of_a_new_run_is_none_for_jobs_of_the_former(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Others have them by now: they are told to end, and what does not end takes the process."""
+    """Other nodes have them: they are interrupted, and if one does not end, the process exits."""
     worker = Worker(monkeypatch, obeys=False)
     worker.watch.renew(10.0, 1)
     assert worker.ended_before == [1]

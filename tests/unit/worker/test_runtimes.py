@@ -52,7 +52,7 @@ def test_a_coroutine_that_waits_for_nothing_needs_no_deferred() -> None:
     assert begun(perform, 7) == 8
 
 
-def test_a_coroutine_goes_on_after_each_wait() -> None:
+def test_a_coroutine_continues_after_each_wait() -> None:
     """With what it waited for."""
     waits: list[Deferred[int]] = [Deferred(), Deferred(), Deferred()]
 
@@ -69,7 +69,7 @@ def test_a_coroutine_goes_on_after_each_wait() -> None:
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_failure_is_raised_where_the_coroutine_waits(place: int) -> None:
-    """At its first wait and at later ones; it can catch it and go on."""
+    """At its first wait and at later ones; it can catch the error and continue."""
     waits: list[Deferred[str]] = [Deferred(), Deferred()]
 
     async def perform(self: object, job: object) -> list[str]:
@@ -174,8 +174,8 @@ async def test_an_asyncio_handler_s_failure_is_the_job_s() -> None:
         await begun(perform, None, Runtime.ASYNCIO)
 
 
-async def test_an_asyncio_handler_that_awaits_a_deferred_is_told_what_to_do() -> None:
-    """What asyncio says of it names neither."""
+async def test_an_asyncio_handler_that_awaits_a_deferred_fails_with_a_remedy() -> None:
+    """asyncio's own error names neither."""
 
     async def perform(self: object, job: object) -> None:
         await Deferred[None]()

@@ -75,7 +75,7 @@ async def test_a_cancelled_job_ends_whatever_its_items_wait_for() -> None:
 
 
 async def test_an_item_that_exits_has_failed() -> None:
-    """The process and its other jobs go on."""
+    """The process and its other jobs continue."""
     parts = OnePart('[{"deadly": true}]')
     assert await work_through(parts) is None
     (failed,) = parts.counted

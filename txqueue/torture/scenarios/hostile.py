@@ -30,7 +30,7 @@ _LEFT: Final = """select count(*) from {schema}.job
     where state in ('waiting', 'ready', 'assigned') and not payload ? 'intent'"""
 
 NAMES: Final = (
-    *(UNNOTED, "nobody.knows", "", " ", "x" * 300, "queue", "default", "a\nb", "\x1b[31mred"),
+    *(UNNOTED, "unknown.type", "", " ", "x" * 300, "queue", "default", "a\nb", "\x1b[31mred"),
     *("'; drop table txqueue.job; --", "\u202egnp", "Zoë 🎉", "%s", "null", "txqueue control"),
 )
 MOMENTS: Final = (

@@ -116,7 +116,7 @@ def _see_it_die(testbed: Testbed, node: TortureNode, kind: str) -> None:
         node.kill_master()
         held = _in_its_hands(testbed) - started_on(testbed, node.name)
         if held:
-            fault.evidence = f"{node.name} died with {sorted(held)} in its hands, and not started"
+            fault.evidence = f"{node.name} died holding the unstarted jobs {sorted(held)}"
     testbed.rest(1.0)
     _expect_elsewhere(testbed, node, held, died)
 

@@ -66,7 +66,7 @@ def poison_memory(testbed: Testbed) -> None:
     (eaten,) = _await_ended(testbed, "is_eaten")
     testbed.expect(
         eaten["state"] == "failed" and "MemoryError" in (eaten["error"] or ""),
-        f"whoever raises MemoryError has failed by that: {eaten}",
+        f"a job that raises MemoryError fails with it: {eaten}",
     )
     _expect_innocence(testbed)
 
