@@ -108,7 +108,7 @@ def attempts(node: Master, first: int) -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_many_end_as_each_would_by_itself(node: Master, seed: int) -> None:
-    """Whatever becomes of the others of the call, of stale tokens among them, and said twice."""
+    """Whatever happens to the others of the call, with stale tokens and repeated outcomes."""
     seen: list[Any] = []
     for at_once in (True, False):
         chance = random.Random(seed)

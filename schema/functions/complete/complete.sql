@@ -1,7 +1,6 @@
--- Completes jobs: one element an assignment, its lane, its job numbers as the text of a bigint array and, of those
--- that returned something, the results as the text of an object by number. Rows that another assignment has since
--- taken are not touched.
--- Returns how many jobs it completed, and whether that may let others run that were held back.
+-- Completes jobs: one element per assignment, its lane, its job numbers as the text of a bigint array, and
+-- the results, if any, as the text of an object by number. Rows that have another assignment by now are not
+-- touched. Returns how many jobs it completed, and whether other jobs may have become ready.
 create or replace function txqueue.complete(
     its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] default null,
     out total integer, out freed boolean)

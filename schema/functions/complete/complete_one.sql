@@ -1,5 +1,6 @@
--- Completes one job in the caller's transaction, with its own writes or not at all: raises an error when its token no
--- longer holds, so that a commit in the same message does not happen. Its lane, if the caller knows it, is looked in first.
+-- Completes one job in the caller's transaction, atomically with its writes: raises an error when its token
+-- no longer holds, so that a commit in the same message does not happen. Searches the given lane first, if
+-- any.
 create or replace function txqueue.complete_one(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb, its_progress jsonb default null,
     its_lane integer default null)

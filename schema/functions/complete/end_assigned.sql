@@ -1,6 +1,7 @@
--- Moves assigned jobs to where settle() says that their ends take them, all with one statement; not those that go on to a
--- next stage. Of two outcomes of one job the first counts. Returns what settle() does more for. Its plan is pinned: each
--- job is found by its number, and what was said of it by a hash, so that many cost no more each than a few.
+-- Moves assigned jobs to the partitions of their outcomes, all with one statement, except those with a next
+-- stage. Of two outcomes of one job the first counts. Returns the jobs for which settle() has more to do. Its
+-- plan is pinned: each job is found by its number, and its outcome by a hash, so that many cost no more each
+-- than a few.
 create or replace function txqueue.end_assigned(
     its_incarnation integer, outcomes jsonb,
     out settled bigint[], out groups text[], out limited boolean, out done bigint[], out failed bigint[], out stopped bigint[],
@@ -26,7 +27,7 @@ begin
     ), gone as (
         delete from job_assigned
          where job_id = any (array(select said.job_id from said where said.outcome is distinct from 'next')) and incarnation = its_incarnation
-           -- Not a join: that might read all that is said for each job.
+           -- Not a join, which might read all outcomes for each job.
            and ((job_id, assignment) in (select said.job_id, said.assignment from said where said.outcome is distinct from 'next')) is true
         returning *
     ), ended as (
@@ -42,7 +43,7 @@ begin
         select job_id, runs, coalesce(started_at, assigned_at), node_id, left(its_error, 4000)
           from ended where outcome in ('retry', 'failed') and ran
     ), put as (
-        -- One that waits came to its end, and its process lives.
+        -- The attempt of a waiting job has ended, and its process is alive.
         insert into job (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at, finished_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane,
             state, waiting_for, work_type, queue, "group", tenant, options, payload,

@@ -1,4 +1,4 @@
--- Keeps of the failed attempts of a job the latest hundred.
+-- Deletes all but the latest hundred failed attempts of a job.
 create or replace function txqueue.forget_attempts(its_job_id bigint) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp

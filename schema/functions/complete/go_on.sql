@@ -1,5 +1,5 @@
--- Has assigned jobs go on to the next stages that settle() was told of. Returns what settle() does more for; a stage that
--- is refused has failed its job.
+-- Moves assigned jobs to their next stages, for settle(). Returns the jobs for which settle() has more to do;
+-- a refused stage fails its job.
 create or replace function txqueue.go_on(
     its_incarnation integer, outcomes jsonb, out settled bigint[], out groups text[], out failed bigint[])
 language plpgsql volatile

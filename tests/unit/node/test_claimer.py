@@ -112,7 +112,7 @@ async def test_a_single_job_is_followed_by_no_claim(
 
 
 async def test_pauses_grow_only_while_nothing_is_found() -> None:
-    """A single job begins them anew: whoever enqueues may have found the master awake."""
+    """A single job restarts them: its enqueue may have found the master awake."""
     harness = Harness()
     one = claim(Assignment(1, 5, 0, 1, 1, "[]"), reached=None)
     harness.claims = [claim(reached=None), claim(reached=None), one, claim(reached=None)]

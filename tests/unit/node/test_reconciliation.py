@@ -122,7 +122,7 @@ def test_what_is_held_is_left_alone() -> None:
 
 
 def test_what_has_ended_and_is_not_written_is_left_alone() -> None:
-    """It is assigned and nobody holds it, until the completions are written."""
+    """It is assigned but not held, until the completions are written."""
     harness = Harness()
     harness.assigned = {5: [50]}
     harness.records.noted = 1

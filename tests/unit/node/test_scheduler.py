@@ -30,7 +30,7 @@ def row(name: str = "often", **more: Any) -> dict[str, Any]:
 
 @define
 class Scripted(Schedules):
-    """Finds what it is told, and notes what it is asked."""
+    """Returns scripted schedules, and records calls."""
 
     clock: Clock
     finds: list[Any] = Factory(list)
@@ -72,7 +72,7 @@ class Scripted(Schedules):
         return 0
 
     async def mend(self) -> int:
-        """Find nothing to mend."""
+        """Find no missed cool-down."""
         return 0
 
 
@@ -168,7 +168,7 @@ def test_wake_ups_bring_a_look_but_not_each_its_own(bench: Bench) -> None:
     assert min(gaps) >= WOKEN - 1e-9
 
 
-def test_a_look_goes_on_where_the_last_ended(bench: Bench) -> None:
+def test_a_claim_continues_where_the_last_one_ended(bench: Bench) -> None:
     """And now and then looks at all."""
     bench.schedules.due_in = 1.0
     bench.service.startService()
@@ -208,7 +208,7 @@ def test_no_error_ends_it(bench: Bench) -> None:
     assert len(bench.schedules.ticks) == 1
 
 
-def test_a_class_whose_fields_nobody_passes_is_refused(bench: Bench) -> None:
+def test_a_scheduled_class_with_required_fields_is_refused(bench: Bench) -> None:
     """When the node starts, not when work is due."""
     body = {"__annotations__": {"project": int}, "work_type": "test.needs", "schedule": Every(60)}
     needs = attrs.define(type("Needs", (WorkItem,), body))

@@ -102,7 +102,7 @@ def test_one_that_holds_nothing_is_not_asked(harness: Harness) -> None:
 
 
 def test_one_that_is_silent_begins_nothing_more_first(harness: Harness) -> None:
-    """What it holds is taken only when it is certain that it has heard that."""
+    """Its jobs are returned only once it certainly starts no others."""
     harness.wait(SILENT + EVERY)
     assert harness.hand.is_stopped
     assert harness.hand.disowned == []

@@ -122,11 +122,11 @@ class Harness:
         return self.running[job.id]
 
     def end(self, job_id: int, value: object = None) -> None:
-        """Let a job go on."""
+        """Let a job continue."""
         self.running.pop(job_id).callback(value)
         self.turn()
 
     def end_all(self) -> None:
-        """Let all that wait go on."""
+        """Let all waiting jobs continue."""
         for job_id in list(self.running):
             self.end(job_id)

@@ -93,7 +93,7 @@ def test_a_long_chunk_leaves_the_reactor_its_turns() -> None:
 
 
 def test_what_waits_can_be_given_up() -> None:
-    """By assignment; what runs goes on."""
+    """By assignment; running jobs continue."""
     harness = Harness(1)
     with harness.handler(lambda _, job: harness.wait(job)):
         harness.hand(5, Handled.entry(1), Handled.entry(2, weight=3))

@@ -118,7 +118,7 @@ def test_what_comes_of_a_job_that_waited(harness: Harness, opened: Opened) -> No
     assert [work for work, _ in opened.committed] == [Stage(1), Stage(2)]
 
 
-def test_what_was_said_before_the_own_transaction(harness: Harness, opened: Opened) -> None:
+def test_work_added_before_the_own_transaction(harness: Harness, opened: Opened) -> None:
     """It is a part of that; what is said after it is refused."""
     said: list[str] = []
 
@@ -171,7 +171,7 @@ def test_what_is_refused_fails_the_attempt(harness: Harness, opened: Opened) -> 
     assert (settled["outcome"], settled["error"][:40].count("Refused")) == ("retry", 1)
 
 
-def test_what_is_not_valid_is_told_at_once(harness: Harness) -> None:
+def test_an_invalid_stage_raises_at_once(harness: Harness) -> None:
     """In the handler, where it is said."""
     told: list[InvalidWork] = []
 
@@ -187,7 +187,7 @@ def test_what_is_not_valid_is_told_at_once(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("is_raised", [False, True])
-def test_a_job_goes_on_as_its_next_stage(harness: Harness, is_raised: bool) -> None:
+def test_a_job_continues_as_its_next_stage(harness: Harness, is_raised: bool) -> None:
     """With the payload and the options of that."""
 
     def perform(_: Any, job: RunningJob) -> Next:
@@ -205,7 +205,7 @@ def test_a_job_goes_on_as_its_next_stage(harness: Harness, is_raised: bool) -> N
     assert settled["stage"] == stage
 
 
-def test_a_job_that_was_cancelled_does_not_go_on(harness: Harness) -> None:
+def test_a_cancelled_job_has_no_next_stage(harness: Harness) -> None:
     """Though its handler says so."""
 
     async def perform(_: Any, job: RunningJob) -> Next:
@@ -240,7 +240,7 @@ def test_a_next_stage_that_is_not_valid_fails_the_job(harness: Harness) -> None:
         Next(Stage(1), after=[1])
 
 
-def test_a_job_that_goes_on_has_nothing_that_comes_then(harness: Harness) -> None:
+def test_a_handler_cannot_use_both_next_and_then(harness: Harness) -> None:
     """It is not done, so that would be lost: the job fails, and says why."""
 
     def perform(_: Any, job: RunningJob) -> Next:
@@ -325,7 +325,7 @@ class Broken(WorkItem):
 
 
 @pytest.mark.parametrize("why", ["error", "object"])
-def test_a_stage_that_cannot_be_said_fails_its_job_and_no_other(why: str) -> None:
+def test_an_invalid_stage_fails_only_its_own_job(why: str) -> None:
     """What ends after it is reported as ever."""
     harness = Harness()
 
@@ -378,7 +378,7 @@ def test_a_completion_that_waits_can_be_cancelled(harness: Harness, opened: Open
     assert settled["outcome"] == "cancelled"
 
 
-def test_what_is_said_of_a_key_goes_with_the_job() -> None:
+def test_options_about_a_key_are_sent_with_the_job() -> None:
     """As the database reads it: moments as text, lengths of time as seconds."""
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     newer = job_object(Stage(7), {"as_of": moment, "created_by": "ann"})
@@ -388,7 +388,7 @@ def test_what_is_said_of_a_key_goes_with_the_job() -> None:
 
 
 @pytest.mark.parametrize("option", [{"as_of": datetime(2026, 1, 1, tzinfo=UTC)}, {"once_for": 1}])
-def test_what_is_said_of_no_key_is_refused(option: dict[str, Any]) -> None:
+def test_options_about_a_key_need_a_key(option: dict[str, Any]) -> None:
     """It would mean nothing."""
     with pytest.raises(InvalidWork, match="without a key"):
         job_object(Stage(0), option)
