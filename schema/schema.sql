@@ -13,7 +13,7 @@ create schema if not exists txqueue;
 
 set search_path = txqueue, pg_temp;
 
--- The tables of the queue. docs/explanation/schema.md tells why they are cut this way.
+-- The tables of the queue. docs/explanation/schema.md explains their partitions.
 
 create type txqueue.job_state as enum ('waiting', 'ready', 'assigned', 'done', 'failed', 'cancelled');
 
@@ -22,12 +22,11 @@ create sequence txqueue.job_id as bigint;
 -- Grows with every chunk of jobs assigned, so that no two assignments share a token.
 create sequence txqueue.assignment as bigint;
 
--- 1 while the last claim of any master came back empty. A sequence, because it changes without
--- leaving a dead row and without waiting for a transaction to end.
+-- 1 while the last claim of some master found nothing. A sequence, because it changes without leaving a dead
+-- row and without waiting for a transaction to end.
 create sequence txqueue.asleep as bigint minvalue 0 start 0;
 
--- The lane that jobs becoming ready go to. Sequences too, because whoever enqueues reads the one and
--- rotation writes both.
+-- The lane for new ready jobs. Sequences too, because every enqueue reads the first and rotation writes both.
 create sequence txqueue.lane as smallint minvalue 0 maxvalue 7 start 0;
 
 -- When a lane was last truncated, in milliseconds since 1970.
@@ -136,7 +135,7 @@ begin
     end loop;
 end $$;
 
--- What dispatch needs: nodes that know each other, jobs handed over by message, tenants, limits, pauses.
+-- For dispatch: connected nodes, jobs handed over by message, tenants, limits, pauses.
 
 alter table txqueue.setting add column identity uuid not null default gen_random_uuid();
 comment on column txqueue.setting.identity is 'The identity of this queue, which a client and a node compare.';
@@ -208,7 +207,7 @@ create index on txqueue.action (subject, action_id);
 create index on txqueue.action using gin ((detail -> 'jobs') jsonb_path_ops);
 comment on table txqueue.request is 'Requests to cancel assigned jobs, each until the job has ended.';
 
--- These return more than they did.
+-- These functions return more columns than before.
 drop function if exists txqueue.complete(integer, smallint[], bigint[], text[]);
 drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
     txqueue.complete_in_2(integer, bigint, bigint[]), txqueue.complete_in_3(integer, bigint, bigint[]),
@@ -216,7 +215,7 @@ drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueu
     txqueue.complete_in_6(integer, bigint, bigint[]), txqueue.complete_in_7(integer, bigint, bigint[]);
 drop function if exists txqueue.settle(integer, jsonb);
 
--- What rescue by asking, expiry and back-pressure need.
+-- For rescue after asking peers, for expiry and for back-pressure.
 
 alter table txqueue.node_info add column leased_at timestamptz not null default now();
 alter table txqueue.node_info add column vouched_at timestamptz;
@@ -230,14 +229,14 @@ alter table txqueue.control add column is_full boolean not null default false;
 comment on column txqueue.control.backlog is 'How many jobs may wait in this queue before more are refused.';
 comment on column txqueue.control.is_full is 'Whether the backlog was full at the last check.';
 
--- These take or return more than they did.
+-- These functions take or return more than before.
 drop function if exists txqueue.rescue();
 drop function if exists txqueue.heartbeat(integer, double precision, jsonb);
 drop function if exists txqueue.set_limit(text, text, integer, double precision, integer, double precision, double precision,
     text, text[]);
 drop function if exists txqueue.check_limit(text, integer, double precision, integer, double precision, double precision, text[]);
 
--- What jobs have to do with each other, with schedules and with sets: unique keys, parents, batches.
+-- Relations of jobs: unique keys, parents, batches, schedules and sets of items.
 
 alter table txqueue.job add column followed smallint;
 comment on column txqueue.job.followed is 'Not null if its end affects followers: see follow().';
@@ -245,7 +244,7 @@ comment on column txqueue.job.followed is 'Not null if its end affects followers
 alter table txqueue.node_info add column ended_at timestamptz;
 comment on column txqueue.node_info.ended_at is 'When it was declared dead or was stopped; its claim may still commit.';
 
--- These return more than they did.
+-- These functions return more columns than before.
 drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
     txqueue.complete_in_2(integer, bigint, bigint[]), txqueue.complete_in_3(integer, bigint, bigint[]),
     txqueue.complete_in_4(integer, bigint, bigint[]), txqueue.complete_in_5(integer, bigint, bigint[]),
@@ -362,7 +361,8 @@ comment on column txqueue.failed_attempt.began is 'When the run was first report
 alter table txqueue.job add column progress jsonb;
 comment on column txqueue.job.progress is 'The last progress that its handler reported: [done, total, note].';
 
--- Until when somebody waits for jobs to end, in seconds since 1970; a sequence, because every completion reads it.
+-- Until when clients wait for jobs to end, in seconds since 1970; a sequence, because every completion reads
+-- it.
 create sequence txqueue.awaited as bigint minvalue 0 start 0;
 
 -- Unique keys, and jobs that wait for others.
@@ -398,10 +398,10 @@ comment on table txqueue.unfollowed is
 -- 1 once a job is unfollowed; a sequence, because every claim reads it.
 create sequence txqueue.has_unfollowed as bigint minvalue 0 start 0;
 
--- It takes more than it did.
+-- It takes more arguments than before.
 drop function if exists txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text);
 
--- Schedules: work that comes again.
+-- Schedules of recurring work.
 create table txqueue.schedule (
     schedule_id       bigint generated always as identity primary key,
     name              text collate "C" not null unique check (length(name) between 1 and 200),
@@ -435,9 +435,9 @@ comment on column txqueue.schedule.job is 'What is enqueued: an element of what 
 comment on column txqueue.schedule.next_due is 'When it is due; -infinity until a node has computed it, null while the job of a cool-down has not ended.';
 comment on column txqueue.schedule.recent is 'Its last twenty jobs, the latest first; dues has the moments they were for.';
 
--- What trials from outside showed: statements that arrive late, locks that any login can take, unexpected input.
+-- For late statements, locks that any login can take, and unexpected input.
 
--- From here on a step may say which older code can work with its outcome.
+-- From here on a migration may declare which older code works with it.
 alter table txqueue.migration add column if not exists serves integer;
 comment on column txqueue.migration.serves is 'The oldest version whose code works with the schema; the step''s own if null.';
 
@@ -447,10 +447,10 @@ create index on txqueue.job_waiting (priority, not_before) where waiting_for in 
 comment on column txqueue.setting.payload_limit is 'The longest payload, in bytes of its JSON text.';
 
 
--- Suspects, which are lifted once the job that kills is found.
+-- Suspects, which are cleared once the job that kills is found.
 create index on txqueue.job_ready (queue) where deaths > 1;
 
--- Locks of our own. Advisory ones any session of the database can take, whatever its rights.
+-- txqueue's own locks, as any session can take advisory locks, whatever its rights.
 create table txqueue.key_lock (
     key smallint primary key
 );
@@ -484,12 +484,12 @@ begin
     end loop;
 end $$;
 
--- Nodes come and go, and each heartbeat looks for those that live or have ended of late.
+-- Nodes come and go, and each heartbeat searches for live and recently ended ones.
 create index on txqueue.node_info (incarnation) where state in ('alive', 'draining');
 create index on txqueue.node_info (ended_at) where ended_at is not null;
 create index on txqueue.node_info (started_at);
 
--- Schedules that come to an end.
+-- Schedules that end.
 alter table txqueue.schedule add column until timestamptz,
     add column times integer check (times between 1 and 1000000000),
     add column runs bigint not null default 0;
@@ -505,8 +505,8 @@ create table txqueue.seen_key (
 );
 comment on table txqueue.seen_key is 'Keys that were enqueued once, or as of a moment. No row is deleted by itself.';
 
--- Sets of items are called worksets everywhere; a pool is one of connections or threads.
--- Older code calls them pools: it cannot work with the outcome.
+-- Sets of items are called worksets; a pool is one of connections or threads. Older code calls the sets
+-- pools, so it cannot work with this schema.
 
 drop view if exists txqueue.pool_status;
 
@@ -549,7 +549,7 @@ update txqueue.job set work_type = regexp_replace(work_type, ':pool$', ':workset
  where work_type like '%:pool' and state in ('waiting', 'ready', 'assigned', 'failed');
 update txqueue.work_type set work_type = regexp_replace(work_type, ':pool$', ':workset') where work_type like '%:pool';
 
--- What is to be looked at again is called late; older code knows other names.
+-- Renames the records of late ends and groups; older code uses the old names.
 
 alter table txqueue.unfollowed rename to late_end;
 alter sequence txqueue.has_unfollowed rename to has_late_ends;
@@ -559,8 +559,8 @@ comment on table txqueue.late_end is
 
 set check_function_bodies = off;
 
--- A job with the parents it waits for among its options: for its history, and for when it is run again by hand. Of more
--- than a thousand the number is kept alone, and the job cannot be run again by hand once one was not done.
+-- Returns a job with its parents among its options, for its history and for retries. Of more than a thousand
+-- parents only the number is stored, and the job cannot be retried if one was not done.
 create or replace function txqueue.add_parent_ids(this job, parents bigint[], its_any_end boolean) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -573,7 +573,7 @@ begin
     return this;
 end $$;
 
--- A job with how those ended that it waited for, among what its worker is told.
+-- Returns a job with the outcomes of its parents among its options, for its worker.
 create or replace function txqueue.add_parent_outcomes(this job) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -588,8 +588,8 @@ begin
     return this;
 end $$;
 
--- Adds parts of an application's table, each from one key to another with its number of items, which the
--- holder of the lock of lock_next_cut() has read; is_all says that nothing comes after them.
+-- Adds parts of an application's table, each from one key to another with its number of items, read by the
+-- holder of the lock of lock_next_cut(); is_all means that no rows follow.
 create or replace function txqueue.add_parts(
     its_name text, firsts text[], lasts text[], counts integer[], is_all boolean)
 returns void
@@ -604,11 +604,11 @@ begin
     update workset set is_cut = is_all, cut_to = coalesce(lasts[cardinality(lasts)], cut_to) where name = its_name;
 end $$;
 
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
--- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
--- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
--- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
--- the next claim. One function a lane, so that its plans are kept.
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
+-- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
+-- claims do not read them. A group whose key another session holds is left for the next claim. One function
+-- per lane, so that its plans are kept.
 create or replace function txqueue.admit_groups_0(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -644,8 +644,8 @@ begin
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
      where mine."group" is null or (mine.place <= mine.room
-       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
-       -- read all that a held snapshot keeps, for each claim.
+       -- Scalar subqueries, which the planner does not turn into a join: with old statistics of small tables,
+       -- a join would read all rows that a held snapshot keeps, for each claim.
        and (select true from job_ready as other where other."group" = mine."group"
                and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
        and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
@@ -667,17 +667,17 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    -- Nothing of these groups is left that could wake the parked ones.
+    -- No job of these groups is left whose end could make the parked ones ready.
     open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
--- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
--- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
--- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
--- the next claim. One function a lane, so that its plans are kept.
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
+-- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
+-- claims do not read them. A group whose key another session holds is left for the next claim. One function
+-- per lane, so that its plans are kept.
 create or replace function txqueue.admit_groups_1(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -713,8 +713,8 @@ begin
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
      where mine."group" is null or (mine.place <= mine.room
-       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
-       -- read all that a held snapshot keeps, for each claim.
+       -- Scalar subqueries, which the planner does not turn into a join: with old statistics of small tables,
+       -- a join would read all rows that a held snapshot keeps, for each claim.
        and (select true from job_ready as other where other."group" = mine."group"
                and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
        and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
@@ -736,17 +736,17 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    -- Nothing of these groups is left that could wake the parked ones.
+    -- No job of these groups is left whose end could make the parked ones ready.
     open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
--- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
--- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
--- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
--- the next claim. One function a lane, so that its plans are kept.
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
+-- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
+-- claims do not read them. A group whose key another session holds is left for the next claim. One function
+-- per lane, so that its plans are kept.
 create or replace function txqueue.admit_groups_2(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -782,8 +782,8 @@ begin
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
      where mine."group" is null or (mine.place <= mine.room
-       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
-       -- read all that a held snapshot keeps, for each claim.
+       -- Scalar subqueries, which the planner does not turn into a join: with old statistics of small tables,
+       -- a join would read all rows that a held snapshot keeps, for each claim.
        and (select true from job_ready as other where other."group" = mine."group"
                and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
        and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
@@ -805,17 +805,17 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    -- Nothing of these groups is left that could wake the parked ones.
+    -- No job of these groups is left whose end could make the parked ones ready.
     open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
--- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
--- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
--- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
--- the next claim. One function a lane, so that its plans are kept.
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
+-- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
+-- claims do not read them. A group whose key another session holds is left for the next claim. One function
+-- per lane, so that its plans are kept.
 create or replace function txqueue.admit_groups_3(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -851,8 +851,8 @@ begin
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
      where mine."group" is null or (mine.place <= mine.room
-       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
-       -- read all that a held snapshot keeps, for each claim.
+       -- Scalar subqueries, which the planner does not turn into a join: with old statistics of small tables,
+       -- a join would read all rows that a held snapshot keeps, for each claim.
        and (select true from job_ready as other where other."group" = mine."group"
                and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
        and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
@@ -874,17 +874,17 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    -- Nothing of these groups is left that could wake the parked ones.
+    -- No job of these groups is left whose end could make the parked ones ready.
     open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
--- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
--- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
--- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
--- the next claim. One function a lane, so that its plans are kept.
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
+-- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
+-- claims do not read them. A group whose key another session holds is left for the next claim. One function
+-- per lane, so that its plans are kept.
 create or replace function txqueue.admit_groups_4(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -920,8 +920,8 @@ begin
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
      where mine."group" is null or (mine.place <= mine.room
-       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
-       -- read all that a held snapshot keeps, for each claim.
+       -- Scalar subqueries, which the planner does not turn into a join: with old statistics of small tables,
+       -- a join would read all rows that a held snapshot keeps, for each claim.
        and (select true from job_ready as other where other."group" = mine."group"
                and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
        and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
@@ -943,17 +943,17 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    -- Nothing of these groups is left that could wake the parked ones.
+    -- No job of these groups is left whose end could make the parked ones ready.
     open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
--- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
--- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
--- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
--- the next claim. One function a lane, so that its plans are kept.
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
+-- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
+-- claims do not read them. A group whose key another session holds is left for the next claim. One function
+-- per lane, so that its plans are kept.
 create or replace function txqueue.admit_groups_5(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -989,8 +989,8 @@ begin
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
      where mine."group" is null or (mine.place <= mine.room
-       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
-       -- read all that a held snapshot keeps, for each claim.
+       -- Scalar subqueries, which the planner does not turn into a join: with old statistics of small tables,
+       -- a join would read all rows that a held snapshot keeps, for each claim.
        and (select true from job_ready as other where other."group" = mine."group"
                and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
        and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
@@ -1012,17 +1012,17 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    -- Nothing of these groups is left that could wake the parked ones.
+    -- No job of these groups is left whose end could make the parked ones ready.
     open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
--- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
--- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
--- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
--- the next claim. One function a lane, so that its plans are kept.
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
+-- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
+-- claims do not read them. A group whose key another session holds is left for the next claim. One function
+-- per lane, so that its plans are kept.
 create or replace function txqueue.admit_groups_6(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1058,8 +1058,8 @@ begin
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
      where mine."group" is null or (mine.place <= mine.room
-       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
-       -- read all that a held snapshot keeps, for each claim.
+       -- Scalar subqueries, which the planner does not turn into a join: with old statistics of small tables,
+       -- a join would read all rows that a held snapshot keeps, for each claim.
        and (select true from job_ready as other where other."group" = mine."group"
                and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
        and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
@@ -1081,17 +1081,17 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    -- Nothing of these groups is left that could wake the parked ones.
+    -- No job of these groups is left whose end could make the parked ones ready.
     open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows
--- to take: all without a group, and of each group as many of the oldest as may run, if no older one is
--- ready or parked elsewhere. With them it parks what else of a full group is ready in the lane, up to
--- 10,000 jobs, so that no later claim meets it. A group whose key another session holds is left for
--- the next claim. One function a lane, so that its plans are kept.
+-- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
+-- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
+-- claims do not read them. A group whose key another session holds is left for the next claim. One function
+-- per lane, so that its plans are kept.
 create or replace function txqueue.admit_groups_7(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1127,8 +1127,8 @@ begin
              where ready.ctid = any (locked)
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
      where mine."group" is null or (mine.place <= mine.room
-       -- Scalar subqueries, which no planner makes a join of: with statistics of a moment when the tables were small it would
-       -- read all that a held snapshot keeps, for each claim.
+       -- Scalar subqueries, which the planner does not turn into a join: with old statistics of small tables,
+       -- a join would read all rows that a held snapshot keeps, for each claim.
        and (select true from job_ready as other where other."group" = mine."group"
                and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
        and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
@@ -1150,15 +1150,15 @@ begin
           from gone
     )
     select count(*) into parked from gone;
-    -- Nothing of these groups is left that could wake the parked ones.
+    -- No job of these groups is left whose end could make the parked ones ready.
     open := array(select key from unnest(open) as key where (select true from job_ready where "group" = key limit 1) is null);
     if open <> '{}' then
         perform free_groups(open);
     end if;
 end $$;
 
--- A job as it goes on to its next stage under the same number: another work type and payload, with no attempt spent. If that
--- cannot be, it is failed: other jobs that are settled with it must not fail because of it.
+-- Returns a job as its next stage under the same number: another work type and payload, with no attempt
+-- spent. If the stage is not valid, the job is failed, so that other jobs settled with it are not affected.
 create or replace function txqueue.advanced(this job, stage jsonb) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1209,10 +1209,9 @@ exception when sqlstate 'TXQ01' or data_exception then
     return old;
 end $$;
 
--- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
--- deletion returns would be copied twice on its way.
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and returns the
+-- chunk in rank order. Charges the rates of groups. One function per lane, so that its plan is kept. Three
+-- plain statements over locked rows, because the rows that a deletion returns would be copied twice.
 create or replace function txqueue.assign_0(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1247,10 +1246,9 @@ begin
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
     end if;
 end $$;
--- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
--- deletion returns would be copied twice on its way.
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and returns the
+-- chunk in rank order. Charges the rates of groups. One function per lane, so that its plan is kept. Three
+-- plain statements over locked rows, because the rows that a deletion returns would be copied twice.
 create or replace function txqueue.assign_1(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1285,10 +1283,9 @@ begin
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
     end if;
 end $$;
--- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
--- deletion returns would be copied twice on its way.
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and returns the
+-- chunk in rank order. Charges the rates of groups. One function per lane, so that its plan is kept. Three
+-- plain statements over locked rows, because the rows that a deletion returns would be copied twice.
 create or replace function txqueue.assign_2(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1323,10 +1320,9 @@ begin
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
     end if;
 end $$;
--- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
--- deletion returns would be copied twice on its way.
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and returns the
+-- chunk in rank order. Charges the rates of groups. One function per lane, so that its plan is kept. Three
+-- plain statements over locked rows, because the rows that a deletion returns would be copied twice.
 create or replace function txqueue.assign_3(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1361,10 +1357,9 @@ begin
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
     end if;
 end $$;
--- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
--- deletion returns would be copied twice on its way.
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and returns the
+-- chunk in rank order. Charges the rates of groups. One function per lane, so that its plan is kept. Three
+-- plain statements over locked rows, because the rows that a deletion returns would be copied twice.
 create or replace function txqueue.assign_4(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1399,10 +1394,9 @@ begin
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
     end if;
 end $$;
--- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
--- deletion returns would be copied twice on its way.
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and returns the
+-- chunk in rank order. Charges the rates of groups. One function per lane, so that its plan is kept. Three
+-- plain statements over locked rows, because the rows that a deletion returns would be copied twice.
 create or replace function txqueue.assign_5(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1437,10 +1431,9 @@ begin
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
     end if;
 end $$;
--- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
--- deletion returns would be copied twice on its way.
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and returns the
+-- chunk in rank order. Charges the rates of groups. One function per lane, so that its plan is kept. Three
+-- plain statements over locked rows, because the rows that a deletion returns would be copied twice.
 create or replace function txqueue.assign_6(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1475,10 +1468,9 @@ begin
            from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
     end if;
 end $$;
--- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and
--- returns the chunk in rank order. What groups may take of a rate is paid here, where it is
--- taken. One function a lane, so that its plan is kept. Three plain statements over rows that are locked: what a
--- deletion returns would be copied twice on its way.
+-- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and returns the
+-- chunk in rank order. Charges the rates of groups. One function per lane, so that its plan is kept. Three
+-- plain statements over locked rows, because the rows that a deletion returns would be copied twice.
 create or replace function txqueue.assign_7(
     tids tid[], its_node integer, its_incarnation integer, is_counted smallint,
     out assignment bigint, out jobs integer, out weight bigint, out chunk text)
@@ -1514,8 +1506,8 @@ begin
     end if;
 end $$;
 
--- The assignments of a node that are older than so many seconds, and how many jobs of each are still assigned: the node
--- compares them with what it holds.
+-- The assignments of a node that are older than a number of seconds, and how many jobs of each are still
+-- assigned: the node compares them with the jobs that it holds.
 create or replace function txqueue.assignments_of(its_incarnation integer, older_than double precision)
 returns table (assignment bigint, jobs bigint)
 language sql stable security definer
@@ -1528,7 +1520,7 @@ as $$
      group by job.assignment
 $$;
 
--- How many jobs of a queue could run now and do not: the ready ones.
+-- The number of a queue's ready jobs.
 create or replace function txqueue.backlog(queue text) returns bigint
 language sql stable security definer
 set search_path = txqueue, pg_temp
@@ -1538,8 +1530,8 @@ as $$
          + (select count(*) from job_ready where job_ready.queue = $1 and tenant is not null)
 $$;
 
--- Begins to archive a day of history: from now on every change of it is noted. Returns the number of the
--- attempt, by which it ends; null if there is no such day. Ends the attempts before it.
+-- Starts archiving a day of history: from now on every change of it is recorded. Returns the number of the
+-- attempt, which end_archive() takes; null if there is no such day. Ends earlier attempts.
 create or replace function txqueue.begin_archive(its_leaf text) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -1554,7 +1546,7 @@ begin
         return null;
     end if;
     if not exists (select from pg_trigger where tgrelid = its_leaf::regclass and tgname = 'archiving') then
-        -- Waits for transactions that are changing a row now.
+        -- Waits for transactions that are changing a row.
         execute format('create trigger archiving after insert or update or delete on %I
                         for each row execute function note_history_change()', its_leaf);
     end if;
@@ -1564,10 +1556,10 @@ begin
     return attempt;
 end $$;
 
--- What a bucket of tokens holds: how many jobs may be taken now (null where there is no bucket), and if
--- none, in how many seconds one may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket keeps the
--- moment, in microseconds since 1970, by which all that was taken is paid for (the generic cell rate
--- algorithm, ITU-T I.371).
+-- The level of a token bucket: how many jobs may be taken now (null without a bucket), and if none, in how
+-- many seconds one may. In any t seconds at most burst + rate * t jobs are taken. The sequence of the bucket
+-- keeps the moment, in microseconds since 1970, by which all that was taken is paid for (the generic cell
+-- rate algorithm, ITU-T I.371).
 create or replace function txqueue.bucket_level(this control, out jobs integer, out opens_in double precision)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1588,8 +1580,8 @@ begin
     end if;
 end $$;
 
--- Whether a job may be given another payload in a transaction that may stay open for long: no other session waits for its row. A
--- claim skips it; but the completion of a job of a group waits for the group's next.
+-- Whether a long transaction may change a job's payload without making other sessions wait for its row.
+-- Claims skip locked rows, but the completion of a job of a group waits for the group's next job.
 create or replace function txqueue.can_change_payload(this job) returns boolean
 language sql immutable
 set search_path = txqueue, pg_temp
@@ -1600,10 +1592,9 @@ as $$
         else false end
 $$;
 
--- Cancels jobs: at once those that no node has taken; of the others, those that have not ended yet, their
--- node learns at its next heartbeat. Returns the numbers of the first, of the second
--- [[incarnation, assignment, job_id], ...], and the numbers of those that have ended or never were. Failed jobs
--- count as cancelled from then on: they are not to run again. They keep their errors.
+-- Cancels jobs: unclaimed ones at once; the nodes of the others read the request at their next heartbeat.
+-- Returns the numbers of the first, [[incarnation, assignment, job_id], ...] of the second, and the numbers
+-- of jobs that have ended or do not exist. Failed jobs become cancelled and keep their errors.
 create or replace function txqueue.cancel(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb, out refused bigint[])
 language plpgsql volatile security definer
@@ -1631,7 +1622,7 @@ begin
         'refused', cardinality(refused)));
 end $$;
 
--- A job as it is cancelled because one that it was to follow was not done.
+-- Returns a job as cancelled because one of its parents was not done.
 create or replace function txqueue.cancel_orphan(this job, parent bigint, its_end text) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1644,8 +1635,8 @@ begin
     return this;
 end $$;
 
--- Cancels those of some jobs that no node has taken yet, and asks for the cancelling of the others that have
--- not ended. Returns the numbers of the first, and of the second [[incarnation, assignment, job_id], ...].
+-- Cancels unclaimed jobs, and records a request for the others that have not ended. Returns the numbers of
+-- the first, and [[incarnation, assignment, job_id], ...] of the second.
 create or replace function txqueue.cancel_unstarted(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb)
 language plpgsql volatile
@@ -1662,7 +1653,7 @@ begin
     cancelled := '{}';
     children := lock_children(null, ids);
     locked := lock_groups(ids);
-    -- A job that goes from one partition to another meanwhile is found there the next time.
+    -- A job that moves to another partition meanwhile is found there in the next round.
     for round in 1 .. 3 loop
         for this in
             delete from job
@@ -1687,7 +1678,7 @@ begin
     end loop;
     select coalesce(jsonb_agg(jsonb_build_array(held.incarnation, held.assignment, held.job_id)), '[]') into requested
       from job_assigned as held where held.job_id = any (ids);
-    -- Not only those that are marked: another job may have begun to wait for one just now.
+    -- Not only the marked jobs, as another job may just have been enqueued to follow one.
     if cancelled <> '{}' and propagate_ends(cancelled, 'cancelled', children) then
         perform wake_masters();
     end if;
@@ -1697,7 +1688,7 @@ begin
     end if;
 end $$;
 
--- Takes jobs out of a bucket of tokens; the caller holds the key's lock.
+-- Charges jobs to a token bucket; the caller holds the key's lock.
 create or replace function txqueue.charge_bucket(this control, jobs integer) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1709,8 +1700,8 @@ begin
       using now_us, jobs * 1e6 / this.rate;
 end $$;
 
--- Takes so many jobs out of the bucket of a limited queue or tenant, if it has one; the caller holds
--- the key's lock.
+-- Charges jobs to the token bucket of a limited queue or tenant, if it has one; the caller holds the key's
+-- lock.
 create or replace function txqueue.charge_control(its_kind text, its_key text, jobs integer) returns void
 language sql volatile
 set search_path = txqueue, pg_temp
@@ -1718,7 +1709,7 @@ as $$
     select charge_bucket(control, jobs) from control where kind = its_kind and key = its_key and rate is not null
 $$;
 
--- The moment as of which a job is what its payload says; null if its options do not say.
+-- The as_of moment in a job's options; null without one.
 create or replace function txqueue.check_as_of(options jsonb, mode text) returns timestamptz
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1742,8 +1733,8 @@ begin
     return moment;
 end $$;
 
--- Refuses the payload of a type that is published as encrypted if it is in clear; null for what fits.
--- Without settings of its own, so that it is inlined.
+-- Refuses a payload in clear of a type that is published as encrypted; returns null otherwise. Without
+-- settings of its own, so that it is inlined.
 create or replace function txqueue.check_encrypted(policy jsonb, work_type text, payload jsonb) returns text
 language sql volatile
 as $$
@@ -1754,8 +1745,8 @@ as $$
     end
 $$;
 
--- Refuses to go on in a transaction that sees only what was committed when it began: what has been parked
--- or has moved since would be missed, and never run.
+-- Refuses transactions that see only rows committed before they began: they would miss jobs that were parked
+-- or moved since, which then would never run.
 create or replace function txqueue.check_isolation(what text) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1767,7 +1758,7 @@ begin
     end if;
 end $$;
 
--- Refuses what cannot be a job; null for what can. Without settings of its own, so that it is inlined.
+-- Refuses an invalid job; returns null for a valid one. Without settings of its own, so that it is inlined.
 create or replace function txqueue.check_job(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
     "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
@@ -1780,7 +1771,7 @@ as $$
     end
 $$;
 
--- Refuses limits that are out of range, or that do not apply to what they are set for.
+-- Refuses limits that are out of range, or that do not apply to the kind of key.
 create or replace function txqueue.check_limit(
     its_kind text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, its_backlog bigint, cleared text[]) returns void
@@ -1812,7 +1803,7 @@ begin
     end if;
 end $$;
 
--- For how long a key that is enqueued once is remembered; null if the options do not say.
+-- For how long a key is remembered in mode once; null if the options have no limit.
 create or replace function txqueue.check_once_for(options jsonb, mode text) returns interval
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1828,8 +1819,8 @@ begin
     return make_interval(secs => (options ->> 'once_for')::double precision);
 end $$;
 
--- Refuses what cannot be a schedule: its name, when it is due, what it enqueues, and a condition that names no column
--- of a table that the caller may read.
+-- Refuses an invalid schedule: its name, its times, its job, or a condition without a column that the caller
+-- may read.
 create or replace function txqueue.check_schedule(its_name text, terms jsonb, its_job jsonb, condition jsonb) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1871,7 +1862,7 @@ begin
     end if;
 end $$;
 
--- Refuses what is no unique key, or no mode.
+-- Refuses an invalid unique key or mode.
 create or replace function txqueue.check_unique(key text, mode text) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -1884,8 +1875,9 @@ begin
     end if;
 end $$;
 
--- One job of a chunk, as JSON text: the values of the fields that chunk_of() names, in that order. attempt counts the
--- runs that have failed; the worker is told which run begins. Without settings of its own, so that it is inlined.
+-- One job of a chunk, as JSON text: the values of the fields that chunk_of() names, in that order. attempt
+-- counts the failed runs; the entry has the number of the next run. Without settings of its own, so that it
+-- is inlined.
 create or replace function txqueue.chunk_entry(
     job_id bigint, work_type text, attempt smallint, weight integer, payload jsonb, terms text) returns text
 language sql volatile
@@ -1893,21 +1885,22 @@ as $$
     select '[' || job_id || ',"' || work_type || '",' || attempt + 1 || ',' || weight || ',' || payload::text || ',' || terms || ']'
 $$;
 
--- A chunk: the JSON text in which jobs travel to a worker, which is the first to parse it. It names the fields once,
--- before the entries that chunk_entry() has made, joined by commas. txqueue/model/assignment.py reads it and says what
--- the fields mean. Without settings of its own, so that it is inlined.
+-- A chunk: the JSON text in which jobs travel to a worker, which is the first to parse it. It names the
+-- fields once, before the entries that chunk_entry() has made, joined by commas. txqueue/model/assignment.py
+-- parses it and documents the fields. Without settings of its own, so that it is inlined.
 create or replace function txqueue.chunk_of(entries text) returns text
 language sql volatile
 as $$
     select '{"fields":["job_id","work_type","attempt","weight","payload","terms"],"jobs":[' || entries || ']}'
 $$;
 
--- Has a running job take the pending jobs along that are like it: of its work type, queue, group and tenant, and with
--- no job that follows them, by choice also what is due later. They end as done with this transaction, the oldest first, at most so many; their numbers and
--- payloads are returned. None if its token no longer holds: its transaction cannot be committed then.
+-- Ends pending jobs similar to a running job together with it: those of its work type, queue, group and
+-- tenant without followers, optionally also those due later. They end as done with this transaction, the
+-- oldest first, up to a limit; returns their numbers and payloads. Returns none if the running job's token no
+-- longer holds, as its transaction cannot commit then.
 --
--- It waits for nothing and holds no key of a group: what another session has locked is left alone, and what it has
--- locked itself is left alone by those who ready jobs of the group, until the end of this job wakes the group.
+-- It waits for no lock and holds no key of a group: rows locked by other sessions are skipped, and sessions
+-- that make jobs of the group ready skip the rows locked here, until the end of this job wakes the group.
 create or replace function txqueue.coalesce_into(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, at_most integer, later boolean default false)
 returns table (taken_id bigint, taken_type text, taken_payload text)
@@ -1988,10 +1981,9 @@ begin
     end loop;
 end $$;
 
--- Completes jobs: one element an assignment, its lane, its job numbers as the text of a bigint array and, of those
--- that returned something, the results as the text of an object by number. Rows that another assignment has since
--- taken are not touched.
--- Returns how many jobs it completed, and whether that may let others run that were held back.
+-- Completes jobs: one element per assignment, its lane, its job numbers as the text of a bigint array, and
+-- the results, if any, as the text of an object by number. Rows that have another assignment by now are not
+-- touched. Returns how many jobs it completed, and whether other jobs may have become ready.
 create or replace function txqueue.complete(
     its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] default null,
     out total integer, out freed boolean)
@@ -2012,10 +2004,11 @@ begin
     freed := false;
     for each in 1 .. cardinality(lanes) loop
         remaining := coalesce(cardinality(ids[each]::bigint[]), 0);
-        -- A job that ran long may have been moved to another lane by rotation, and on while this looks for it.
+        -- Rotation may have moved a long-running job to another lane, and may move it again during this
+        -- search.
         foreach lane in array array[lanes[each]] || '{0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7}'::smallint[] loop
             exit when remaining = 0;
-            -- What is no lane holds nothing.
+            -- Ignore numbers that are not lanes.
             continue when (lane between 0 and 7) is not true;
             case lane
                 when 0 then select * into moved, keys, limited, ended
@@ -2054,8 +2047,9 @@ begin
     end if;
 end $$;
 
--- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
--- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function
+-- per lane, so that its plan is kept; the plan is pinned, as the planner must not scan the table for each
+-- number.
 create or replace function txqueue.complete_in_0(
     its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
@@ -2084,8 +2078,9 @@ begin
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
--- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function
+-- per lane, so that its plan is kept; the plan is pinned, as the planner must not scan the table for each
+-- number.
 create or replace function txqueue.complete_in_1(
     its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
@@ -2114,8 +2109,9 @@ begin
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
--- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function
+-- per lane, so that its plan is kept; the plan is pinned, as the planner must not scan the table for each
+-- number.
 create or replace function txqueue.complete_in_2(
     its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
@@ -2144,8 +2140,9 @@ begin
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
--- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function
+-- per lane, so that its plan is kept; the plan is pinned, as the planner must not scan the table for each
+-- number.
 create or replace function txqueue.complete_in_3(
     its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
@@ -2174,8 +2171,9 @@ begin
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
--- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function
+-- per lane, so that its plan is kept; the plan is pinned, as the planner must not scan the table for each
+-- number.
 create or replace function txqueue.complete_in_4(
     its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
@@ -2204,8 +2202,9 @@ begin
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
--- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function
+-- per lane, so that its plan is kept; the plan is pinned, as the planner must not scan the table for each
+-- number.
 create or replace function txqueue.complete_in_5(
     its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
@@ -2234,8 +2233,9 @@ begin
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
--- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function
+-- per lane, so that its plan is kept; the plan is pinned, as the planner must not scan the table for each
+-- number.
 create or replace function txqueue.complete_in_6(
     its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
@@ -2264,8 +2264,9 @@ begin
            array_agg(job_id) filter (where gone.followed is not null)
       into jobs, groups, limited, followed from gone;
 end $$;
--- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function a lane, so that its
--- plan is kept, and that plan pinned: the planner must not scan the table for each number.
+-- Moves jobs of one assignment from one assigned lane to history, with the results by number. One function
+-- per lane, so that its plan is kept; the plan is pinned, as the planner must not scan the table for each
+-- number.
 create or replace function txqueue.complete_in_7(
     its_incarnation integer, its_assignment bigint, ids bigint[], results jsonb,
     out jobs integer, out groups text[], out limited integer, out followed bigint[])
@@ -2295,8 +2296,9 @@ begin
       into jobs, groups, limited, followed from gone;
 end $$;
 
--- Completes one job in the caller's transaction, with its own writes or not at all: raises an error when its token no
--- longer holds, so that a commit in the same message does not happen. Its lane, if the caller knows it, is looked in first.
+-- Completes one job in the caller's transaction, atomically with its writes: raises an error when its token
+-- no longer holds, so that a commit in the same message does not happen. Searches the given lane first, if
+-- any.
 create or replace function txqueue.complete_one(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb, its_progress jsonb default null,
     its_lane integer default null)
@@ -2308,7 +2310,8 @@ declare
     is_ended boolean;
 begin
     perform check_isolation('a job does not end');
-    -- Its commit is to follow: a process that is stopped in between holds the row, and its group's key, no longer than this.
+    -- The commit follows at once; this limits how long a stopped process can hold the row and its group's
+    -- key.
     perform set_config('idle_in_transaction_session_timeout', '30s', true);
     if its_progress is null then
         is_ended := (complete(its_incarnation, array[its_lane::smallint], array[its_assignment], array[format('{%s}', its_job_id)],
@@ -2324,9 +2327,9 @@ begin
     end if;
 end $$;
 
--- How many jobs a limited queue or tenant may give to the claim that asks: null for any number. The
--- asker holds the key's lock from now on; while another claim holds it, there are none. If there
--- are none, opens_in says in how many seconds to ask again, where only time has to pass.
+-- How many jobs a claim may take from a limited queue or tenant: null for any number. The claim holds the
+-- key's lock from now on; while another claim holds it, the allowance is 0. opens_in then has the seconds
+-- after which to retry, if only time has to pass.
 create or replace function txqueue.compute_allowance(this control, out jobs integer, out opens_in double precision)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2361,16 +2364,16 @@ begin
     end if;
 end $$;
 
--- The moment by which jobs are ordered, smaller first: when a job is due, less its priority; or, if
--- that is sooner, where a job of the highest priority that became due at not_after would stand.
--- Without settings of its own, so that it is inlined.
+-- The rank, a moment by which jobs are ordered, smaller first: when a job is due, minus its priority; or, if
+-- smaller, the rank of a job of the highest priority that is due at not_after. Without settings of its own,
+-- so that it is inlined.
 create or replace function txqueue.compute_rank(
     not_before timestamptz, not_after timestamptz, priority integer, aging interval) returns timestamptz
 language sql stable parallel safe
 as $$ select least(not_before - priority * aging, not_after - 9 * aging) $$;
 
--- How many rows a lane has, up to so many. Jobs leave a lane from its front, where dead rows may lie by the
--- hundred thousand, so its last pages are looked at first.
+-- The number of rows of a lane, up to a maximum. Jobs leave a lane from its front, which may have hundreds of
+-- thousands of dead rows, so its last pages are read first.
 create or replace function txqueue.count_lane_rows(leaf text, most integer) returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2388,15 +2391,15 @@ begin
     return rows;
 end $$;
 
--- The lane that jobs becoming ready go to, until rotation moves on to the next. Read without a scan, which would
--- cost as much as a statement; a sequence that was never set says null. Without settings of its own, so that it is
+-- The lane for new ready jobs, until rotation moves on to the next. Read without a scan, which would cost as
+-- much as a statement; a sequence that was never set returns null. Without settings of its own, so that it is
 -- inlined.
 create or replace function txqueue.current_lane() returns smallint
 language sql volatile
 as $$ select coalesce(pg_sequence_last_value('txqueue.lane'), 0)::smallint $$;
 
--- Gives the jobs of nodes back whose masters are known to have ended, before their leases expire. Only a
--- live node of the same host can know that. Returns how many jobs.
+-- Rescues the jobs of nodes whose masters have certainly ended, before their leases expire. Only a live node
+-- of the same host may call this. Returns how many jobs.
 create or replace function txqueue.declare_dead(its_incarnation integer, ended integer[]) returns integer
 language sql volatile security definer
 set search_path = txqueue, pg_temp
@@ -2408,10 +2411,10 @@ as $$
            and me.incarnation = its_incarnation and me.state in ('alive', 'draining')))
 $$;
 
--- The jobs that were handed to a node by a message: those of one assignment, or of all that it does
--- not know, left alone for a moment because their messages may be on their way: an assignment is returned as a whole or
--- not at all. One row an assignment, with its chunk of jobs as claims return it, up to some megabytes of payloads in
--- all, and at least one. Its lane is where the first of them is.
+-- The jobs that were handed to a node by message: of one assignment, or of all assignments unknown to the
+-- node, except the latest ones, whose messages may be on their way. An assignment is returned as a whole or
+-- not at all: one row each, with a chunk as claims return it, up to some megabytes of payloads in all, and at
+-- least one. Its lane is that of its first job.
 create or replace function txqueue.direct_jobs(
     its_incarnation integer, its_assignment bigint default null, known bigint[] default '{}')
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text)
@@ -2442,8 +2445,8 @@ as $$
      group by job.assignment
 $$;
 
--- Has jobs that failed for good in one way before a moment count as cancelled, at most so many at once. Returns how
--- many, and the moment: pass it to go on.
+-- Turns failed jobs of one kind of failure before a moment into cancelled ones, at most at_most at once.
+-- Returns how many, and the moment to pass in the next call.
 create or replace function txqueue.discard_failures(
     its_fingerprint text, who text, before timestamptz default null, at_most integer default 1000,
     out discarded integer, out until timestamptz)
@@ -2467,8 +2470,8 @@ begin
     end if;
 end $$;
 
--- Has a live node take nothing more: it passes on what it has not started and goes on with what runs, until
--- it is undrained or starts anew. Returns whether that changed anything.
+-- Drains a live node: it accepts no more jobs, passes on unstarted ones and finishes running ones, until it
+-- is undrained or restarted. Returns whether that changed anything.
 create or replace function txqueue.drain_node(its_name text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -2485,7 +2488,7 @@ begin
 end $$;
 
 -- Drops a day of history that is archived and verified, unless a session uses history for longer than an
--- instant. What is not verified, or changed since, stays. Returns whether it did.
+-- instant. A day that is not verified, or has changed since, stays. Returns whether it was dropped.
 create or replace function txqueue.drop_archived(its_leaf text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -2497,7 +2500,7 @@ begin
         return false;
     end if;
     execute format('lock table %I in access exclusive mode', its_leaf);
-    -- Again: no session can change it any more.
+    -- Check again, as no session can change the day from here on.
     update archived set dropped_at = clock_timestamp()
      where leaf = its_leaf and verified_at is not null and dropped_at is null;
     if found then
@@ -2509,8 +2512,8 @@ exception when lock_not_available or undefined_table then
     return false;
 end $$;
 
--- Drops a partition of history unless a session uses history for longer than an instant: the lock
--- that it takes on the whole of it would keep everybody else waiting behind.
+-- Drops a partition of history unless a session uses history for longer than an instant: the lock that it
+-- needs on the whole table would make other sessions wait behind it.
 create or replace function txqueue.drop_leaf(leaf text) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2524,9 +2527,9 @@ exception when lock_not_available then
 end $$;
 
 -- Returns the schedules that are due, as an array of objects, the condition of each among them (see
--- find_met_conditions()), seconds until it is worth looking again (null for nothing to wait for), and the clock. A caller
--- that has looked up to a moment passes it as since, so that the dead rows before it are not read again; null looks
--- at all. Those for which no moment was computed yet are always among them.
+-- find_met_conditions()), seconds until the next is due (null if none is), and the database's time. A caller
+-- that has checked up to a moment passes it as since, so that the dead rows before it are not read again;
+-- null reads all. Schedules without a computed moment are always included.
 create or replace function txqueue.due_schedules(
     since timestamptz default null, at_most integer default 500,
     out due jsonb, out due_in double precision, out seen_at timestamptz)
@@ -2554,7 +2557,7 @@ begin
     if cardinality(rows) >= at_most then
         due_in := 0;
     else
-        -- What runs now and ends at once is due again no sooner than its cool-down is over.
+        -- A running job's schedule is due again at the earliest after its cool-down.
         select least(
             (select extract(epoch from next_due - clock_timestamp())::double precision from schedule
               where is_active and next_due > seen_at and isfinite(next_due) order by next_due limit 1),
@@ -2579,9 +2582,10 @@ as $$
     select exists (select from noted)
 $$;
 
--- Moves assigned jobs to where settle() says that their ends take them, all with one statement; not those that go on to a
--- next stage. Of two outcomes of one job the first counts. Returns what settle() does more for. Its plan is pinned: each
--- job is found by its number, and what was said of it by a hash, so that many cost no more each than a few.
+-- Moves assigned jobs to the partitions of their outcomes, all with one statement, except those with a next
+-- stage. Of two outcomes of one job the first counts. Returns the jobs for which settle() has more to do. Its
+-- plan is pinned: each job is found by its number, and its outcome by a hash, so that many cost no more each
+-- than a few.
 create or replace function txqueue.end_assigned(
     its_incarnation integer, outcomes jsonb,
     out settled bigint[], out groups text[], out limited boolean, out done bigint[], out failed bigint[], out stopped bigint[],
@@ -2607,7 +2611,7 @@ begin
     ), gone as (
         delete from job_assigned
          where job_id = any (array(select said.job_id from said where said.outcome is distinct from 'next')) and incarnation = its_incarnation
-           -- Not a join: that might read all that is said for each job.
+           -- Not a join, which might read all outcomes for each job.
            and ((job_id, assignment) in (select said.job_id, said.assignment from said where said.outcome is distinct from 'next')) is true
         returning *
     ), ended as (
@@ -2623,7 +2627,7 @@ begin
         select job_id, runs, coalesce(started_at, assigned_at), node_id, left(its_error, 4000)
           from ended where outcome in ('retry', 'failed') and ran
     ), put as (
-        -- One that waits came to its end, and its process lives.
+        -- The attempt of a waiting job has ended, and its process is alive.
         insert into job (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at, finished_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane,
             state, waiting_for, work_type, queue, "group", tenant, options, payload,
@@ -2657,9 +2661,9 @@ begin
     end if;
 end $$;
 
--- Counts a part as performed, once and fenced by the job's token: false, and nothing, if the job is not
--- this assignment's any more or does not hold the part. Of the items, the failures are kept apart: an
--- array of objects with key and error, and delay (seconds) if they are to be tried again.
+-- Counts a part as processed, once and fenced by the job's token: returns false, and changes nothing, if the
+-- job has another assignment or does not hold the part. Failed items are stored apart: an array of objects
+-- with key and error, and delay (seconds) if they are retried.
 create or replace function txqueue.end_part(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, failures jsonb default null)
 returns boolean
@@ -2713,9 +2717,9 @@ begin
     return true;
 end $$;
 
--- Ends a job of a workset in the caller's transaction, completing it: done if nothing is left to take, or
--- passing its place on to a new job, so that others get their turn. Returns whether it did; else there
--- is more to do, or a session is just filling the workset.
+-- Ends a job of a workset in the caller's transaction, completing it: done if no part is left, or replaced by
+-- a new job, so that other jobs get their turn. Returns false if there is more to do, or a session is filling
+-- the workset.
 create or replace function txqueue.end_slot(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, is_renewed boolean)
 returns boolean
@@ -2796,7 +2800,7 @@ begin
     if tenant is not null then
         perform note_tenants();
     end if;
-    -- Asked here as well: to perform a function costs more than what most enqueues need of it.
+    -- Checked here as well, because calling the function costs more than the check.
     if has_sleeping_master() and not_before < now() + interval '3 seconds' then
         perform wake_masters();
     end if;
@@ -2805,8 +2809,8 @@ end $$;
 comment on function txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text,
     text, text, bigint[], boolean) is 'Enqueue one job in the caller''s transaction.';
 
--- Enqueues what a job that has ended was enqueued as: the same payload and policy, due now, waiting for no other job. One with a
--- unique key that another holds by now is not needed: that one is returned. Returns the number.
+-- Enqueues a copy of an ended job: the same payload and policy, due now, waiting for no other job. If another
+-- job holds its unique key, nothing is enqueued. Returns the number of the new job, or of that other one.
 create or replace function txqueue.enqueue_again(this job, who text) returns bigint
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2824,13 +2828,13 @@ begin
     return number;
 end $$;
 
--- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that
--- gave the caller credit: after the commit the caller tells that node, and no claim is needed.
--- Returns its number, and its assignment, lane and weight; without an assignment it took the ordinary
--- way, because it needs a decision (group, tenant, a later time, a not_after, a limit or pause of its queue) or
--- because that run of the node lives no more, does not serve the queue or does not know the type.
+-- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that granted
+-- the caller credit: after the commit the caller notifies that node, and no claim is needed. Returns the
+-- job's number, assignment, lane and weight; the assignment is null if the job must be claimed, because it
+-- needs a decision (group, tenant, a later time, a not_after, a limit or pause of its queue) or because that
+-- run of the node is no longer alive, or does not serve the queue or the type.
 --
--- No row of the node is locked: what commits after its node has died is found by rescue().
+-- No row of the node is locked: rescue() finds jobs that are committed after their node has died.
 create or replace function txqueue.enqueue_assigned(
     its_node integer, its_incarnation integer,
     work_type text, payload jsonb, queue text default null, priority integer default null,
@@ -2885,8 +2889,8 @@ comment on function txqueue.enqueue_assigned(integer, integer, text, jsonb, text
     timestamptz, text, jsonb, text) is
     'Enqueue one job in the caller''s transaction, assigned to a node at once where that may be.';
 
--- Enqueues a job that waits until others have ended: all as done, or in any way. One that can never run any more is put
--- as cancelled, as if it had been there before. Returns its number.
+-- Enqueues a job that waits until others have ended: all as done, or in any way. A job that can never run is
+-- enqueued as cancelled. Returns its number.
 create or replace function txqueue.enqueue_child(this job, after bigint[], its_any_end boolean) returns bigint
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -2911,8 +2915,9 @@ begin
     return this.job_id;
 end $$;
 
--- Enqueues an array of jobs one by one, as some of them have unique keys or wait for others: those with keys in the order
--- of their keys, in which all take them. Returns their numbers in the order given.
+-- Enqueues an array of jobs one by one, as some of them have unique keys or wait for others: those with keys
+-- in the order of their keys, so that all transactions lock keys in one order. Returns their numbers in the
+-- order given.
 create or replace function txqueue.enqueue_each(jobs jsonb) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3003,8 +3008,8 @@ begin
 end $$;
 comment on function txqueue.enqueue_many(jsonb) is 'Enqueue many jobs in the caller''s transaction.';
 
--- Enqueues a job that has a unique key or waits for others. Returns the number of the job that there is then:
--- a key may be held by another.
+-- Enqueues a job that has a unique key or waits for others. Returns its number, or that of the job that holds
+-- its key.
 create or replace function txqueue.enqueue_related(
     this job, key text, mode text, after bigint[], after_any_end boolean) returns bigint
 language plpgsql volatile
@@ -3033,10 +3038,11 @@ begin
     return enqueue_unique(this, key, coalesce(mode, 'keep'));
 end $$;
 
--- Enqueues a job whose unique key is remembered after its end, unless that says that it is not needed. It is not
+-- Enqueues a job with a unique key that is remembered after its end, unless the remembered key shows that it
+-- is not needed:
 --   with once             if the key was ever enqueued so, or not longer ago than the option once_for, in seconds
---   with the option as_of if the key was enqueued as of that moment or a later one
--- Returns the number of the job that there is then; of one that is not needed, that of the one that is remembered.
+-- with the option as_of if the key was enqueued as of that moment or a later one Returns the number of the
+-- enqueued or holding job, or of the remembered one if it is not needed.
 create or replace function txqueue.enqueue_remembered(this job, its_key text, mode text) returns bigint
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3061,9 +3067,10 @@ begin
     return its_id;
 end $$;
 
--- Enqueues jobs of schedules, all at once if none is refused, else each by itself, so that one does not keep the
--- others back. Returns their numbers in order, null for one refused, and why; and whether what it needs, such as
--- its unique key, is held by an open transaction, for which no tick waits longer than an instant.
+-- Enqueues jobs of schedules, all at once if none is refused, else one by one, so that a refusal does not
+-- affect the others. Returns their numbers in order, null with a reason for a refused one, and whether an
+-- open transaction locks something that the job needs, such as its unique key; a tick waits only very briefly
+-- for it.
 create or replace function txqueue.enqueue_runs(jobs jsonb, out ids bigint[], out errors text[], out held boolean[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3101,17 +3108,17 @@ begin
     end loop;
 end $$;
 
--- Enqueues a job with a unique key unless another job of its work type holds it, which has not ended. What becomes
--- of the new one then, the mode says:
---   keep     nothing: the other does for both
+-- Enqueues a job with a unique key unless another unended job of its work type holds the key. In that case
+-- the mode decides:
+-- keep     nothing: the other stands for both
 --   reject   an error
---   replace  a pending one takes all that the new one has, its moment too
+-- replace  a pending job gets the new one's data and start time
 --   again    a pending one takes all that the new one has, but keeps its place
 -- If the other runs, or may be taken by its group at any moment, replace and again have the new one follow it, and that is
 -- the pending one from then on. Returns the number of the pending one; with keep that of the other.
 --
--- With replace and again the key is held to the end of the transaction, and others that ask for it so wait, as for any unique
--- index. A completion does not wait: see pass_on_unique_keys().
+-- With replace and again the key is locked until the end of the transaction, and other enqueues with these
+-- modes wait, as for any unique index. Completions do not wait: see pass_on_unique_keys().
 create or replace function txqueue.enqueue_unique(this job, its_key text, mode text) returns bigint
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3146,12 +3153,12 @@ begin
          where job_id = coalesce(held.next_id, held.job_id) and state in ('waiting', 'ready', 'assigned');
         if not found then
             if current_setting('transaction_isolation') <> 'read committed' then
-                -- It may as well have moved to where this transaction cannot see it.
+                -- The job may also have moved to where this transaction cannot see it.
                 raise exception using errcode = 'serialization_failure',
                     message = format('this transaction is too old to see the state of job %s', coalesce(held.next_id, held.job_id)),
                     hint = 'try it again, or enqueue in a read committed one';
             end if;
-            -- It has ended, and its completion could not wait for the key.
+            -- The job has ended, but its completion could not get the key.
             update unique_job set job_id = case when held.next_id is null then this.job_id else held.job_id end, next_id = null
              where work_type = this.work_type and key = its_key;
             continue when held.next_id is not null;
@@ -3175,10 +3182,9 @@ begin
     end loop;
 end $$;
 
--- Makes the daily partitions of history from yesterday to a week ahead and drops those past the
--- time that history is kept. Returns the names of what it made and dropped. A partition is made
--- beside its parent and then attached, because that waits for no reader; one that cannot be
--- dropped at once is left for the next call, and so is one that is to be archived and is not yet.
+-- Creates the daily partitions of history from yesterday to a week ahead and drops those past retention.
+-- Returns the names of both. A partition is created separately and then attached, because that waits for no
+-- reader. A partition that cannot be dropped at once, or that is not archived yet, is left for the next call.
 create or replace function txqueue.ensure_history() returns text[]
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -3210,7 +3216,7 @@ begin
             changed := changed || ('-' || leaf);
         end if;
     end loop;
-    -- Attempts are no rows of job, and are archived with none.
+    -- Failed attempts are not rows of job, and are not archived.
     for leaf in
         select child.relname from pg_inherits join pg_class as child on child.oid = inhrelid
          where inhparent = 'failed_attempt'::regclass
@@ -3222,7 +3228,7 @@ begin
             changed := changed || ('-' || leaf);
         end if;
     end loop;
-    -- Of a node that has ended, history that names it is gone by then.
+    -- By then, all history that names an ended node is dropped.
     delete from node_info as former
      where state in ('dead', 'stopped')
        and ended_at < clock_timestamp() - greatest((select history_kept from setting), '1 day') - interval '1 day'
@@ -3230,9 +3236,9 @@ begin
     return changed;
 end $$;
 
--- Makes a workset, or brings what is kept of its policy up to date: an object with name, work_type, job,
--- size, batch, bound, and source or columns. A set of its own gets a table workset_<name> with a column
--- for each field, as [name, type] of the few types that there are. Returns its number.
+-- Creates a workset, or updates its stored policy: an object with name, work_type, job, size, batch, bound,
+-- and source or columns. A workset without a source gets a table workset_<name> with a column for each field,
+-- as [name, type] of a few types. Returns its number.
 create or replace function txqueue.ensure_workset(spec jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -3245,7 +3251,7 @@ declare
     reader  text;
     number  integer;
 begin
-    -- Most often all is as it should be, and a session that fills it need not wait for others that do.
+    -- Usually nothing changes, and sessions that fill a workset need not wait for each other.
     select workset_id into number from workset as known
      where (known.name, known.work_type, known.job, known.size, known.batch) = (its.name, its.work_type, its.job, its.size, its.batch)
        and (known.bound, known.source) is not distinct from (its.bound, its.source)
@@ -3282,8 +3288,8 @@ begin
     return number;
 end $$;
 
--- What an error says, without what differs from one job to the next: quoted texts, temporary paths, addresses, tokens
--- (base64, ULIDs), hashes and numbers.
+-- The text of an error without the parts that differ from job to job: quoted texts, temporary paths,
+-- addresses, tokens (base64, ULIDs), hashes and numbers.
 create or replace function txqueue.error_kind(error text) returns text
 language plpgsql immutable parallel safe
 set search_path = txqueue, pg_temp
@@ -3294,16 +3300,16 @@ begin
     said := regexp_replace(said, '(^|\W)(''[^'']*''|"[^"]*")', '\1*', 'g');
     said := regexp_replace(said, '(/(tmp|var/tmp|var/folders|dev/shm|run/user))/[^\s,;:)\]]+', '\1/*', 'g');
     said := regexp_replace(said, '(?<![\w:.])(?=[0-9a-f:]*\d)[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}(?![\w:])', '#', 'gi');
-    -- Names of modules and columns have no capitals within, paths begin otherwise.
+    -- Names of modules and columns have no inner capitals, and paths begin differently.
     said := regexp_replace(said, '(?<![\w/.+-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[\w+/-]{20,}={0,2}(?![\w+/=-])', '#', 'g');
     said := regexp_replace(said, '\m[0-9][0-9A-HJKMNP-TV-Z]{25}\M', '#', 'gi');
     said := regexp_replace(said, '\m(0x[0-9a-f]+|[0-9a-f]{8,}(-[0-9a-f]+)*|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{6,7})\M', '#', 'gi');
     return regexp_replace(said, '\d+([.:,-]\d+)*', '#', 'g');
 end $$;
 
--- All that bears on why a job does not run, as one object: the job, the live nodes and whether each
--- serves its queue and knows its type, who holds its group, which parents it waits for, whom it follows, what limits its queue, group and tenant,
--- and how many jobs rank before it. Null if there is no such job.
+-- All facts about why a job does not run, as one object: the job, the live nodes and whether each serves its
+-- queue and type, the jobs that hold its group, the parents it waits for, the job that holds its unique key,
+-- the limits of its queue, group and tenant, and how many jobs rank before it. Null if there is no such job.
 create or replace function txqueue.explain_facts(its_job_id bigint) returns jsonb
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -3358,7 +3364,7 @@ begin
            where (kind, key) in (('queue', this.queue), ('group', this."group"), ('tenant', this.tenant))), '[]'));
 end $$;
 
--- The kinds of failure that there are now, by work type.
+-- The current kinds of failure, by work type.
 create or replace view txqueue.failures as
 select kind.fingerprint, kind.work_type, kind.failed, kind.waiting, kind.first_seen, kind.last_seen, kind.example,
        left(split_part(job.error, E'\n', 1), 500) as error
@@ -3371,7 +3377,7 @@ select kind.fingerprint, kind.work_type, kind.failed, kind.waiting, kind.first_s
   left join txqueue.job on job.job_id = kind.example and job.state in ('failed', 'waiting');
 comment on view txqueue.failures is 'Failed jobs, and jobs that wait for a retry, by the kind of their last error.';
 
--- Enqueues as many jobs of a workset as are missing to its size, none for parts that there are not.
+-- Enqueues jobs of a workset up to its size, but no more than there are parts.
 create or replace function txqueue.fill_slots(its_workset integer) returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3382,7 +3388,7 @@ declare
     missing  integer;
 begin
     select * into strict its from workset where workset_id = its_workset;
-    -- A session that fills a workset at work need not wait for others that do.
+    -- Sessions that fill a running workset need not wait for each other.
     for round in 1 .. 2 loop
         select count(*) into live from workset_slot where workset_id = its_workset and job_id > 0 and is_live_job(job_id);
         select case when its.is_cut then least(its.size, count(*)) else its.size end - live into missing
@@ -3390,14 +3396,14 @@ begin
         if missing <= 0 then
             return 0;
         end if;
-        -- One that lives finds all there is: it cannot end before the filling session has committed.
+        -- A live job finds all items, as it cannot end before the filling session has committed.
         if live = 0 then
             perform lock_workset('slots ' || its.name, true);
         elsif not lock_workset('slots ' || its.name, false) then
             return 0;
         end if;
     end loop;
-    -- What those have counted that ended otherwise than by finding nothing left is kept under a number of no job.
+    -- The counts of jobs that ended before the workset was done are kept under a number without a job.
     with gone as (
         delete from workset_slot where workset_id = its_workset and job_id > 0 and not is_live_job(job_id) returning *
     )
@@ -3410,9 +3416,9 @@ begin
     return missing;
 end $$;
 
--- Puts items, an array of objects, into a workset's own table in the caller's transaction, and cuts them
--- into parts: a part and all its items become visible at the same moment. Returns how many. A workset that
--- was started gets its jobs back if they have ended. Refused once as many remain as its bound allows.
+-- Puts items, an array of objects, into a workset's own table in the caller's transaction, and divides them
+-- into parts: a part and all its items become visible at the same moment. Returns how many. A started workset
+-- whose jobs have ended gets new ones. Refused if the workset has reached its bound.
 create or replace function txqueue.fill_workset(its_name text, items jsonb) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -3441,7 +3447,7 @@ begin
         return 0;
     end if;
     parts := array(select nextval('workset_part_part_id_seq') from generate_series(1, ceil(total / its.batch::numeric)::integer));
-    -- A function's columns cannot be none.
+    -- A function's column list cannot be empty.
     select names, coalesce(nullif(ltrim(typed, ', '), ''), '_nothing text'),
            coalesce(nullif(ltrim(names, ', '), ''), '_nothing')
       into quoted_names, quoted_columns, quoted_aliases from workset_columns(its_name);
@@ -3461,8 +3467,8 @@ begin
 end $$;
 comment on function txqueue.fill_workset(text, jsonb) is 'Put items into a workset in the caller''s transaction.';
 
--- Which rule a payload breaks by its length as text: that of the limit, or it has a number of more digits than Python
--- reads, as JSON or at all (4,300: see sys.set_int_max_str_digits); null for none.
+-- The rule that a payload's text breaks: the length limit, or a number with more digits than Python parses
+-- (4,300: see sys.set_int_max_str_digits); null for none.
 create or replace function txqueue.find_broken_length(payload jsonb, payload_limit integer) returns text
 language sql stable
 as $$
@@ -3472,8 +3478,8 @@ as $$
                               where jsonb_typeof(value) = 'number' and length(value::text) > 4300) then 'digits' end
 $$;
 
--- Which option of a job a worker could not obey; null for none. Those that txqueue writes itself are not the caller's
--- to give. Without settings of its own, so that it is inlined.
+-- The option of a job that a worker could not obey, or that only txqueue may set; null for none. Without
+-- settings of its own, so that it is inlined.
 create or replace function txqueue.find_broken_option(options jsonb) returns text
 language sql volatile
 as $$
@@ -3493,8 +3499,8 @@ as $$
     end
 $$;
 
--- Which rule what cannot be a job breaks; null for what can. Without settings of its own, so that it is inlined:
--- all that is enqueued goes through it, and what it would say of a fault stands in refuse_job().
+-- The rule that an invalid job breaks; null for a valid job. Without settings of its own, so that it is
+-- inlined, as every job passes it; refuse_job() has the texts of the errors.
 create or replace function txqueue.find_broken_rule(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
     "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
@@ -3503,7 +3509,7 @@ as $$
     select case
         when work_type is null or length(work_type) not between 1 and 200 then 'work_type'
         when payload is null or jsonb_typeof(payload) <> 'object' then 'payload'
-        -- Most are short: they are written out once, and no function is called, which would cost as much as all of this.
+        -- Most payloads are short: this avoids a function call, which would cost as much as all other checks.
         when octet_length(payload::text) > least(payload_limit, 4300) and txqueue.find_broken_length(payload, payload_limit) is not null
             then txqueue.find_broken_length(payload, payload_limit)
         when priority not between 0 and 9 then 'priority'
@@ -3518,9 +3524,9 @@ as $$
     end
 $$;
 
--- The jobs that a node is to cancel: [[assignment, job_id, who], ...], again and again until they have
--- ended. If one has gone back to the queue or elsewhere meanwhile, the request follows it, those for
--- nodes that no longer live included.
+-- The jobs that a node must cancel: [[assignment, job_id, who], ...], repeated until they have ended. If a
+-- job has returned to the queue or has moved to another node, the request follows it; this includes requests
+-- for dead nodes.
 create or replace function txqueue.find_cancellations(its_incarnation integer) returns jsonb
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3532,7 +3538,7 @@ begin
     if not exists (select from request) then
         return '[]';
     end if;
-    -- All keys at once, in the order in which all lock them, and not job by job.
+    -- All keys at once in sorted order, not job by job.
     perform lock_groups(array(select job_id from request where is_stale_cancellation(request, its_incarnation)));
     for followed in
         with gone as (
@@ -3546,9 +3552,9 @@ begin
              where incarnation = its_incarnation);
 end $$;
 
--- Which of some jobs have, or are to have, a unique key that an open transaction holds, or are a schedule's that one
--- holds. The keys of the others are locked, after the schedules whose jobs they are: in the order in which propagate_ends()
--- takes them.
+-- Which of some jobs have, or wait for, a unique key that an open transaction has locked, or belong to a
+-- schedule that one has locked. Locks the keys of the others after their schedules, in the order of
+-- propagate_ends().
 create or replace function txqueue.find_held_keys(ids bigint[]) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3572,8 +3578,8 @@ begin
         select last_job from schedule where kind = 'cooldown' and last_job = any (ids) and last_job <> all (open));
 end $$;
 
--- A job by its number: looked for among the live and the failed ones, then in the days of history that can
--- have it, the last first. A statement that names no state would be planned for every day there is.
+-- Finds a job by its number: among live and failed jobs, then in the days of history that can have it, the
+-- latest first. A statement without a state would be planned for every day.
 create or replace function txqueue.find_job(its_id bigint) returns setof txqueue.job
 language plpgsql stable security definer
 set search_path = txqueue, pg_temp
@@ -3604,13 +3610,12 @@ begin
             return;
         end if;
     end loop;
-    -- Whatever a day was told to hold: slower, and never wrong.
+    -- A search of all days, slower but independent of the recorded numbers.
     return query select * from job where job_id = its_id;
 end $$;
 
--- Which of some values stand in a column of an application's table or view. A value that can be none of the
--- column's stands nowhere. It runs with the rights of the node that calls it: a condition sees what the node's
--- own role may read. The caller bounds its time.
+-- Which of some values occur in a column of an application's table or view; a value that is not valid for the
+-- column's type does not occur. Runs with the rights of the calling node's role. The caller limits its time.
 create or replace function txqueue.find_met_conditions(its_table text, its_column text, given text[]) returns text[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3622,7 +3627,7 @@ declare
     met    text[];
 begin
     select space.nspname, class.relname,
-           -- Without its length: a value is compared whole.
+           -- The type without its length, as values are compared whole.
            (select case atttypid when 'bpchar'::regtype then 'bpchar' else atttypid::regtype::text end
               from pg_attribute where attrelid = class.oid and attname = its_column and attnum > 0 and not attisdropped) as type
       into target
@@ -3631,7 +3636,7 @@ begin
     if target.type is null then
         perform refuse(format('%s has no column %s', its_table, its_column), 'change the schedule, or make the table again');
     end if;
-    -- Compared as what the column is, or its index could not be used.
+    -- Compared as the column's type, so that its index can be used.
     execute format('with fit as materialized (select value from unnest($1) as value where txqueue.is_input(value, %L::regtype)) '
                    'select array_agg(value) from fit where exists (select from %I.%I as here where here.%I = fit.value::%s)',
                    target.type, target.nspname, target.relname, its_column, target.type)
@@ -3639,8 +3644,8 @@ begin
     return coalesce(met, '{}');
 end $$;
 
--- What errors of one kind have in common: the class and the message without what differs, and the functions
--- at the end of the traceback; not their lines, which move with every release. Null for no error.
+-- The common part of errors of one kind: the class, the message without variable parts, and the functions at
+-- the end of the traceback; without line numbers, which change with every release. Null for no error.
 create or replace function txqueue.fingerprint(error text) returns text
 language sql immutable parallel safe
 set search_path = txqueue, pg_temp
@@ -3648,7 +3653,7 @@ as $$
     select case when error is not null then left(md5(concat_ws(E'\n', error_kind(error), last_frames(error))), 12) end
 $$;
 
--- When a schedule that begins, or begins anew, is due: it is yet to be computed, unless it waits for the end of its job.
+-- When a new or restarted schedule is due: not computed yet, unless it waits for the end of its job.
 create or replace function txqueue.first_due(its_kind text, its_last_job bigint) returns timestamptz
 language sql volatile
 set search_path = txqueue, pg_temp
@@ -3658,10 +3663,10 @@ as $$
         select from job where job_id = its_last_job and state in ('waiting', 'ready', 'assigned')) then '-infinity'::timestamptz end
 $$;
 
--- Of rows locked in one ready lane, those that fit: in rank order up to free_weight and to a sum of
--- payload bytes, none heavier than the largest room of one worker. A job heavier than capacity
--- counts as capacity. At least the first fits if it fits a worker, whatever its payload's size, and if
--- it is heavier than the part of free_weight that is to be taken now.
+-- Returns which rows locked in one ready lane fit: in rank order up to free_weight and a sum of payload
+-- bytes, none heavier than the largest room of one worker. A job heavier than capacity counts as capacity.
+-- The first job fits if it fits a worker, even if its payload is large or it is heavier than the part of
+-- free_weight for this step.
 create or replace function txqueue.fit_capacity(
     its_lane smallint, locked tid[], free_weight integer, part integer, largest integer, capacity integer, octets_limit bigint)
 returns tid[]
@@ -3685,7 +3690,7 @@ begin
     return taken;
 end $$;
 
--- Keeps of the failed attempts of a job the latest hundred.
+-- Deletes all but the latest hundred failed attempts of a job.
 create or replace function txqueue.forget_attempts(its_job_id bigint) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3697,16 +3702,16 @@ begin
        and attempt <= (select max(attempt) from failed_attempt where job_id = its_job_id) - 100;
 end $$;
 
--- How an action names jobs.
+-- The form in which an action names jobs.
 create or replace function txqueue.format_job_ids(ids bigint[]) returns text
 language sql immutable
 set search_path = txqueue, pg_temp
 as $$ select case cardinality(ids) when 1 then 'job ' || ids[1] else cardinality(ids) || ' jobs' end $$;
 
--- Readies as many of the oldest parked jobs of each group as may run, less those that are ready
--- already; called by whatever took a job of the group away. If the group's bucket of tokens is empty, its
--- oldest parked job waits for the next token instead, and brings on the rest. Keys are locked in sorted
--- order, and only their holders touch parked rows, so no wake-up is lost.
+-- Makes as many of the oldest parked jobs of each group ready as may run, minus those already ready; called
+-- when a job of the group ends or is returned. If the group's rate is used up, its oldest parked job waits
+-- for the next token instead, and the rest follow it. Keys are locked in sorted order, and only their holders
+-- touch parked rows, so no wake-up is lost.
 create or replace function txqueue.free_groups(groups text[]) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3734,8 +3739,8 @@ begin
          where room > 0 or (each.paid_in is not null and not exists (
                     select from job_waiting where waiting_for = 'rate' and "group" = slots.name))
     loop
-        -- Locked first, by a statement of its own: a session that marks a parked job moves its row. What another transaction has
-        -- locked, which may be an application's, is left for free_late_groups().
+        -- Locked first, by a separate statement, as a session that marks a parked job moves its row. Rows
+        -- locked by another transaction, perhaps an application's, are left for free_late_groups().
         tids := array(select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
                        order by rank, job_id limit greatest(its.room, 1) for update skip locked);
         if cardinality(tids) < its.room and exists (
@@ -3756,7 +3761,7 @@ begin
     end loop;
 end $$;
 
--- The lanes besides the current one that hold next to nothing ready, not even dead rows.
+-- The lanes besides the current one whose ready tables are nearly empty, even of dead rows.
 create or replace function txqueue.free_lanes(current smallint, least_bytes bigint)
 returns table (lane smallint, assigned_bytes bigint)
 language sql volatile
@@ -3768,8 +3773,8 @@ as $$
     having sum(bytes) filter (where kind = 'ready') < greatest(1, least_bytes / 8)
 $$;
 
--- Looks again at groups of which parked jobs were locked as they were to be readied: by an application that enqueues what
--- follows them, or a handler that took them along.
+-- Retries groups whose parked jobs were locked when they should have become ready: by an application that
+-- enqueues a follower, or by a handler that coalesced them.
 create or replace function txqueue.free_late_groups() returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3780,7 +3785,7 @@ declare
     groups text[];
 begin
     if places <> '{}' then
-        -- Of which another session holds the key, they are left for the next time.
+        -- Groups whose key another session holds are left for the next call.
         keys := try_keys(array(select distinct key_of("group") from late_group where ctid = any (places)));
         with gone as (
             delete from late_group where ctid = any (places) and key_of("group") = any (keys) returning "group"
@@ -3793,8 +3798,8 @@ begin
     end if;
 end $$;
 
--- Puts an assigned job back among the ready ones. One that was running in a process that died has
--- spent an attempt; one that five processes died with is failed as poison.
+-- Returns an assigned job to the ready partition. A job that was running when its process died spends an
+-- attempt; after five deaths it fails as poison.
 create or replace function txqueue.give_back(this job, died boolean) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3816,8 +3821,8 @@ begin
         this.error := format('poison: %s worker processes died while they held this job', this.deaths);
         this.fingerprint := fingerprint(this.error);
         this.failed_at := this.finished_at;
-        -- What it explains is no reason to suspect others any more. A claim that has some takes them as suspects. Those
-        -- that died thrice run alone, and are found or done soon.
+        -- Its poison explains the deaths of others, which are no longer suspects. Jobs with three deaths stay
+        -- suspects: they run alone and end soon.
         update job_ready set deaths = 1
          where (lane, job_id) in (select lane, job_id from job_ready where queue = this.queue and deaths = 2
                                    limit 10000 for update skip locked);
@@ -3838,8 +3843,8 @@ begin
     end if;
 end $$;
 
--- Has assigned jobs go on to the next stages that settle() was told of. Returns what settle() does more for; a stage that
--- is refused has failed its job.
+-- Moves assigned jobs to their next stages, for settle(). Returns the jobs for which settle() has more to do;
+-- a refused stage fails its job.
 create or replace function txqueue.go_on(
     its_incarnation integer, outcomes jsonb, out settled bigint[], out groups text[], out failed bigint[])
 language plpgsql volatile
@@ -3882,8 +3887,8 @@ begin
     end loop;
 end $$;
 
--- Gives each role what it needs, and no other login anything. The roles are made if the migrating role
--- may make roles; otherwise those that the administrator made are used.
+-- Grants each role the rights it needs, and none to other logins. Creates the roles if the migrating role may
+-- create roles; otherwise uses those that an administrator created.
 create or replace function txqueue.grant_roles() returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -3938,9 +3943,9 @@ begin
     end loop;
 end $$;
 
--- How many more jobs of each group may run now: its limit, which an operator set or its type declares,
--- less those that run. None while a group is paused or its bucket of tokens is empty; paid_in then
--- says in how many seconds the bucket holds one again. The caller holds the groups' locks.
+-- How many more jobs of each group may run now: its limit, which an operator set or its type declares, minus
+-- its running jobs. 0 while a group is paused or its rate is used up; paid_in then has the seconds until the
+-- next token. The caller holds the groups' locks.
 create or replace function txqueue.group_slots(groups text[], work_types text[])
 returns table (name text, slots integer, paid_in double precision)
 language plpgsql volatile
@@ -3964,25 +3969,25 @@ begin
      cross join lateral bucket_level(control) as bucket;
 end $$;
 
--- Whether some master sleeps until it is woken. Read without a scan, which would cost as much as a statement.
--- Without settings of its own, so that it is inlined.
+-- Whether some master sleeps until a notification. Read without a scan, which would cost as much as a
+-- statement. Without settings of its own, so that it is inlined.
 create or replace function txqueue.has_sleeping_master() returns boolean
 language sql volatile
 as $$ select coalesce(pg_sequence_last_value('txqueue.asleep'), 0) = 1 $$;
 
--- Whether a client waits for jobs to end just now. Without settings of its own: they would cost more than
--- what it does.
+-- Whether a client is waiting for jobs to end. Without settings of its own, which would cost more than the
+-- function.
 create or replace function txqueue.has_waiting_clients() returns boolean
 language sql volatile
 as $$ select last_value > extract(epoch from clock_timestamp()) from txqueue.awaited $$;
 
--- Renews a node's lease and rescues the jobs of nodes whose lease has expired. Jobs of a known type that
--- were enqueued before it was published, and committed after, are readied here.
+-- Renews a node's lease and rescues the jobs of nodes whose lease has expired. Also makes jobs ready that
+-- were enqueued before their type was published and committed after.
 --
--- Returns whether this incarnation still owns its name (one that does not must drop its work), the
--- state that it is to be in, the live nodes that it can reach, the running jobs that it is to
--- cancel, as [[assignment, job_id, who], ...], the other nodes of its own host, as [[incarnation, pid],
--- ...], and in how many seconds the first lease of another node is out.
+-- Returns whether this incarnation still owns its name (if not, it must drop its work), the state that
+-- operators ordered, the live nodes that it can connect to, the running jobs that it must cancel, as
+-- [[assignment, job_id, who], ...], the other nodes of its host, as [[incarnation, pid], ...], and in how
+-- many seconds the first lease of another node expires.
 create or replace function txqueue.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
     out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision)
@@ -3998,7 +4003,7 @@ begin
      where incarnation = its_incarnation and state in ('alive', 'draining')
     returning state into its_state;
     owned := found;
-    -- What is done for others must not cost the node its own lease: it waits for no lock for long.
+    -- The rescue of other nodes' jobs must not cost this node its own lease, so locks time out soon.
     perform set_config('lock_timeout', '1s', true);
     begin
         if owned then
@@ -4026,13 +4031,14 @@ begin
       from node_info
      where state in ('alive', 'draining') and incarnation <> its_incarnation;
     if rescued >= 5000 then
-        -- There may be more, which a transaction of its own gives back.
+        -- There may be more jobs, which a separate transaction rescues.
         next_end := 0;
     end if;
 end $$;
 
--- The days of history that may be archived and dropped: those before a day, and no younger than yesterday's;
--- null for those that are kept no longer. Names are compared as texts: the planner may look at those of other tables.
+-- The days of history that may be archived and dropped: those before a day, and not later than yesterday;
+-- null for those past retention. Names are compared as texts, as the planner may evaluate this for other
+-- tables.
 create or replace function txqueue.history_due(before date default null)
 returns table (leaf text, state text, day date)
 language sql stable security definer
@@ -4060,8 +4066,8 @@ select kind.state, coalesce(sum(greatest(stats.n_live_tup, 0)), 0)::bigint as jo
  group by kind.state;
 comment on view txqueue.history_size is 'The estimated number of jobs in history.';
 
--- A job as it is with the parents that link_parents() has written for it: cancelled if one can never be done
--- any more, waiting while one has not ended, else as it was, with how they ended. Its rows of job_parent go
+-- Returns a job in its state with the parents that link_parents() has stored: cancelled if one can never be
+-- done, waiting while one has not ended, else unchanged, with their outcomes. Deletes its rows of job_parent
 -- unless it waits.
 create or replace function txqueue.hold_for_parents(this job, others bigint[]) returns job
 language plpgsql volatile
@@ -4089,8 +4095,9 @@ begin
     return this;
 end $$;
 
--- A job that runs again as reset_for_retry() made it, with the parents it had: it waits for those that run again too, and is
--- cancelled if one of them cannot be done any more. A parent that history no longer has was done.
+-- Returns a job from reset_for_retry() in its state with its former parents: it waits for those that are
+-- retried too, and is cancelled if one of them can never be done. A parent that history no longer has counts
+-- as done.
 create or replace function txqueue.hold_for_parents_again(this job) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4099,7 +4106,8 @@ declare
     parents bigint[];
 begin
     if coalesce(jsonb_typeof(this.options -> 'after'), 'null') <> 'array' then
-        -- Of too many only the number is known; one that never ran had a parent that was not done, or was cancelled by hand.
+        -- Of too many parents only the number is stored; if the job never ran, a parent was not done, or an
+        -- operator cancelled the job.
         if this.options ? 'after' and not this.options ? 'parents' then
             this.state := 'cancelled';
         end if;
@@ -4109,13 +4117,13 @@ begin
     return hold_for_parents(this, link_parents(this.job_id, parents, coalesce(this.options -> 'after_any_end' = 'true', false)));
 end $$;
 
--- Tells this queue from every other: a client and a node that it joins must be of the same one.
+-- The identity of this queue: a client can join only a node of the same queue.
 create or replace function txqueue.identity() returns uuid
 language sql stable security definer
 set search_path = txqueue, pg_temp
 as $$ select identity from setting $$;
 
--- Whether a text can be read as a value of a type. PostgreSQL has it as pg_input_is_valid() from version 16 on.
+-- Whether a text is a valid value of a type; PostgreSQL 16 and later have pg_input_is_valid().
 create or replace function txqueue.is_input(given text, its_type regtype) returns boolean
 language plpgsql stable
 set search_path = txqueue, pg_temp
@@ -4130,7 +4138,7 @@ exception when data_exception then
     return false;
 end $$;
 
--- Whether another open transaction has noted jobs that are to be looked at again, or looks at them.
+-- Whether another open transaction has recorded late ends, or is processing them.
 create or replace function txqueue.is_late_end_in_use() returns boolean
 language sql volatile
 set search_path = txqueue, pg_temp
@@ -4149,8 +4157,8 @@ as $$
     select exists (select from job where job_id = its_job_id and state in ('waiting', 'ready', 'assigned'))
 $$;
 
--- Whether a request is for a job that its node does not hold any more, and it is the node that asks that is to
--- look after it: its own, or any node if its own no longer lives.
+-- Whether a request is for a job that its node no longer holds, and the calling node must handle it: the
+-- request's own node, or any node if that one is dead.
 create or replace function txqueue.is_stale_cancellation(this request, its_incarnation integer) returns boolean
 language sql stable
 set search_path = txqueue, pg_temp
@@ -4228,14 +4236,14 @@ begin
     return array_to_string(nullif(frames, '{}'), ' ');
 end $$;
 
--- How long after a lease its jobs are left alone: so long has a node that cannot reach the database to
--- end what must not run twice. Without settings of its own, so that it is inlined.
+-- How long after a lease its jobs are not rescued: in this time a node that cannot reach the database ends
+-- jobs that must not run twice. Without settings of its own, so that it is inlined.
 create or replace function txqueue.lease_margin() returns interval
 language sql immutable parallel safe
 as $$ select interval '1 second' $$;
 
--- Marks a node as draining or stopped; a stopped one gives back whatever it still
--- holds. While no node is alive no master sleeps, so no enqueue sends a NOTIFY in vain.
+-- Marks a node as draining or stopped; the jobs of a stopped one return to the queue. While no node is alive,
+-- no master counts as asleep, so that enqueues send no NOTIFY.
 create or replace function txqueue.leave(its_incarnation integer, its_state text) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -4252,11 +4260,11 @@ begin
     return 0;
 end $$;
 
--- Writes for which parents a job waits, and how those ended that have; returns the parents that are not of
--- this transaction: those may end meanwhile, see note_late_ends(). A parent that does not exist gets no row.
+-- Stores the parents of a job, and the outcomes of ended ones; returns the parents that are not of this
+-- transaction, as those may end meanwhile: see note_late_ends(). A parent that does not exist gets no row.
 --
--- Jobs of this very transaction are marked as followed. Others may end meanwhile, and their rows must not be held
--- for as long as an application's transaction lasts: see propagate_late_ends().
+-- Jobs of this transaction are marked as followed. The rows of others must not stay locked during an
+-- application's transaction: see propagate_late_ends().
 create or replace function txqueue.link_parents(child bigint, parents bigint[], its_any_end boolean) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4278,7 +4286,7 @@ begin
     others := array(select id from unnest(parents) as id where id <> all (own));
     insert into job_parent (child, parent, any_end) select link_parents.child, id, its_any_end from unnest(own) as id;
     if others <> '{}' then
-        -- Most have not ended; only for the rest are all the days of history looked through.
+        -- Most parents have not ended; only for the rest all days of history are searched.
         insert into job_parent (child, parent, any_end)
         select link_parents.child, job_id, its_any_end from job
          where job_id = any (others) and state in ('waiting', 'ready', 'assigned');
@@ -4293,9 +4301,9 @@ begin
     return others;
 end $$;
 
--- How many jobs there are that are not history yet, failed ones included, and since when the oldest
--- of them could run. A view and not a function, so that the read-only role may use it; history is
--- left out, because counting it would take ever longer.
+-- The numbers of jobs that are not history, failed ones included, and since when the oldest of them could
+-- run. A view and not a function, so that the read-only role may use it; history is left out, because
+-- counting it would take ever longer.
 create or replace view txqueue.live_jobs as
 select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) as oldest
   from txqueue.job
@@ -4303,8 +4311,8 @@ select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) a
  group by queue, work_type, state, waiting_for;
 comment on view txqueue.live_jobs is 'The numbers of jobs that are not history.';
 
--- The tenants that have jobs which are not history yet: how many, since when the oldest could run, and
--- what holds for them. Empty until a first job of a tenant was enqueued.
+-- The tenants that have jobs which are not history: how many, since when the oldest could run, and their
+-- limits. Empty until a first job of a tenant was enqueued.
 create or replace view txqueue.live_tenants as
 select counted.tenant, counted.waiting, counted.ready, counted.assigned, counted.failed, counted.oldest_ready,
        coalesce(control.share, 1) as share, control.concurrency, coalesce(control.is_paused, false) as is_paused
@@ -4319,10 +4327,10 @@ select counted.tenant, counted.waiting, counted.ready, counted.assigned, counted
   left join txqueue.control on control.kind = 'tenant' and control.key = counted.tenant;
 comment on view txqueue.live_tenants is 'What each tenant has that is not history yet.';
 
--- Locks the jobs that wait for some others, in the order in which all do, and returns their numbers: two parents of one
--- child that end at the same time must see each other. With them those that wait for these in turn, where the others are
--- not done, and the others themselves if they wait: they end as well. A job that begins to wait after this look is left to
--- propagate_late_ends(), which he has told; a second look in the same transaction would lock out of order.
+-- Locks the children of some jobs in sorted order, and returns their numbers: two parents of one child that
+-- end at the same time must see each other. If the parents are not done, it also locks the children's own
+-- children, and the parents themselves if they wait, as these end too. Children enqueued later are left to
+-- propagate_late_ends(); a second search in the same transaction would lock out of order.
 create or replace function txqueue.lock_children(done bigint[], not_done bigint[]) returns bigint[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4348,8 +4356,8 @@ begin
          order by job_id for update);
 end $$;
 
--- Returns the control of a queue, a group or a tenant, made if there is none. No claim commits between this
--- and the end of the transaction: claims share the lock.
+-- Returns the control of a queue, a group or a tenant, created if missing. No claim commits between this and
+-- the end of the transaction: claims share the lock.
 create or replace function txqueue.lock_control(its_kind text, its_key text) returns control
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4364,7 +4372,7 @@ begin
     if coalesce(length(its_key), 0) not between 1 and 1000 then
         perform refuse(format('the name of a %s must have 1 to 1000 characters', its_kind), 'name the one that is meant');
     end if;
-    -- A group's key first, as completions take it before they look at its limits. Claims wait for no key.
+    -- A group's key first, as completions take it before they read its limits. Claims wait for no key.
     if its_kind = 'group' then
         perform lock_keys(array[key_of(its_key)]);
     end if;
@@ -4374,9 +4382,9 @@ begin
     return this;
 end $$;
 
--- Locks the keys of the groups of some jobs, in the order in which all do, as every statement that touches a parked job
--- must: the completion that waits for its row would lose its wake-up otherwise. Returns the groups: jobs of others, such as
--- one that was run again meanwhile, must be left alone.
+-- Locks the keys of the groups of some jobs in sorted order, as every statement that changes a parked job
+-- must: otherwise a completion that waits for its row would lose its wake-up. Returns the groups; jobs of
+-- other groups, such as a job retried meanwhile, must not be changed.
 create or replace function txqueue.lock_groups(ids bigint[]) returns text[]
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4391,8 +4399,9 @@ begin
     return groups;
 end $$;
 
--- Locks keys to the end of the transaction, in sorted order, as all do that wait for any. They are rows: no login
--- without rights on the schema can take them, and however many they are, they fill no table of locks.
+-- Locks keys until the end of the transaction, in sorted order, as all sessions that wait for keys do. Keys
+-- are rows: a login without rights on the schema cannot lock them, and they use no slots of the server's lock
+-- table.
 create or replace function txqueue.lock_keys(keys smallint[]) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4404,7 +4413,7 @@ begin
     perform from key_lock where key = any (keys) order by key for update;
 end $$;
 
--- The state of a node that lives; refused for any other.
+-- Locks a live node and returns its state; refuses any other node.
 create or replace function txqueue.lock_live_node(its_name text) returns text
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4421,7 +4430,7 @@ begin
     return its_state;
 end $$;
 
--- Which keys of an application's table come next into parts: null if another session is about to say.
+-- The position up to which an application's table is cut into parts: null if another session is cutting.
 create or replace function txqueue.lock_next_cut(its_name text, out is_cut boolean, out cut_to text)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -4432,11 +4441,11 @@ begin
     end if;
 end $$;
 
--- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
--- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
--- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
--- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one position up to another, and
+-- returns the columns that a claim needs and the position of the last: jobs without a tenant, or of one
+-- tenant, or of priority 7 and higher. Suspects are jobs that were running when two processes died;
+-- most_deaths excludes them. One function per lane, so that its plans are kept; the plans are pinned, because
+-- the planner's own choice ran six times slower.
 create or replace function txqueue.lock_ready_0(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
@@ -4487,11 +4496,11 @@ begin
     end if;
     select rank, job_id into last_rank, last_job from job_ready_0 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
--- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
--- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
--- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one position up to another, and
+-- returns the columns that a claim needs and the position of the last: jobs without a tenant, or of one
+-- tenant, or of priority 7 and higher. Suspects are jobs that were running when two processes died;
+-- most_deaths excludes them. One function per lane, so that its plans are kept; the plans are pinned, because
+-- the planner's own choice ran six times slower.
 create or replace function txqueue.lock_ready_1(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
@@ -4542,11 +4551,11 @@ begin
     end if;
     select rank, job_id into last_rank, last_job from job_ready_1 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
--- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
--- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
--- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one position up to another, and
+-- returns the columns that a claim needs and the position of the last: jobs without a tenant, or of one
+-- tenant, or of priority 7 and higher. Suspects are jobs that were running when two processes died;
+-- most_deaths excludes them. One function per lane, so that its plans are kept; the plans are pinned, because
+-- the planner's own choice ran six times slower.
 create or replace function txqueue.lock_ready_2(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
@@ -4597,11 +4606,11 @@ begin
     end if;
     select rank, job_id into last_rank, last_job from job_ready_2 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
--- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
--- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
--- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one position up to another, and
+-- returns the columns that a claim needs and the position of the last: jobs without a tenant, or of one
+-- tenant, or of priority 7 and higher. Suspects are jobs that were running when two processes died;
+-- most_deaths excludes them. One function per lane, so that its plans are kept; the plans are pinned, because
+-- the planner's own choice ran six times slower.
 create or replace function txqueue.lock_ready_3(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
@@ -4652,11 +4661,11 @@ begin
     end if;
     select rank, job_id into last_rank, last_job from job_ready_3 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
--- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
--- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
--- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one position up to another, and
+-- returns the columns that a claim needs and the position of the last: jobs without a tenant, or of one
+-- tenant, or of priority 7 and higher. Suspects are jobs that were running when two processes died;
+-- most_deaths excludes them. One function per lane, so that its plans are kept; the plans are pinned, because
+-- the planner's own choice ran six times slower.
 create or replace function txqueue.lock_ready_4(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
@@ -4707,11 +4716,11 @@ begin
     end if;
     select rank, job_id into last_rank, last_job from job_ready_4 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
--- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
--- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
--- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one position up to another, and
+-- returns the columns that a claim needs and the position of the last: jobs without a tenant, or of one
+-- tenant, or of priority 7 and higher. Suspects are jobs that were running when two processes died;
+-- most_deaths excludes them. One function per lane, so that its plans are kept; the plans are pinned, because
+-- the planner's own choice ran six times slower.
 create or replace function txqueue.lock_ready_5(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
@@ -4762,11 +4771,11 @@ begin
     end if;
     select rank, job_id into last_rank, last_job from job_ready_5 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
--- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
--- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
--- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one position up to another, and
+-- returns the columns that a claim needs and the position of the last: jobs without a tenant, or of one
+-- tenant, or of priority 7 and higher. Suspects are jobs that were running when two processes died;
+-- most_deaths excludes them. One function per lane, so that its plans are kept; the plans are pinned, because
+-- the planner's own choice ran six times slower.
 create or replace function txqueue.lock_ready_6(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
@@ -4817,11 +4826,11 @@ begin
     end if;
     select rank, job_id into last_rank, last_job from job_ready_6 where ctid = tids[cardinality(tids)];
 end $$;
--- Locks the first ready jobs of one lane and queue, in rank order from one place up to another, and says
--- what a claim must know of them, and the place of the last: those that are no tenant's, or those of one
--- tenant, or those of a priority from 7 on. Suspects are jobs that were there when two processes died;
--- most_deaths leaves them out. One function a lane, so that its plans are kept, and they are pinned: left to
--- itself, the planner chose one that ran six times slower.
+-- Locks the first ready jobs of one lane and queue, in rank order from one position up to another, and
+-- returns the columns that a claim needs and the position of the last: jobs without a tenant, or of one
+-- tenant, or of priority 7 and higher. Suspects are jobs that were running when two processes died;
+-- most_deaths excludes them. One function per lane, so that its plans are kept; the plans are pinned, because
+-- the planner's own choice ran six times slower.
 create or replace function txqueue.lock_ready_7(
     its_queue text, work_types text[], from_rank timestamptz, from_job bigint, until_rank timestamptz, until_job bigint,
     at_most integer, most_deaths integer, its_tenant text, only_high boolean,
@@ -4888,8 +4897,9 @@ begin
     return this;
 end $$;
 
--- Locks a name of a workset to the end of the transaction, which may be an application's: its keys are no group's.
--- Returns whether it did; if another session has it, either waits or does not.
+-- Locks the name of a workset until the end of the transaction, which may be an application's, so these keys
+-- are separate from those of groups. Waits for another session or not, as the caller chooses; returns whether
+-- it has the lock.
 create or replace function txqueue.lock_workset(its_name text, may_wait boolean) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4905,7 +4915,8 @@ begin
     return found;
 end $$;
 
--- A job as it is when what it waited for is over: ready, unless its moment has not come or no node knows its type.
+-- Returns a job in its state after its wait: ready, unless it is not due yet or no node has published its
+-- type.
 create or replace function txqueue.make_eligible(this job) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4919,7 +4930,7 @@ begin
     return this;
 end $$;
 
--- Moves waiting jobs, by their places, to the ready ones; returns how many.
+-- Moves waiting jobs, by ctid, to the ready partition; returns how many.
 create or replace function txqueue.make_ready(places tid[]) returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4942,7 +4953,8 @@ begin
     return moved;
 end $$;
 
--- Declares nodes dead that were not yet, and gives some thousands of the jobs of each back; rescue() goes on. Returns how many.
+-- Declares nodes dead, and returns some thousands of the jobs of each to the queue; rescue() continues.
+-- Returns how many.
 create or replace function txqueue.mark_dead(incarnations integer[]) returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -4961,9 +4973,9 @@ begin
     return rescued;
 end $$;
 
--- Moves the last few jobs of a lane to the current one; leaves the lane alone while it holds more than a
--- few. It locks the lane against all writers, for which it waits no longer than an instant: a session
--- that looked for a moving job in its old place would otherwise wait for it, and find it gone. Returns how many.
+-- Moves the last few jobs of a lane to the current one; leaves the lane unchanged while it has more than a
+-- few. It locks the lane against all writers, with a very short timeout: otherwise a session that looked for
+-- a moving job in its old place would wait, and not find it. Returns how many.
 create or replace function txqueue.move_stragglers(kind text, from_lane smallint, to_lane smallint, few integer)
 returns integer
 language plpgsql volatile
@@ -4990,7 +5002,7 @@ exception when lock_not_available then
     return 0;
 end $$;
 
--- Seconds until the next waiting job is due: at most 0 when one is due now, null when none waits, or only jobs that are never due.
+-- Seconds until the next waiting job is due: at most 0 if one is due now, null if none will ever be due.
 create or replace function txqueue.next_due(since timestamptz) returns double precision
 language sql volatile
 set search_path = txqueue, pg_temp
@@ -5002,8 +5014,8 @@ as $$
      order by not_before limit 1
 $$;
 
--- When a schedule is due next that may be due until a moment and has so many runs left, either null for no end: infinity
--- if it has come to its end.
+-- When a schedule is due next, given its last moment and its remaining runs (null for no limit); infinity if
+-- it has ended.
 create or replace function txqueue.next_due_within(its_until timestamptz, runs_left bigint, its_next timestamptz) returns timestamptz
 language sql immutable
 set search_path = txqueue, pg_temp
@@ -5011,28 +5023,27 @@ as $$
     select case when runs_left <= 0 or its_next > its_until then 'infinity' else its_next end
 $$;
 
--- What masters call: promotes what is due, then takes ready jobs for this node in rank order, up
--- to free_weight, as chunks of at most chunk_jobs, at least one for each worker where there are that
--- many. Returns one row a chunk; the last row has no
--- assignment and says in due_in how many seconds to wait for the next job that waits for time, in
--- seen_at the moment up to which due jobs were promoted, and in reached and reached_job the rank and number
--- before which nothing was left. A caller that claims again at once passes them as from_rank and from_job, so
--- that the dead rows before them are not read again; what has come in there since is found by the next claim
--- without them. The rank is null when all that was ready is taken, and text because not every client can read
--- every moment.
--- last_tenant is to be passed as after_tenant the next time: more tenants have jobs than get a turn.
+-- The claim of a master: promotes due jobs, then takes ready jobs for this node in rank order, up to
+-- free_weight, as chunks of at most chunk_jobs, at least one for each worker if there are that many. Returns
+-- one row per chunk; the last row has no assignment and says in due_in how many seconds to wait for the next
+-- job that waits for time, in seen_at the moment up to which due jobs were promoted, and in reached and
+-- reached_job the rank and number up to which all ready jobs are claimed. A caller that claims again at once
+-- passes them as from_rank and from_job, so that the dead rows before them are not read again; a job enqueued
+-- there since is found by the next claim that does not pass them. The rank is null when all ready jobs are
+-- claimed, and text because not every client can read every moment. Pass last_tenant as after_tenant in the
+-- next claim; it is set if not all tenants had a turn.
 --
--- Lanes are taken one after the other, the one with the smallest rank first and up to the next
--- lane's smallest, or a sixteenth of the batch beyond it, so that lanes that interleave finely
--- cost no more than sixteen steps.
+-- Lanes are read one after the other, the one with the smallest rank first, up to the next lane's smallest
+-- rank or a sixteenth of the batch beyond it, so that lanes that interleave finely cost no more than sixteen
+-- steps.
 --
--- Tenants take their turns first, then comes what is no tenant's, and last, where a queue keeps a
--- reserve, what may use it: jobs of a priority from 7 on.
+-- Tenants take their turns first, then jobs without a tenant, and last, if a queue keeps a reserve, jobs of
+-- priority 7 and higher, which may use it.
 --
--- A job that was running when two processes died is a suspect, which is to run in a process that runs no others:
--- some ten together, and from the third death on by itself, so that the one that kills is found and no other is blamed
--- for it. They are taken once a claim, as a chunk that is marked alone, and none if the caller takes no suspects now.
--- A caller with room in one worker gets either those or what ranks before them.
+-- A job that was running when two processes died is a suspect, which runs in a process without other jobs:
+-- ten together, and from the third death on alone, so that the job that kills is found and no other is
+-- blamed. A claim takes suspects once, as a chunk that is marked as alone, unless the caller accepts no
+-- suspects now. A caller with room in one worker gets either suspects or the jobs that rank before them.
 create or replace function txqueue.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
@@ -5067,7 +5078,7 @@ declare
     is_last    boolean := false;
     is_all     boolean := true;
     passed     smallint[];
-    -- What is held back, where anything is: see open_queues(). Parallel to queues.
+    -- The allowances of limited queues, parallel to queues: see open_queues().
     is_held    boolean := false;
     is_empty   boolean := false;
     served     text[] := queues;
@@ -5078,10 +5089,10 @@ declare
     opens_in   double precision;
     is_counted smallint;
     place      integer;
-    -- How many jobs may be taken, and what weight there is room for.
+    -- How many jobs may be taken, and for what weight there is room.
     most       bigint;
     open_room  bigint;
-    -- Whose turn it is: tenants, then jobs without a tenant, then what may use the reserve.
+    -- The turns: tenants, then jobs without a tenant, then jobs that may use the reserve.
     tenants    text[] := '{}';
     parts      integer[];
     exhausted  text[] := '{}';
@@ -5092,7 +5103,8 @@ declare
     taken      integer;
     its_jobs   integer;
 begin
-    -- First of all: a session that changes a limit must see what was taken before, and waits for it with nothing locked.
+    -- First, because a session that changes a limit must see all earlier claims, and waits for them without
+    -- other locks.
     lock table claiming in row share mode;
     alone := false;
     seen_at := clock_timestamp();
@@ -5104,7 +5116,8 @@ begin
         perform promote(since, greatest(free_weight, 1000));
         due_in := next_due(since);
         if due_in <= 0 then
-            -- The caller goes back a minute from here: it must find the oldest that is left.
+            -- The next claim searches from one minute before this, so it must include the oldest remaining
+            -- job.
             seen_at := least(seen_at, clock_timestamp() + make_interval(secs => due_in + 59));
         end if;
     end if;
@@ -5192,7 +5205,7 @@ begin
                 when 7 then select * into claimed from lock_ready_7(
                     head.queue, work_types, head.rank, head.job_id, head.until_rank, head.until_job, most::integer, deaths, its_tenant, only_high);
             end case;
-            -- Nothing else was ready: if it is all taken, there is no need to look again.
+            -- Nothing else was ready: if all is taken, there is no need to search again.
             is_last := head.until_rank is null and claimed.jobs < most and its_tenant is null and not is_held;
             if claimed.jobs < least(step, most) and not is_last then
                 if head.until_rank is not null then
@@ -5238,7 +5251,7 @@ begin
                 heavy := tids[1];
                 tids := fit_capacity(head.lane, tids, open_room::integer, part::integer, largest, capacity, octets_limit);
                 if tids is null and is_empty and total = 0 then
-                    -- Heavier than what the reserve leaves of a node: one that runs nothing must do.
+                    -- A job heavier than the rest of a node beside the reserve: an idle node takes it.
                     tids := fit_capacity(head.lane, array[heavy], room::integer, part::integer, largest, capacity, octets_limit);
                 end if;
                 is_all := false;
@@ -5250,7 +5263,7 @@ begin
                 select array_agg(tid order by each.place), min(each.place) into few, first from unnest(tids) with ordinality as each (tid, place)
                  where tid = any (claimed.suspects);
                 tids := case
-                    -- One worker is not given both: what ranks before the suspects goes first.
+                    -- One worker does not get both: jobs that rank before the suspects go first.
                     when few is not null and workers < 2 then case when first > 1 then tids[1 : first - 1] end
                     else array(select tid from unnest(tids) with ordinality as each (tid, place)
                                 where tid <> all (claimed.suspects) order by each.place) end;
@@ -5319,7 +5332,7 @@ begin
                 return next;
             end loop;
             if claimed.jobs > 0 and taken = claimed.jobs and its_tenant is null and not only_high then
-                -- Nothing is left before the last of them, nor before where another lane goes on.
+                -- No ready job is left before the last of them, nor before the head of another lane.
                 from_rank := claimed.last_rank;
                 from_job := claimed.last_job;
                 if (head.until_rank, head.until_job) < (from_rank, from_job) then
@@ -5361,7 +5374,7 @@ begin
     if steps >= 64 + 4 * cardinality(tenants) then
         due_in := 0;
     else
-        -- One job that was all there was is no stream of them: the next enqueue may as well wake this master.
+        -- If the only ready job was taken, there is no stream of jobs: the next enqueue may wake this master.
         is_busy := total > 1 or (total = 1 and reached is not null);
         if free_weight > 0 and is_busy = has_sleeping_master() then
             perform setval('asleep', case when is_busy then 0 else 1 end);
@@ -5371,9 +5384,9 @@ begin
     return next;
 end $$;
 
--- Moves on to the next free lane once the current one has some size; stays where it is while none is. Jobs
--- may be enqueued already assigned: if only the assigned part of the lane has grown, the next one's must be
--- small. Returns the lane that is current then.
+-- Moves on to the next free lane once the current one has a minimal size, if there is a free one. Jobs may be
+-- enqueued as assigned: if only the assigned table of the lane has grown, that of the next lane must be
+-- small. Returns the current lane.
 create or replace function txqueue.next_lane(least_bytes bigint) returns smallint
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -5398,10 +5411,10 @@ begin
     return current;
 end $$;
 
--- What a job of a workset calls, fenced by its token: counts the part that it has performed, if it says
--- one, and takes the next. A part that it held already was not finished by the run before. With nothing
--- to take, due_in says in how many seconds the next part is due, null for none. Not held: the job is
--- not this assignment's any more.
+-- Called by a job of a workset, fenced by its token: counts the part that it has processed, if given, and
+-- takes the next. A part that it already held was not finished by an earlier run. If there is nothing to
+-- take, due_in has the seconds until the next part is due, null for none. If held is false, the job has
+-- another assignment.
 create or replace function txqueue.next_part(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text,
     performed bigint default null, failures jsonb default null,
@@ -5419,7 +5432,7 @@ declare
     quoted_names  text;
     quoted_fields text;
 begin
-    -- What comes before the part that it had is gone or held, but for a few: dead entries of an index are not read again.
+    -- Nearly all parts before its last one are done or held: this avoids reading dead index entries again.
     select mine.not_before into since from workset_part as mine where mine.part_id = performed and mine.job_id = its_job_id;
     held := performed is null or end_part(its_incarnation, its_assignment, its_job_id, performed, failures);
     if performed is null then
@@ -5449,7 +5462,7 @@ begin
             performed := null;
             continue;
         end if;
-        -- What jobs held that have ended is free again.
+        -- Free the parts of jobs that have ended.
         update workset_part as each set job_id = null
          where each.part_id = any (array(
                    select lost.part_id from workset_part as lost
@@ -5511,8 +5524,8 @@ begin
     end loop;
 end $$;
 
--- The nodes, with what only the moment of asking tells: who is silent for longer than its lease,
--- though it has not been declared dead yet, and how many jobs each holds.
+-- The nodes with their current status: whether the lease has expired, even if the node was not declared dead
+-- yet, and how many jobs each holds.
 create or replace view txqueue.node_status as
 select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarnation, node.started_at,
        node.heartbeat_at,
@@ -5525,7 +5538,7 @@ select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarna
     on held.incarnation = node.incarnation;
 comment on view txqueue.node_status is 'The nodes and their current status.';
 
--- Writes down an act of an operator.
+-- Records an act of an operator.
 create or replace function txqueue.note_action(who text, what text, subject text, detail jsonb default '{}') returns void
 language sql volatile
 set search_path = txqueue, pg_temp
@@ -5534,7 +5547,7 @@ as $$
     values (coalesce(nullif(who, ''), session_user), what, subject, jsonb_strip_nulls(detail))
 $$;
 
--- Keeps what is told of an attempt that failed, of each job the latest hundred.
+-- Records a failed attempt; keeps the latest hundred of each job.
 create or replace function txqueue.note_attempt(this job, error text) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -5547,8 +5560,7 @@ begin
     end if;
 end $$;
 
--- The trigger of a day of history that is being archived: a change of one of its rows makes what was
--- archived so far worthless.
+-- The trigger of a day of history that is being archived: a change of a row invalidates the archived file.
 create or replace function txqueue.note_history_change() returns trigger
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -5558,8 +5570,8 @@ begin
     return null;
 end $$;
 
--- Notes which numbers the jobs of past days have: of days that are over for so long that no transaction can
--- still write into them. Their indices tell at once.
+-- Records the range of job numbers of each past day that no transaction can still write into; the indexes
+-- give them at once.
 create or replace function txqueue.note_history_days() returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -5579,7 +5591,7 @@ begin
     delete from history_day as known where to_regclass(format('%I', known.leaf)) is null;
 end $$;
 
--- Notes jobs that are to be looked at again.
+-- Records jobs for propagate_late_ends().
 create or replace function txqueue.note_late_ends(ids bigint[]) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -5591,18 +5603,19 @@ begin
     end if;
 end $$;
 
--- Notes that there are jobs with a tenant, so that claims look for them from now on. Without settings
--- of its own: they would cost more than what it does.
+-- Records that jobs with a tenant exist, so that claims search for them from now on. Without settings of its
+-- own, which would cost more than the function.
 create or replace function txqueue.note_tenants() returns void
 language sql volatile
 as $$ select setval('txqueue.has_tenants', 1) from txqueue.has_tenants where last_value = 0 $$;
 
--- Tells waiting clients which jobs ended, their numbers joined by commas; nothing if they are too many.
+-- Notifies waiting clients of ended jobs: their numbers joined by commas; an empty text if there are too
+-- many.
 create or replace function txqueue.notify_ended_jobs(ids text) returns void
 language sql volatile
 as $$ select pg_notify('txqueue_ended', case when length(ids) <= 4000 then ids else '' end) $$;
 
--- What keeps vacuum from its work: transactions open for over a minute that hold a snapshot,
+-- What keeps vacuum from removing dead rows: transactions open for over a minute that hold a snapshot,
 -- prepared transactions, replication slots. A role sees others' transactions only as a member of
 -- pg_read_all_stats.
 create or replace view txqueue.old_snapshots as
@@ -5621,9 +5634,9 @@ select 'replication slot', slot_name::text, active_pid, null
  where xmin is not null and not active;
 comment on view txqueue.old_snapshots is 'What keeps vacuum from removing dead rows.';
 
--- Of the queues that a node serves, those that may give jobs now. For each one how many jobs (null for
--- any number), the weight that must stay free for priorities from 7 on, and whether its jobs are counted.
--- opens_in says in how many seconds a queue that is left out may give jobs again, where that is known.
+-- The queues of a node from which jobs may be claimed now: for each the number of jobs (null for any number),
+-- the weight that must stay free for priority 7 and higher, and whether its jobs are counted. opens_in has
+-- the seconds after which a skipped queue opens again, if known.
 create or replace function txqueue.open_queues(
     wanted text[], its_capacity integer,
     out open text[], out allowed integer[], out kept integer[], out counted boolean[], out opens_in double precision)
@@ -5644,7 +5657,7 @@ begin
             continue when its.jobs = 0;
             open := open || name;
             allowed := allowed || its.jobs;
-            -- Something is left to the others, however large the reserve.
+            -- Some capacity is left to other jobs, however large the reserve.
             kept := kept || greatest(0, least(ceil(this.reserve * its_capacity), its_capacity - 1))::integer;
             counted := counted || (this.concurrency is not null);
         else
@@ -5657,11 +5670,11 @@ begin
     open := coalesce(open, '{}');
 end $$;
 
--- Passes jobs of a node's assignments on to another that lives and serves their queues and types: all
--- that were not noted as started, or only those named by number. They go under new assignments, which
--- the other node is told of by a message, so many to a lane that its workers get a part each. A job
--- that was there when two processes died stays: it must run alone, and a claim sees to that.
--- Returns one row an assignment. What it leaves is still the first node's.
+-- Passes jobs of a node's assignments on to another live node that serves their queues and types: all that
+-- were not noted as started, or only those named by number. They get new assignments, about which a message
+-- notifies the other node, enough per lane that each of its workers gets a part. Suspects stay, as they must
+-- run alone, which a claim arranges. Returns one row per assignment. Other jobs still belong to the first
+-- node.
 create or replace function txqueue.pass_on(
     its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer default 1)
 returns table (assignment bigint, jobs integer, weight bigint, ids_passed bigint[])
@@ -5703,9 +5716,9 @@ begin
       from passed group by passed.assignment;
 end $$;
 
--- Lets the next job of a unique key go as the one that held it ends, or the key. A key that is asked for in a
--- transaction that is still open is left for propagate_late_ends(): no completion waits for an application.
--- Returns whether a job may run because of it.
+-- Makes the next job of a unique key ready when its holder ends, or frees the key. A key locked by an open
+-- transaction is left for propagate_late_ends(), as no completion waits for an application. Returns whether a
+-- job may have become ready.
 create or replace function txqueue.pass_on_unique_keys(ids bigint[]) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -5745,8 +5758,8 @@ begin
     return freed;
 end $$;
 
--- Has no job of a queue, a group or a tenant start until it is resumed; what runs goes on. Returns whether
--- that changed anything.
+-- Pauses a queue, a group or a tenant until it is resumed; running jobs continue. Returns whether that
+-- changed anything.
 create or replace function txqueue.pause(its_kind text, its_key text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -5761,8 +5774,8 @@ begin
     return changes;
 end $$;
 
--- Pauses a schedule until it is resumed; a job of it that was enqueued runs. Returns whether that changed
--- anything.
+-- Pauses a schedule until it is resumed; a job that was already enqueued still runs. Returns whether that
+-- changed anything.
 create or replace function txqueue.pause_schedule(its_name text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -5775,18 +5788,18 @@ begin
     return this.is_active;
 end $$;
 
--- How long a payload is as text, which is how it travels. What is stored small is counted as it is stored: to write
--- out each of millions of small ones costs more than the limit of a claim is worth. Without settings of its own, so
--- that it is inlined.
+-- The length of a payload as text, in which it travels. A payload with a small stored size is counted by
+-- that: converting millions of small payloads would cost more than the limit of a claim is worth. Without
+-- settings of its own, so that it is inlined.
 create or replace function txqueue.payload_octets(payload jsonb) returns integer
 language sql stable
 as $$
     select case when pg_column_size(payload) < 64 then pg_column_size(payload) else octet_length(payload::text) end
 $$;
 
--- Has jobs that failed in one way run again, but not before a moment: failed ones start anew then, and those
--- that wait for another attempt wait until then. At most so many at once. Returns how many, and the moment:
--- pass it to go on.
+-- Retries jobs of one kind of failure, but not before a moment: failed jobs start over then, and jobs that
+-- wait for a retry wait until then. At most at_most at once. Returns how many, and the moment to pass in the
+-- next call.
 create or replace function txqueue.postpone_failures(
     its_fingerprint text, who text, delay double precision, moment timestamptz default null, at_most integer default 1000,
     out postponed integer, out until timestamptz)
@@ -5843,10 +5856,10 @@ begin
     end if;
 end $$;
 
--- Makes due jobs ready: at_most by the moment at which they became due, and, if that leaves some, at_most
--- more of those above the default priority, the highest first, so that urgent work does not wait for a
--- backlog that became due before it. A caller that has promoted up to a moment passes it as since, so
--- that the dead rows before it are not read again; null looks at all.
+-- Makes due jobs ready: at most at_most of them in the order of their due moments, and if some are left,
+-- at_most more of those above the default priority, the highest first, so that urgent jobs do not wait behind
+-- an overdue backlog. A caller that has promoted up to a moment passes it as since, so that the dead rows
+-- before it are not read again; null reads all.
 create or replace function txqueue.promote(since timestamptz, at_most integer) returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -5878,10 +5891,10 @@ begin
     return promoted + urgent;
 end $$;
 
--- What else happens as jobs end, all in one way (done, failed or cancelled), in the transaction that ends
--- them. Only jobs that are marked as followed come here, and those that end because of them. Returns whether other
--- jobs may run because of it. A caller that calls it more than once in a transaction has locked the children before, see
--- lock_children(), and passes them.
+-- Updates the followers of jobs that end with one outcome (done, failed or cancelled), in the transaction
+-- that ends them. Called only for jobs that are marked as followed, and those that end because of them.
+-- Returns whether other jobs may have become ready. A caller that calls it more than once in a transaction
+-- must lock the children first by lock_children(), and pass them.
 create or replace function txqueue.propagate_ends(ids bigint[], ended text, locked bigint[] default null) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -5905,9 +5918,9 @@ begin
     return freed;
 end $$;
 
--- Looks again at jobs that could not be followed as they ended, and marks those that have not ended: another job has begun
--- to wait for them. What is held by an open transaction stays as it is for the next look, which may come many times a
--- second: it costs little and leaves no dead row. Returns whether other jobs may run because of it.
+-- Processes the recorded late ends: updates the followers of ended jobs, and marks jobs that have not ended
+-- as followed. Records locked by an open transaction stay for the next call, which may be many times a
+-- second: it costs little and leaves no dead row. Returns whether other jobs may have become ready.
 create or replace function txqueue.propagate_late_ends() returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -5928,10 +5941,11 @@ begin
     select array_agg(ctid), array_agg(job_id) into places, late
       from (select ctid, job_id from late_end limit 10000 for update skip locked) as noted;
     if late is null then
-        -- A session that notes one in an open transaction has set it, and does not set it again at the commit; nor does the one that looks now.
+        -- A session that records a late end has set the flag in its open transaction, and does not set it
+        -- again at the commit.
         if not is_late_end_in_use() then
             perform setval('has_late_ends', 0);
-            -- Another session may have set it, and even have committed, between the look and this.
+            -- Another session may have set the flag, and even committed, between the check and this.
             if is_late_end_in_use() or exists (select from late_end) then
                 perform setval('has_late_ends', 1);
             end if;
@@ -5984,8 +5998,8 @@ begin
     return ready_known();
 end $$;
 
--- Publishes the schedules that the classes of a node declare, and removes those that they declared before: of all the
--- types the node knows. The schedules are objects with name, terms and job. Returns how many changed.
+-- Publishes the schedules that the classes of a node declare, and removes those that they no longer declare.
+-- The schedules are objects with name, terms and job. Returns how many changed.
 create or replace function txqueue.publish_schedules(its_work_types text[], schedules jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -5994,7 +6008,7 @@ declare
     this    record;
     changed integer;
 begin
-    -- In the order in which all lock them: jobs of several may be ending just now.
+    -- In sorted order, as jobs of several schedules may be ending concurrently.
     perform from schedule
      where is_declared and work_type = any (its_work_types) or name in (select each ->> 'name' from jsonb_array_elements(schedules) as each)
      order by schedule_id for update;
@@ -6010,8 +6024,8 @@ begin
     return changed;
 end $$;
 
--- Makes a schedule, or changes the one of that name; what it is due next is computed anew only if that is what
--- changes. Returns whether anything did.
+-- Creates a schedule, or changes the one of that name; its next moment is recomputed only if its times
+-- change. Returns whether anything changed.
 create or replace function txqueue.put_schedule(
     its_name text, terms jsonb, its_job jsonb, condition jsonb, who text, declared boolean default false) returns boolean
 language plpgsql volatile security definer
@@ -6055,7 +6069,7 @@ begin
     return true;
 end $$;
 
--- Readies the jobs that waited for a type that is published by now. Returns how many.
+-- Makes the jobs ready that waited for a type which is now published. Returns how many.
 create or replace function txqueue.ready_known() returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -6109,8 +6123,8 @@ select done.queue, count(*) as jobs,
  group by done.queue;
 comment on view txqueue.recent_done is 'Recently done jobs, by queue.';
 
--- Looks whether queues whose backlog is limited are full, which enqueue() then refuses: full from the limit
--- on, and again open below nine tenths of it. A session that comes while another looks does nothing.
+-- Updates whether queues with a limited backlog are full, in which case enqueue() refuses jobs: full from the
+-- limit on, open again below nine tenths of it. Does nothing while another session does this.
 create or replace function txqueue.refresh_backlog_flags() returns void
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6127,7 +6141,7 @@ begin
         return;
     end if;
     for this in select * from control where backlog is not null loop
-        -- Each index is of the one kind or the other.
+        -- Each index covers one of the two kinds.
         select count(*) into waiting from (
             (select from job_ready where queue = this.key and tenant is null limit this.backlog)
             union all
@@ -6138,7 +6152,7 @@ begin
     end loop;
 end $$;
 
--- Raises an error from inside an expression; it runs only for the row that is wrong.
+-- Raises an error from inside an expression, only for the row that is not valid.
 create or replace function txqueue.refuse(reason text, remedy text) returns text
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -6157,7 +6171,7 @@ begin
         hint = 'enqueue it when that one has ended, or with another unique_mode';
 end $$;
 
--- Refuses a job because its queue is full, with an error of its own: the same job may be taken later.
+-- Refuses a job because its queue is full, with an error of its own: the job may be enqueued later.
 create or replace function txqueue.refuse_full_queue(its_queue text) returns text
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -6167,7 +6181,7 @@ begin
         hint = 'enqueue it again later, or raise the limit: txqueue limit queue NAME --backlog N';
 end $$;
 
--- Raises the error of what cannot be a job.
+-- Raises the error of an invalid job.
 create or replace function txqueue.refuse_job(
     work_type text, payload jsonb, payload_limit integer, priority integer, weight integer, queue text,
     "group" text, tenant text, not_before timestamptz, not_after timestamptz, options jsonb) returns text
@@ -6219,7 +6233,7 @@ begin
     end;
 end $$;
 
--- Refuses items for a workset that holds as many as it may.
+-- Refuses items for a workset that has reached its bound.
 create or replace function txqueue.refuse_workset(its_name text, bound bigint) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -6229,10 +6243,9 @@ begin
         hint = 'fill it again later, or give its class a larger bound';
 end $$;
 
--- Registers one run of a node under its name and publishes the work types it knows. A former run
--- of the same name is fenced, and its jobs are given back. Jobs that waited for one of the types
--- become ready, under the policy published. Raises an error if a newer run than the one that was reserved has
--- the name.
+-- Registers one run of a node under its name and publishes its work types. An earlier run of the same name is
+-- fenced, and its jobs return to the queue. Jobs that waited for one of the types become ready, under the
+-- policy published. Raises an error if a newer run than the reserved one has the name.
 create or replace function txqueue.register_node(
     its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text,
@@ -6269,11 +6282,12 @@ begin
     perform publish(its_work_types);
 end $$;
 
--- Gives back jobs of a node's assignments: of those named, of all but those named, or only the jobs
--- named by number; not those that were handed by a message, if they are spared: it may be on its way.
--- died says that the process that held them is dead. Returns how many; if as many as at_most, there may be more: those
--- that ran go first. With at_most, nothing is waited for: a stopped process may hold a job, or its group's key, between its
--- completion and its commit; such jobs are left, and such groups noted for free_late_groups().
+-- Returns jobs of a node's assignments to the queue: of the named assignments, of all others, or only the
+-- jobs named by number; with spared, not jobs that were handed over by a message that may be on its way. died
+-- means that the process that held them is dead. Returns how many; if that equals at_most, there may be more;
+-- jobs that were running go first. With at_most the function waits for no lock: a stopped process may hold a
+-- job, or its group's key, between its completion and its commit; such jobs are skipped, and such groups are
+-- recorded for free_late_groups().
 create or replace function txqueue.release(
     its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null,
     spare_handed boolean default false, at_most integer default null)
@@ -6300,7 +6314,7 @@ begin
         released := released + 1;
         groups := groups || this."group";
     end loop;
-    -- A job of the group that ranks before a released one may have been parked because of it.
+    -- A released job may have caused the parking of a job of its group that ranks before it.
     groups := array_remove(groups, null);
     if groups <> '{}' and at_most is not null then
         keys := try_keys(array(select distinct key_of(name) from unnest(groups) as name));
@@ -6316,8 +6330,8 @@ begin
     return released;
 end $$;
 
--- Removes a schedule; its jobs stay. One that a class declares comes back when a node starts: pause it instead. Returns
--- its last job.
+-- Removes a schedule; its jobs stay. A schedule declared on a class is created again when a node starts:
+-- pause it instead. Returns its last job.
 create or replace function txqueue.remove_schedule(its_name text, who text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6333,9 +6347,9 @@ begin
     return this.last_job;
 end $$;
 
--- Keeps the leases of nodes that cannot reach the database, for a node that reaches them: it has just asked
--- them over connections of their own. For at most six leases on end, then they are as good as dead. Returns
--- those that are to be told.
+-- Renews the leases of nodes that cannot reach the database, for a peer that they have just answered over
+-- their own connection. For at most six consecutive leases, then they are presumed dead. Returns the nodes to
+-- notify.
 create or replace function txqueue.renew_for_peer(its_incarnation integer, heard integer[]) returns integer[]
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6357,7 +6371,7 @@ begin
     return kept;
 end $$;
 
--- Enqueues a job that has ended once more, as a new one: see enqueue_again(). Returns the number.
+-- Enqueues a copy of an ended job: see enqueue_again(). Returns the number.
 create or replace function txqueue.repeat(its_job_id bigint, who text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6376,7 +6390,7 @@ begin
     return enqueue_again(this, who);
 end $$;
 
--- Enqueues a job once more that is archived only: see enqueue_again(). Its columns are an object with what the archive has of
+-- Enqueues a copy of an archived job: see enqueue_again(). Its columns are an object with the archived
 -- work_type, queue, priority, weight, group and tenant. Returns the number.
 create or replace function txqueue.repeat_archived(
     its_job_id bigint, columns jsonb, its_payload jsonb, its_options jsonb, who text) returns bigint
@@ -6393,7 +6407,7 @@ begin
     return enqueue_again(this, who);
 end $$;
 
--- A pending job as it is when a newer one with its unique key takes its place, under the old number.
+-- Returns a pending job with the data of a newer one with its unique key, under the old number.
 create or replace function txqueue.replace_pending(old job, new job, mode text) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -6406,7 +6420,7 @@ begin
     new.error := old.error;
     if mode = 'again' then
         new.rank := least(new.rank, old.rank);
-        -- One that has failed still waits for its next attempt.
+        -- A job that has failed still waits for its retry.
         if new.not_before > old.not_before or old.attempt > 0 then
             new.not_before := old.not_before;
         end if;
@@ -6419,8 +6433,8 @@ begin
     return make_eligible(new);
 end $$;
 
--- Has the ends of jobs told on the channel txqueue_ended for some seconds: a waiting client calls it again
--- before they are over. Not told without end, because NOTIFY takes a lock of the whole database at commit.
+-- Makes nodes notify the ends of jobs on the channel txqueue_ended for some seconds; a waiting client renews
+-- this in time. Limited in time, because NOTIFY takes a lock of the whole database at commit.
 create or replace function txqueue.request_end_notices(seconds integer default 10) returns void
 language sql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6428,11 +6442,12 @@ as $$
     select setval('awaited', least(greatest(seconds, 1), 60) + ceil(extract(epoch from clock_timestamp()))::bigint)
 $$;
 
--- Declares nodes dead whose lease has expired and gives their jobs back, and what was handed since to
--- nodes that no longer live: a transaction may commit such a job late. Returns how many jobs.
+-- Declares nodes dead whose lease has expired and returns their jobs to the queue, also jobs handed to dead
+-- nodes since, as a transaction may commit such a job late. Returns how many jobs.
 --
--- A node rescues others only if it has itself kept its lease, by its own heartbeats, for as long as theirs
--- lasts: after an outage of the database all are late, and the first that comes back must not take from the others.
+-- A node rescues others only if it has kept its own lease, by its own heartbeats, for as long as theirs
+-- lasts: after an outage of the database all are late, and the first to reconnect must not take the jobs of
+-- the others.
 create or replace function txqueue.rescue(its_incarnation integer default null) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6454,8 +6469,8 @@ begin
             select from node_info as node
              where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
         union
-        -- They had more than one transaction gives back. Or a claim that was under way has committed after its node was
-        -- declared dead, stopped, or began anew: what it took has not died.
+        -- They had more jobs than one transaction returns. Or a claim has committed after its node was
+        -- declared dead, was stopped, or registered anew: its jobs count no death.
         select node.former from node_info as node
          where node.started_at > clock_timestamp() - node.lease - interval '1 minute'
            and exists (select from job_assigned as job where job.incarnation = node.former)
@@ -6470,8 +6485,8 @@ begin
     return rescued;
 end $$;
 
--- Reserves the number of a run of a node, for register_node(): a registration that arrives late, when its
--- caller has given it up and registered anew, has the smaller number and is refused.
+-- Reserves the number of a run of a node, for register_node(): a late registration, which its caller has
+-- given up and repeated, has the smaller number and is refused.
 create or replace function txqueue.reserve_incarnation() returns integer
 language sql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6479,7 +6494,7 @@ as $$
     select nextval('incarnation')::integer
 $$;
 
--- A job as it is when it runs again by hand.
+-- Returns a job in its state for a retry by an operator.
 create or replace function txqueue.reset_for_retry(this job) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -6530,8 +6545,7 @@ begin
     return changes;
 end $$;
 
--- Has a paused schedule be due again, from now on: what was missed meanwhile is not made up for. Returns whether that
--- changed anything.
+-- Resumes a paused schedule; missed moments are not made up for. Returns whether that changed anything.
 create or replace function txqueue.resume_schedule(its_name text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6548,7 +6562,8 @@ begin
     return not this.is_active;
 end $$;
 
--- Has a job that is to run again take its unique key; returns whether it may run: it has none, or no other job holds it.
+-- Takes the unique key of a job for its retry; returns whether it may run: it has no key, or no other job
+-- holds it.
 create or replace function txqueue.retake_unique_key(this job) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -6563,11 +6578,11 @@ begin
     return found;
 end $$;
 
--- Runs jobs again: failed and cancelled ones start anew, with no attempt spent and behind those that are
--- ready by now; those that wait for a moment or for another attempt need not wait any longer. One that was
--- cancelled before its moment waits for it again, and one that was to follow others follows them again. The last
--- error is kept until there is another. Returns the numbers of those that run again, and of the others: also of
--- those whose unique key another holds, or one of whose parents was not done and does not run again.
+-- Retries jobs: failed and cancelled ones start over with all attempts, behind those that are ready now; jobs
+-- that wait for a time or a retry run now. A job that was cancelled before its not_before waits for it again,
+-- and a child waits for its parents again. The last error is kept until the next one. Returns the numbers of
+-- the retried jobs and of the others, including jobs whose unique key another job holds, and children with a
+-- parent that is not done and not retried.
 create or replace function txqueue.retry(ids bigint[], who text, out retried bigint[], out refused bigint[])
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6578,12 +6593,12 @@ declare
     this  job;
     again job;
     ended job[] := '{}';
-    -- Those that wait for the jobs: a batch's callback waits for one that runs again.
+    -- The children of the jobs: a batch's callback waits for a retried job.
     children constant bigint[] := lock_children(ids, '{}');
 begin
     retried := '{}';
     perform check_isolation('jobs are not run again');
-    -- What was asked of a run before is over: it is not to end the new one.
+    -- A request to cancel an earlier run must not end the new one.
     delete from request where job_id = any (ids) and not exists (
         select from job_assigned as held where held.job_id = request.job_id and held.assignment = request.assignment);
     for this in
@@ -6600,7 +6615,7 @@ begin
             ended := ended || this;
         end if;
     end loop;
-    -- Parents come before their children: those find them running again.
+    -- Parents come before their children, which wait for the new runs.
     for this in select * from unnest(ended) as each order by each.job_id loop
         if retake_unique_key(this) then
             again := hold_for_parents_again(reset_for_retry(this));
@@ -6621,9 +6636,9 @@ begin
         'jobs', ids, 'retried', cardinality(retried), 'refused', cardinality(refused)));
 end $$;
 
--- Runs jobs again that failed in one way before a moment, at most so many at once, failed ones anew; those that
--- wait for another attempt need not wait. Returns how many, and the moment: pass it to go on, or what fails
--- again meanwhile would come again and again.
+-- Retries jobs of one kind of failure that failed before a moment, at most at_most at once; jobs that wait
+-- for a retry run now. Returns how many, and the moment to pass in the next call, so that jobs that fail
+-- again meanwhile are not retried repeatedly.
 create or replace function txqueue.retry_failures(
     its_fingerprint text, who text, before timestamptz default null, at_most integer default 1000,
     out retried integer, out until timestamptz)
@@ -6648,13 +6663,13 @@ begin
         end if;
         exit when ids = '{}';
         retried := cardinality((select again.retried from retry(ids, who) as again));
-        -- Whose unique key another job holds is refused, and must not hide those behind it.
+        -- Jobs whose unique key another job holds are refused, and must not hide those behind them.
         exit when retried > 0;
         last := ids[cardinality(ids)];
     end loop;
 end $$;
 
--- Has all failed items of a workset tried again, from their first attempt. Returns how many.
+-- Retries all failed items of a workset, with all attempts. Returns how many.
 create or replace function txqueue.retry_workset(its_name text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6684,17 +6699,17 @@ begin
     return total;
 end $$;
 
--- Keeps the lanes short: moves on to the next lane, truncates drained ones, the fullest of dead rows
--- first, and moves the few stragglers of a lane on so that it can drain. Truncation frees what vacuum
--- cannot while some transaction holds an old snapshot.
+-- Keeps the lanes short: moves on to the next lane, truncates drained ones, those with most dead rows first,
+-- and moves the few stragglers of a lane so that it can drain. Truncation frees space that vacuum cannot free
+-- while a transaction holds an old snapshot.
 --
--- Truncation writes rows of the catalog, which rot in their turn: within a second of the last one only
--- a lane of 32 times the size is worth it. A ready lane that was left is truncated though it is small: claims
--- pass its dead rows, and it is not free until they are gone.
+-- Truncation writes catalog rows, which become dead rows too: within a second of the last truncation only a
+-- lane of 32 times the size is worth it. A ready lane that is no longer current is truncated even if it is
+-- small, because claims read its dead rows, and it is not free until they are removed.
 --
--- It waits an instant for a lane in use, because claims use theirs nearly all the time; but not for a
--- transaction that held the lane at the call before: the caller passes the holders that it got then.
--- Returns what it did, and who kept it from doing more.
+-- It waits very briefly for a lane in use, because claims use theirs nearly all the time, but not for a
+-- transaction that held the lane during the previous call: the caller passes the holders returned then.
+-- Returns what was done, and the transactions that blocked more.
 create or replace function txqueue.rotate(
     held text[] default '{}', least_bytes bigint default 262144, at_most integer default 2,
     out did text[], out holders text[])
@@ -6710,7 +6725,7 @@ declare
     -- A lane with more rows keeps them.
     few      constant integer := 500;
     is_short boolean;
-    -- A lane whose jobs were moved stays locked to the end: then no other is waited for.
+    -- A lane whose jobs were moved stays locked to the end, so after that it waits for no other lane.
     has_moved boolean := false;
     this     record;
 begin
@@ -6753,8 +6768,8 @@ begin
     end loop;
 end $$;
 
--- Enqueues the job of a schedule now, whatever its condition and even if it is paused; when it is due next stays as it
--- is, but for a cool-down, whose jobs follow one another. Returns its number.
+-- Enqueues the job of a schedule now, regardless of its condition and even if it is paused; its next moment
+-- stays the same, except for a cool-down, which starts after the job. Returns its number.
 create or replace function txqueue.run_schedule(its_name text, who text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -6780,7 +6795,7 @@ begin
     return ran;
 end $$;
 
--- Writes a control back, or removes it if it says nothing, and lets those go on that it held back.
+-- Stores a control, or removes it if it is empty, and makes the jobs ready that it delayed.
 create or replace function txqueue.save_control(this control) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -6803,9 +6818,9 @@ begin
     perform pg_notify('txqueue', '');
 end $$;
 
--- The last runs of schedules, at most so many of each, the latest first: the moment it was due, its job, when that
--- began and ended, how late it began and how long it took in seconds, and what became of it (null once history has
--- dropped it). All of it is what the jobs' own rows say.
+-- The last runs of schedules, up to a number for each, the latest first: the due moment, the job, its start
+-- and end, how late it started and how long it took in seconds, and its outcome (null once history has
+-- dropped it). All values come from the jobs' own rows.
 create or replace function txqueue.schedule_runs(names text[], at_most integer default 20)
 returns table (name text, due timestamptz, job_id bigint, outcome text, started_at timestamptz, finished_at timestamptz,
                late double precision, took double precision, attempt smallint, error text)
@@ -6826,8 +6841,8 @@ as $$
      order by this.name, run.place
 $$;
 
--- Limits a queue, a group or a tenant while all run: null leaves a limit as it is, and those named in
--- cleared are lifted first. Returns the control as it is then, null if nothing is limited any more.
+-- Limits a queue, a group or a tenant, effective at once: null leaves a limit unchanged, and those named in
+-- cleared are lifted first. Returns the limits that now apply, null if there are none.
 create or replace function txqueue.set_limit(
     its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, who text, cleared text[] default '{}',
@@ -6867,7 +6882,7 @@ begin
     return (select to_jsonb(left_over) - 'control_id' from control as left_over where kind = its_kind and key = its_key);
 end $$;
 
--- Gives another priority to jobs that no node has taken yet. Returns their numbers, and those of the others.
+-- Changes the priority of unclaimed jobs. Returns their numbers, and those of the others.
 create or replace function txqueue.set_priority(
     ids bigint[], its_priority integer, who text, out changed bigint[], out refused bigint[])
 language plpgsql volatile security definer
@@ -6897,10 +6912,10 @@ begin
         'jobs', ids, 'priority', its_priority, 'changed', cardinality(changed), 'refused', cardinality(refused)));
 end $$;
 
--- Writes how jobs ended that did not just return: an array of objects with job_id, lane, assignment,
--- outcome ('done', 'retry', 'snooze', 'next', 'failed', 'cancelled'), and where they apply delay (seconds), error,
--- result, progress, and unstarted if it never ran. Only a job whose token still holds is touched. Returns the numbers of those, and whether that
--- may let others run that were held back.
+-- Writes the outcomes of jobs that did not just return: an array of objects with job_id, lane, assignment,
+-- outcome ('done', 'retry', 'snooze', 'next', 'failed', 'cancelled'), and where they apply delay (seconds),
+-- error, result, progress, and unstarted if it never ran. Only jobs whose token still holds are changed.
+-- Returns their numbers, and whether other jobs may have become ready.
 create or replace function txqueue.settle(
     its_incarnation integer, outcomes jsonb, out settled bigint[], out freed boolean)
 language plpgsql volatile security definer
@@ -6942,9 +6957,9 @@ begin
     end if;
 end $$;
 
--- Where the ready jobs of one tenant, or those of a priority from 7 on, go on: the lane and queue of the
--- one with the smallest rank, and how far its lane may be taken before another lane's turn. What
--- next_job() itself does for jobs that are no tenant's.
+-- The head of the ready jobs of one tenant, or of those of priority 7 and higher: the lane and queue of the
+-- smallest rank, and up to which rank that lane may be read before another lane's turn. next_job() itself
+-- does the same for jobs without a tenant.
 create or replace function txqueue.special_head(
     queues text[], work_types text[], passed smallint[], its_tenant text,
     out lane smallint, out queue text, out rank timestamptz, out job_id bigint, out until_rank timestamptz, out until_job bigint)
@@ -6983,8 +6998,8 @@ begin
     end if;
 end $$;
 
--- Cuts a part that a job holds into smaller ones, so that the item that is to blame is found and the
--- others lose nothing. keys are those of all its items, in order.
+-- Divides a part that a job holds into smaller ones, so that the failing item is found and the others are not
+-- affected. keys has the keys of all its items, in order.
 create or replace function txqueue.split_workset_part(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, its_keys text[], size integer,
     delay double precision default 0)
@@ -7013,7 +7028,7 @@ begin
     return true;
 end $$;
 
--- A cool-down begins when its job has ended, however it ended.
+-- Starts the cool-downs whose jobs have ended, with any outcome.
 create or replace function txqueue.start_cooldowns(ids bigint[], ended text) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -7026,8 +7041,8 @@ begin
     return false;
 end $$;
 
--- Has cool-downs begin whose job is gone without a noticed end: an operator has deleted it, or it was
--- not this schedule's alone. Returns how many.
+-- Starts cool-downs whose job no longer exists, because it was deleted, or did not belong to this schedule
+-- alone. Returns how many.
 create or replace function txqueue.start_missed_cooldowns() returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -7043,8 +7058,8 @@ begin
     return mended;
 end $$;
 
--- Has a workset worked through from now on; of an application's table that has been, from its beginning.
--- Says how many items are to be expected of it. Returns how many jobs were enqueued.
+-- Starts a workset; if an application's table was already worked through, starts again from its first row.
+-- Sets the expected number of items. Returns how many jobs were enqueued.
 create or replace function txqueue.start_workset(its_name text, its_items bigint default null) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -7070,8 +7085,8 @@ begin
     return fill_slots(its.workset_id);
 end $$;
 
--- Notes that jobs have run for longer than a beat, so that everyone sees since when, and how far they
--- are by what their handlers say: a JSON text each, or null.
+-- Records that jobs have been running for longer than a beat, with the progress that their handlers reported:
+-- a JSON text each, or null.
 create or replace function txqueue.started(
     its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[],
     progress text[] default null)
@@ -7094,8 +7109,8 @@ begin
     return noted;
 end $$;
 
--- Per hour and work type, what ended from one moment until another: how many in which way, the seconds that
--- their last runs took, how long they waited for it since they were due. Reads the days asked for, no others.
+-- Statistics of ended jobs in a time span, per hour and work type: how many in which state, the seconds of
+-- their last runs, and how long they waited after they were due. Reads only the days of the span.
 create or replace function txqueue.stats(since timestamptz, until timestamptz default now())
 returns table (hour timestamptz, work_type text, done bigint, failed bigint, cancelled bigint,
                busy double precision, mean double precision, longest double precision, waited double precision)
@@ -7114,13 +7129,14 @@ as $$
      order by 1, 2
 $$;
 
--- Whose turn it is: how much weight of room each tenant that has ready jobs may take in this claim, by
--- shares, in rounds of short turns first, so that a few jobs of one do not come after many of another; the jobs of no tenant count as one tenant more, of share 1, and come last. What is left of a
--- tenant's part goes to the next claim. Systematic sampling gives each its part but for a
--- fraction of a job, and in the mean exactly its part, however little room there is; so claims need to
--- remember nothing (Waldspurger and Weihl, Lottery Scheduling, 1994, with less variance).
+-- The turns of tenants in a claim: how much weight each tenant with ready jobs may take, by shares, in rounds
+-- of short turns first, so that a few jobs of one tenant do not wait for many of another; jobs without a
+-- tenant count as one more tenant, of share 1, and come last. The unused part of a tenant is available to the
+-- next claim. Systematic sampling gives each tenant its share to within one job, and exactly its share on
+-- average, however little room there is; so claims need no memory (Waldspurger and Weihl, Lottery Scheduling,
+-- 1994, with less variance).
 --
--- At most 32 tenants get a turn in one claim; last says where the next claim goes on.
+-- At most 32 tenants get a turn in one claim; the next claim continues after last.
 create or replace function txqueue.tenant_turns(
     queues text[], room integer, after_tenant text,
     out tenants text[], out parts integer[], out last text, out opens_in double precision)
@@ -7160,7 +7176,7 @@ begin
     if cardinality(found_) = most then
         last := found_[most];
     end if;
-    -- Whose jobs came last goes first in a round: it is the one that has few.
+    -- The tenant whose jobs came last goes first in a round, as it is the one with few jobs.
     found_ := array(select each.tenant from unnest(found_, heads) as each (tenant, rank) order by each.rank desc);
     foreach its_name in array found_ loop
         select * into this from control where kind = 'tenant' and key = its_name;
@@ -7196,9 +7212,9 @@ begin
     end loop;
 end $$;
 
--- What a worker must know of a job besides its payload, as JSON text: the options it was enqueued with,
--- whether it counts for a limit (of a group, a queue or a tenant), and how many seconds are left until its not_after. Without settings of
--- its own, so that it is inlined.
+-- The terms of a job for its worker, as JSON text: the options it was enqueued with, whether it counts for a
+-- limit (of a group, a queue or a tenant), and how many seconds are left until its not_after. Without
+-- settings of its own, so that it is inlined.
 create or replace function txqueue.terms_of(options jsonb, "group" text, not_after timestamptz) returns text
 language sql volatile
 as $$
@@ -7209,11 +7225,12 @@ as $$
             'left', case when isfinite(not_after) then extract(epoch from not_after - clock_timestamp()) end)))::text end
 $$;
 
--- Enqueues the jobs of schedules that are due and says when they are due next, both or neither: an array of objects
--- with schedule_id, due (null if it was not computed yet), next ('infinity' for never again, null for the end of the
--- job to say), moments (those that get a job), and where they apply error, and ends if it is to be paused.
--- Only a schedule whose next_due is still the due given is touched: whatever masters race or die, a moment
--- gets one job. One whose job needs what an open transaction holds stays due. Returns how many jobs.
+-- Enqueues the jobs of due schedules and stores their next moments, atomically: an array of objects with
+-- schedule_id, due (null if it was not computed yet), next ('infinity' for never, null if it depends on the
+-- end of the job), moments (those that get a job), and where they apply error, and ends if the schedule must
+-- be paused. Only a schedule whose next_due still equals the given due is changed, so that each moment gets
+-- one job even if masters race or die. A schedule whose job needs a locked unique key stays due. Returns how
+-- many jobs.
 create or replace function txqueue.tick(ticks jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -7231,7 +7248,7 @@ begin
         select * from jsonb_to_recordset(ticks) as each (
             schedule_id bigint, due timestamptz, next timestamptz, moments timestamptz[], error text, ends boolean)
     ), locked as materialized (
-        -- What another master ticks just now is left to it.
+        -- Schedules that another master is ticking are skipped.
         select this.schedule_id, this.name, this.kind, this.job, given.next, given.moments, given.error, given.ends, this.until,
                this.times - this.runs as runs_left
           from given join schedule as this on this.schedule_id = given.schedule_id
@@ -7252,7 +7269,7 @@ begin
         select * into ids, errors, held
           from enqueue_runs((select jsonb_agg(run -> 'job' order by place)
                                from jsonb_array_elements(runs) with ordinality as each (run, place)));
-        -- The end of a cool-down's job is to be heard of.
+        -- The end of a cool-down's job starts the cool-down.
         update job set followed = 1
          where state in ('waiting', 'ready') and followed is null and job_id = any (array(
             select ids[place] from jsonb_array_elements(runs) with ordinality as each (run, place)
@@ -7263,7 +7280,7 @@ begin
             schedule_id bigint, next timestamptz, error text, ends boolean)
     ), ran as (
         select (run ->> 'schedule_id')::bigint as schedule_id, max(errors[place]) as error,
-               -- One of several moments is not tried again: the others have their jobs.
+               -- One of several moments is not retried, as the others have their jobs.
                bool_or(held[place]) and count(*) = 1 as is_held,
                array_agg(ids[place] order by place desc) filter (where ids[place] is not null) as jobs,
                array_agg((run ->> 'due')::timestamptz order by place desc) filter (where ids[place] is not null) as moments
@@ -7286,10 +7303,10 @@ begin
     return coalesce(cardinality(array_remove(ids, null)), 0);
 end $$;
 
--- Truncates one lane if it is empty under a lock for which it waits no longer than an instant. Never in
--- a transaction that cannot see what was committed since it began, and never while a pg_dump of this database has
--- its snapshot: it locks the tables one after the other, and would find neither the jobs that this lane had at its
--- snapshot nor, as they were committed later, where they went.
+-- Truncates one lane if it is empty, under a lock with a very short timeout. Never in a transaction that
+-- cannot see rows committed since it began, and never while a pg_dump of this database has its snapshot:
+-- pg_dump locks the tables one after the other, and would find the jobs of its snapshot neither in this lane
+-- nor, as later commits, in their new place.
 create or replace function txqueue.truncate_if_empty(leaf text) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -7317,7 +7334,8 @@ exception when lock_not_available then
     return false;
 end $$;
 
--- Takes on a duty to the end of the transaction, unless another session has it: one at a time does for all.
+-- Takes a duty until the end of the transaction, unless another session has it: one session at a time does it
+-- for all.
 create or replace function txqueue.try_duty(its_name text) returns boolean
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -7339,9 +7357,9 @@ begin
     return array(select key from key_lock where key = any (keys) order by key for update skip locked);
 end $$;
 
--- Lets the jobs go that waited for some others, the last of which have ended now; cancels those that waited for
--- them to be done, if they are not: only those that the caller has locked, see lock_children(). Returns whether some may
--- run because of it, and which were cancelled.
+-- Makes children ready whose last parents have ended; cancels children of parents that are not done. Changes
+-- only children that the caller has locked by lock_children(). Returns whether some may have become ready,
+-- and which were cancelled.
 create or replace function txqueue.unblock_children(
     ids bigint[], its_end text, locked bigint[], out freed boolean, out cancelled bigint[])
 language plpgsql volatile
@@ -7361,7 +7379,7 @@ begin
     cancelled := '{}';
     delete from job_parent where child = any (ids);
     with told as (
-        -- Found by the parents: by the child, all that it waits for would be read.
+        -- Found by parent, because by child all its parents would be read.
         update job_parent set ended = its_end
          where parent = any (ids) and (child = any (locked)) is true and ended is null returning child
     )
@@ -7384,7 +7402,7 @@ begin
     for this in
         delete from job_waiting as waiting
          where waiting.job_id = any (children) and waiting.waiting_for = 'parents' and (
-            -- The last ones first: those before them have left dead entries in the index.
+            -- The last ones first, as earlier ones have left dead entries in the index.
             select link.parent from job_parent as link where link.child = waiting.job_id and link.ended is null
              order by link.parent desc limit 1) is null
         returning *
@@ -7393,13 +7411,14 @@ begin
         insert into job values (this.*);
         freed := true;
     end loop;
-    -- First who waits no more: those that still do may have a million parents, which would all be read.
+    -- First the children that no longer wait, as the others may have a million parents, which would all be
+    -- read.
     children := array(select id from unnest(children) as id
                        where not exists (select from job_waiting where job_id = id and waiting_for = 'parents'));
     delete from job_parent where child = any (children);
 end $$;
 
--- Lets a draining node take jobs again. Returns whether that changed anything.
+-- Lets a draining node accept jobs again. Returns whether that changed anything.
 create or replace function txqueue.undrain_node(its_name text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -7413,9 +7432,8 @@ begin
     return former = 'draining';
 end $$;
 
--- Tells sleeping masters that there is work; silent while every master is awake, because NOTIFY
--- takes a lock of the whole database at commit. Without settings of its own: they would cost
--- more than what it does.
+-- Notifies sleeping masters of work; sends nothing while all masters are awake, because NOTIFY takes a lock
+-- of the whole database at commit. Without settings of its own: they would cost more than what it does.
 create or replace function txqueue.wake_masters() returns void
 language sql volatile
 as $$ select pg_notify('txqueue', '') where txqueue.has_sleeping_master() $$;
@@ -7432,7 +7450,7 @@ as $$
       from pg_attribute where attrelid = to_regclass('workset_' || its_name) and attnum > 2 and not attisdropped
 $$;
 
--- How far each workset is. The parts are counted, not the items.
+-- The progress of each workset, counted from its parts.
 create or replace view txqueue.workset_status as
 select workset.name, workset.work_type, workset.source, workset.size, workset.batch, workset.bound, workset.is_started,
        parts.parts, parts.held as running, parts.waiting_until,

@@ -49,7 +49,7 @@ class Heartbeats(Periodic):
     Args:
         clock: Times the heartbeats.
         functions: The stored functions.
-            node: The columns of the node's row: name, hostname, pid, address, port, lease,
+        node: The columns of the node's row: name, hostname, pid, address, port, lease,
             capacity, queues, version.
         work_types: The node's work types, with their policies.
         host: Identifies the host among hosts; `NO_HOST` to hide it.

@@ -1,4 +1,4 @@
-"""What a claim tells of the queue: whether jobs are left behind that nobody is to pass."""
+"""What a claim reports about the queue: whether ready jobs are left."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a worker does with a job that somebody cancels."""
+"""How a worker cancels a job."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -115,7 +115,7 @@ def test_a_running_coroutine_is_interrupted_once() -> None:
 
 
 def test_only_the_assignment_that_was_meant_is_cancelled() -> None:
-    """The same job's next run, or another job, goes on."""
+    """The same job's next run, or another job, is not affected."""
     harness = Harness()
     with harness.handler(lambda _, job: harness.wait(job)):
         harness.hand(5, Handled.entry(1))
@@ -175,12 +175,12 @@ def test_a_coroutine_may_finish_all_the_same() -> None:
     ],
 )
 def test_why_it_was_cancelled(error: BaseException | None, said: str) -> None:
-    """Who did it, and what its handler says of it, if anything."""
+    """The operator, and the handler's own error, if any."""
     verdict = judge_cancelled(error, "ann")
     assert (verdict.outcome, verdict.error) == ("cancelled", said)
 
 
-def test_a_handler_that_refuses_to_be_cancelled_harms_nobody() -> None:
+def test_a_handler_that_refuses_to_be_cancelled_harms_no_other_job() -> None:
     """Its own Deferred raises, as those of txpostgres do: it ends when it ends, the others now."""
 
     def refuse(_: object) -> None:

@@ -235,7 +235,7 @@ def test_a_job_that_cannot_be_read_fails(
     ids=str,
 )  # fmt: skip
 def test_options_that_make_no_sense_fail_the_job_alone(options: Any) -> None:
-    """Any SQL client can write them; the worker and its other jobs go on."""
+    """Any SQL client can write them; the worker and its other jobs continue."""
     harness = Harness()
 
     async def perform(self: object, job: RunningJob) -> None:
@@ -269,7 +269,7 @@ def test_a_completed_job_is_done_whatever_happens_next() -> None:
 
 
 def test_stopping_cancels_what_runs_and_starts_nothing() -> None:
-    """The process ends, or nobody listens any more."""
+    """The process ends, or the pipe is closed."""
     harness = Harness(capacity=1)
     cancelled: list[int] = []
 
@@ -314,7 +314,7 @@ def test_what_a_former_run_was_assigned_does_not_start() -> None:
     assert sorted(harness.finished) == [(5, 3, [], 1, 3), (5, 3, [1], 1, 1), (6, 3, [], 1, 1)]
 
 
-def test_what_a_handler_said_last_of_how_far_it_is_goes_with_its_end() -> None:
+def test_the_last_progress_is_sent_with_the_completion() -> None:
     """However shortly before it returned, or failed."""
     harness = Harness()
 
