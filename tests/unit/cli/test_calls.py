@@ -153,7 +153,7 @@ def test_acting_needs_a_node(
         status, line = complaint(capsys, *words)
         assert status == 1
         assert "no node is named, and none of this host listens at" in line
-        assert "name one that runs: --node ENDPOINT or TXQUEUE_NODE" in line
+        assert "name a running node by its --admin endpoint: --node ENDPOINT" in line
 
 
 def test_the_later_option_wins() -> None:
