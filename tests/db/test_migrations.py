@@ -240,6 +240,8 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
     assert loose == [
         "check_encrypted",
         "check_job",
+        "chunk_entry",
+        "chunk_of",
         "compute_rank",
         "current_lane",
         "find_broken_length",
