@@ -3297,13 +3297,24 @@ as $$
 declare
     said text := left(split_part(error, E'\n', 1), 500);
 begin
-    said := regexp_replace(said, '(^|\W)(''[^'']*''|"[^"]*")', '\1*', 'g');
-    said := regexp_replace(said, '(/(tmp|var/tmp|var/folders|dev/shm|run/user))/[^\s,;:)\]]+', '\1/*', 'g');
-    said := regexp_replace(said, '(?<![\w:.])(?=[0-9a-f:]*\d)[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}(?![\w:])', '#', 'gi');
-    -- Names of modules and columns have no inner capitals, and paths begin differently.
-    said := regexp_replace(said, '(?<![\w/.+-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[\w+/-]{20,}={0,2}(?![\w+/=-])', '#', 'g');
-    said := regexp_replace(said, '\m[0-9][0-9A-HJKMNP-TV-Z]{25}\M', '#', 'gi');
-    said := regexp_replace(said, '\m(0x[0-9a-f]+|[0-9a-f]{8,}(-[0-9a-f]+)*|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{6,7})\M', '#', 'gi');
+    -- Patterns with lookaround are slow, so a cheap pattern decides first whether one can match.
+    if said ~ '[''"]' then
+        said := regexp_replace(said, '(^|\W)(''[^'']*''|"[^"]*")', '\1*', 'g');
+    end if;
+    if said like '%/%' then
+        said := regexp_replace(said, '(/(tmp|var/tmp|var/folders|dev/shm|run/user))/[^\s,;:)\]]+', '\1/*', 'g');
+    end if;
+    if said like '%:%:%' then
+        said := regexp_replace(said, '(?<![\w:.])(?=[0-9a-f:]*\d)[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}(?![\w:])', '#', 'gi');
+    end if;
+    if said ~ '[\w+/-]{20}' then
+        -- Names of modules and columns have no inner capitals, and paths begin differently.
+        said := regexp_replace(said, '(?<![\w/.+-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[\w+/-]{20,}={0,2}(?![\w+/=-])', '#', 'g');
+        said := regexp_replace(said, '\m[0-9][0-9A-HJKMNP-TV-Z]{25}\M', '#', 'gi');
+    end if;
+    if said ~* '0x|[0-9a-f]{6}' then
+        said := regexp_replace(said, '\m(0x[0-9a-f]+|[0-9a-f]{8,}(-[0-9a-f]+)*|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{6,7})\M', '#', 'gi');
+    end if;
     return regexp_replace(said, '\d+([.:,-]\d+)*', '#', 'g');
 end $$;
 
@@ -3645,13 +3656,28 @@ begin
 end $$;
 
 -- The common part of errors of one kind: the class, the message without variable parts, and the functions at
--- the end of the traceback; without line numbers, which change with every release. Null for no error.
+-- the end of the traceback; without line numbers, which change with every release. Null for no error. A regular
+-- expression over the whole traceback would cost more than all other work for a failure.
 create or replace function txqueue.fingerprint(error text) returns text
-language sql immutable parallel safe
+language plpgsql immutable parallel safe
 set search_path = txqueue, pg_temp
 as $$
-    select case when error is not null then left(md5(concat_ws(E'\n', error_kind(error), last_frames(error))), 12) end
-$$;
+declare
+    frames text;
+    line   text;
+begin
+    if error is null then
+        return null;
+    end if;
+    for place in 1 .. 3 loop
+        line := split_part(split_part(error, 'File "', -place), E'\n', 1);
+        if line like '%", line %, in %' then
+            frames := concat_ws(' ', split_part(replace(split_part(line, '"', 1), '\', '/'), '/', -1) || ':'
+                                     || split_part(split_part(split_part(line, '", line ', 2), ', in ', 2), ' ', 1), frames);
+        end if;
+    end loop;
+    return left(md5(concat_ws(E'\n', error_kind(error), frames)), 12);
+end $$;
 
 -- When a new or restarted schedule is due: not computed yet, unless it waits for the end of its job.
 create or replace function txqueue.first_due(its_kind text, its_last_job bigint) returns timestamptz
@@ -4211,30 +4237,6 @@ as $$
     select format('job_%s_%s', kind, lane), kind, lane::smallint, pg_relation_size(format('job_%s_%s', kind, lane)::regclass)
       from unnest(array['ready', 'assigned']) as kind, generate_series(0, 7) as lane
 $$;
-
--- The last three frames of a traceback, as file:function. A regular expression over the whole of it would take twenty
--- times as long: it is for those lines only that look like a frame.
-create or replace function txqueue.last_frames(error text) returns text
-language plpgsql immutable parallel safe
-set search_path = txqueue, pg_temp
-as $$
-declare
-    lines  text[] := string_to_array(error, E'\n');
-    frames text[] := '{}';
-    part   text;
-    found  text[];
-begin
-    for place in reverse cardinality(lines) .. 1 loop
-        part := lines[place];
-        continue when part not like '%File "%", line %, in %';
-        found := regexp_match(part, 'File "(?:[^"]*[/\\])?([^"/\\]*)", line \d+, in (\S+)');
-        if found is not null then
-            frames := (found[1] || ':' || found[2]) || frames;
-            exit when cardinality(frames) = 3;
-        end if;
-    end loop;
-    return array_to_string(nullif(frames, '{}'), ' ');
-end $$;
 
 -- How long after a lease its jobs are not rescued: in this time a node that cannot reach the database ends
 -- jobs that must not run twice. Without settings of its own, so that it is inlined.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from attrs import frozen
 from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
 from txqueue.model.directives import Discard, Fail, Snooze
 from txqueue.model.retry import Retry
+from txqueue.policy.tracebacks import exception_line, exception_text
 
 __all__ = [
     "EXPIRED",
@@ -117,17 +117,22 @@ def judge_cancelled(error: BaseException | None, who: str) -> Verdict:
 
 def summary_of(error: BaseException) -> str:
     """Return an exception's type and message in one line."""
+    return _deferred_timeout(error) or exception_line(error).strip()
+
+
+def _deferred_timeout(error: BaseException) -> str | None:
     match type(error).__name__, error.args:
         case "TimeoutError", (float() | int() as seconds, "Deferred"):
             # Deferred.addTimeout() raises an error without a message.
             return f"TimeoutError: a Deferred took longer than {seconds:g} s"
-    return "".join(traceback.format_exception_only(error)).strip()
+    return None
 
 
 def error_text(error: BaseException) -> str:
     """Return an exception's line and its traceback, without its beginning if it is long."""
-    summary = summary_of(error)
-    whole = "".join(traceback.format_exception(error)).strip()
+    line = exception_line(error)
+    summary = _deferred_timeout(error) or line.strip()
+    whole = exception_text(error, line).strip()
     kept = whole if len(whole) <= LONGEST_ERROR else "[...] " + whole[-LONGEST_ERROR:]
     return _stored(f"{summary[:1000]}\n\n{kept}")
 
