@@ -105,7 +105,7 @@ HIDDEN: Final = frozenset(
         "Schedules.tick",
         "Retry.delay",
         "Retry.is_spent",
-        "RunningJob.batch",
+        "RunningJob.assignment",
         "Transaction.take_along",
         "RunningJob.token",
     }

@@ -18,9 +18,7 @@ SCHEMA: Final = ROOT / "schema"
 MODULES: Final = sorted(PACKAGE.rglob("*.py"))
 SQL: Final = sorted((SCHEMA / "functions").rglob("*.sql"))
 
-SHARED_CLASSES: Final = {
-    "Batch": "the user's, and the part of an assignment that a worker has not reported",
-}
+SHARED_CLASSES: Final[dict[str, str]] = {}
 """Classes that may have one name, and why."""
 
 NEIGHBOURS: Final = {

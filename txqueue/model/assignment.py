@@ -28,6 +28,7 @@ __all__ = [
     "AssignedJob",
     "Assignment",
     "CancelledJob",
+    "CompletedJobs",
     "JobKey",
     "PassedJobs",
     "StartedJob",
@@ -126,6 +127,24 @@ class StartedJob:
     def key(self) -> JobKey:
         """The job's name."""
         return JobKey(self.assignment, self.job_id)
+
+
+@frozen
+class CompletedJobs:
+    """Jobs of one assignment that are done.
+
+    Attributes:
+        lane: The lane that holds their rows.
+        assignment: The number of the assignment.
+        ids: Their numbers, joined by commas.
+        results: The values that they returned, as the text of a JSON object by number; None for
+            none.
+    """
+
+    lane: int
+    assignment: int
+    ids: str
+    results: str | None = None
 
 
 @frozen

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from attrs import Factory, define
 from twisted.internet.defer import Deferred
 
-from txqueue.model.assignment import JobKey, StartedJob
+from txqueue.model.assignment import CompletedJobs, JobKey, StartedJob
 from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
 from txqueue.store.errors import is_passing
-from txqueue.store.functions import Finished, StoredFunctions
+from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
 __all__ = ["Completions"]
@@ -41,7 +41,7 @@ class _Entries:
     Only the latest report of a running job is kept, so that memory stays bounded during an outage.
     """
 
-    finished: list[Finished] = Factory(list)
+    finished: list[CompletedJobs] = Factory(list)
     settled: list[str] = Factory(list)
     started: dict[JobKey, StartedJob] = Factory(dict)
     given_back: list[_GivenBack] = Factory(list)
@@ -100,7 +100,7 @@ class Completions(Periodic):
         """Tell whether all entries noted before a mark are written."""
         return self._written >= mark
 
-    def finish(self, finished: Finished) -> None:
+    def finish(self, finished: CompletedJobs) -> None:
         """Note jobs that are done."""
         self._open.finished.append(finished)
         self._noted += 1
@@ -243,7 +243,7 @@ class Completions(Periodic):
             await self._functions.settle(incarnation, json.dumps([failed]))
 
 
-def _as_outcomes(finished: Finished) -> str:
+def _as_outcomes(finished: CompletedJobs) -> str:
     """Return what ``settle()`` takes of jobs that are done."""
     results = json.loads(finished.results or "{}")
     common = {"assignment": finished.assignment, "outcome": "done"}

@@ -16,11 +16,10 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.model.assignment import Assignment, CancelledJob, JobKey, StartedJob
+from txqueue.model.assignment import Assignment, CancelledJob, CompletedJobs, JobKey, StartedJob
 from txqueue.node.reactor import Spawner
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load, updated_rate
-from txqueue.store.functions import Finished
 from txqueue.system.inflight import InFlight
 from txqueue.wire.pipe import PipeFactory
 from txqueue.wire.prompt_pipe import PromptPipe
@@ -48,7 +47,7 @@ START_PATIENCE, LAST_WORDS = 300.0, 1.0
 class Reports(Protocol):
     """Receives the reports of workers."""
 
-    def finish(self, finished: Finished) -> None:
+    def finish(self, finished: CompletedJobs) -> None:
         """Note jobs whose handlers returned None."""
 
     def settle(self, outcomes: str) -> None:
@@ -305,7 +304,7 @@ class WorkerProcess:
         self, *, lane: int, assignment: int, weight: int, jobs: int, ids: str, results: str
     ) -> dict[str, Any]:
         if ids:
-            self._owner.reports.finish(Finished(lane, assignment, ids, results or None))
+            self._owner.reports.finish(CompletedJobs(lane, assignment, ids, results or None))
         self._let_go(assignment, jobs)
         return self._account(weight)
 

@@ -10,11 +10,18 @@ from typing import Any
 
 from attrs import field, frozen
 
-from txqueue.model.assignment import Assignment, CancelledJob, JobKey, PassedJobs, StartedJob
+from txqueue.model.assignment import (
+    Assignment,
+    CancelledJob,
+    CompletedJobs,
+    JobKey,
+    PassedJobs,
+    StartedJob,
+)
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.schema_files import checked_name
 
-__all__ = ["Claim", "Finished", "HeartbeatReply", "StoredFunctions"]
+__all__ = ["Claim", "HeartbeatReply", "StoredFunctions"]
 
 
 @frozen
@@ -68,23 +75,6 @@ class Claim:
     def is_quiet(self) -> bool:
         """Whether the master may sleep: the claim took nothing, or the only ready job."""
         return self.jobs == 0 or (self.jobs == 1 and self.reached is None)
-
-
-@frozen
-class Finished:
-    """Jobs of one assignment that are done: their numbers joined by commas.
-
-    Attributes:
-        lane: Where the database keeps them.
-        assignment: The assignment.
-        ids: The numbers.
-        results: What they returned, as the text of a JSON object by number; None for nothing.
-    """
-
-    lane: int
-    assignment: int
-    ids: str
-    results: str | None = None
 
 
 class StoredFunctions:
@@ -210,17 +200,17 @@ class StoredFunctions:
         *_, due_in, seen_at, last_tenant, rank, job_id = rows[-1]
         return Claim(assignments, due_in, seen_at, rank and (rank, job_id), last_tenant)
 
-    async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
+    async def complete(self, incarnation: int, completed: Sequence[CompletedJobs]) -> bool:
         """Move jobs that are done to history; return whether other jobs became ready."""
         rows = await self.pool.query_often(
             "select freed from "
             f"{self.schema}.complete(%s, %s::smallint[], %s::bigint[], %s::text[], %s::text[])",
             (
                 incarnation,
-                [each.lane for each in finished],
-                [each.assignment for each in finished],
-                [f"{{{each.ids}}}" for each in finished],
-                [each.results for each in finished],
+                [each.lane for each in completed],
+                [each.assignment for each in completed],
+                [f"{{{each.ids}}}" for each in completed],
+                [each.results for each in completed],
             ),
         )
         return bool(rows[0][0])

@@ -29,7 +29,7 @@ from txqueue.worker.failure_log import FailureLog
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
 from txqueue.worker.long_runs import BEAT, Watch
 from txqueue.worker.next_stages import carry_on, moved_on
-from txqueue.worker.running_job import Batch, Execution, OpenTransaction, RunningJob
+from txqueue.worker.running_job import Execution, HeldAssignment, OpenTransaction, RunningJob
 from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
 from txqueue.worker.unstarted import Backlog
 
@@ -47,8 +47,8 @@ NO_RETRY = Retry(attempts=1)
 class Report(Protocol):
     """Receives the worker's reports."""
 
-    def finish(self, batch: Batch) -> None:
-        """Report jobs of a batch that are done."""
+    def finish(self, held: HeldAssignment) -> None:
+        """Report jobs of an assignment that are done."""
 
     def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
         """Report jobs with other outcomes."""
@@ -95,7 +95,7 @@ class Performer:
         self._running: dict[RunningJob, Execution] = {}
         self._running_weight = 0
         self._kinds: dict[str, Kind] = {}
-        self._touched: dict[int, Batch] = {}
+        self._touched: dict[int, HeldAssignment] = {}
         self._outcomes: list[dict[str, Any]] = []
         self._counts: Counter[int] = Counter()
         self._settled_weight = 0
@@ -126,9 +126,9 @@ class Performer:
 
     def perform(self, assignment: Assignment) -> None:
         """Take the jobs of an assignment."""
-        batch = Batch(assignment)
+        held = HeldAssignment(assignment)
         is_idle = not self._waiting and not self._is_scheduled
-        self._waiting.extend((batch, job) for job in read_chunk(assignment.chunk))
+        self._waiting.extend((held, job) for job in read_chunk(assignment.chunk))
         if assignment.incarnation < self._incarnation:
             self._forget_former()
         if is_idle and self._may_start():
@@ -145,9 +145,9 @@ class Performer:
 
     def _forget_former(self) -> None:
         """Drop jobs assigned to an earlier run of the node, which other nodes may have now."""
-        for batch, job in self._waiting.take_former(self._incarnation):
-            batch.let_go(job.weight)
-            self._touched[batch.token.assignment] = batch
+        for held, job in self._waiting.take_former(self._incarnation):
+            held.let_go(job.weight)
+            self._touched[held.token.assignment] = held
 
     def give_up_waiting(self, most: int | None = None) -> tuple[dict[int, list[int]], int]:
         """Give up unstarted jobs: all, or the last ones up to a weight, or one job more.
@@ -160,13 +160,13 @@ class Performer:
     def held(self, assignments: Set[int]) -> dict[int, list[int]]:
         """Return the unended jobs of some assignments; report the ended ones first."""
         self._flush()
-        held: dict[int, list[int]] = {}
-        waiting = ((batch.token.assignment, job.job_id) for batch, job in self._waiting)
+        found: dict[int, list[int]] = {}
+        waiting = ((held.token.assignment, job.job_id) for held, job in self._waiting)
         running = ((job.token.assignment, job.id) for job in self._running)
         for assignment, job_id in chain(waiting, running):
             if assignment in assignments:
-                held.setdefault(assignment, []).append(job_id)
-        return held
+                found.setdefault(assignment, []).append(job_id)
+        return found
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
         """End a cancelled job: drop it if unstarted, else interrupt it if possible."""
@@ -198,8 +198,8 @@ class Performer:
             and (before is None or running.job.token.incarnation < before)
         ]
 
-    def _drop(self, batch: Batch, assigned: AssignedJob, who: str) -> None:
-        job = RunningJob(assigned, batch, self._open_transaction)
+    def _drop(self, held: HeldAssignment, assigned: AssignedJob, who: str) -> None:
+        job = RunningJob(assigned, held, self._open_transaction)
         self._never_began(job, judge_cancelled(None, who))
         self._schedule()
 
@@ -235,9 +235,9 @@ class Performer:
         # stopped by the master.
         until = time.monotonic() + LONGEST_SILENCE
         for _ in range(min(self._burst, len(waiting))):
-            batch, job = waiting.popleft()
+            held, job = waiting.popleft()
             self._in_flight.begin(job.job_id)
-            self._begin(batch, job)
+            self._begin(held, job)
             if self._running_weight and waiting and not self._has_room(waiting[0][1].weight):
                 break
             if (now := time.monotonic()) >= self._lease_until or now >= until:
@@ -252,17 +252,17 @@ class Performer:
     def _has_room(self, weight: int) -> bool:
         return self._running_weight == 0 or self._running_weight + weight <= self._capacity
 
-    def _begin(self, batch: Batch, assigned: AssignedJob) -> None:
+    def _begin(self, held: HeldAssignment, assigned: AssignedJob) -> None:
         """Start one job. This code runs for every job, so rare cases are elsewhere."""
         options = assigned.terms
-        job = RunningJob(assigned, batch, self._open_transaction)
+        job = RunningJob(assigned, held, self._open_transaction)
         kind = self._kinds.get(assigned.work_type)
         try:
             if options is not None:
                 check_terms(options)
             if kind is None:
                 kind = self._learn(assigned.work_type)
-            if options is not None and is_expired(options, kind.cls.expires, batch.asked_at):
+            if options is not None and is_expired(options, kind.cls.expires, held.asked_at):
                 self._never_began(job, EXPIRED)
                 return
             value = kind.begin(kind.work(assigned.payload), job)
@@ -336,11 +336,11 @@ class Performer:
             token = {"job_id": job.id, "assignment": job.token.assignment}
             self._settle(job, {**token, "outcome": "done"})
             return
-        batch = job.batch
+        held = job.assignment
         if not job.is_completed:
-            batch.done.append(job.id)
-        batch.let_go(job.weight)
-        self._touched[batch.token.assignment] = batch
+            held.done.append(job.id)
+        held.let_go(job.weight)
+        self._touched[held.token.assignment] = held
 
     def _keep_result(self, job: RunningJob, kind: Kind, value: Any) -> None:
         try:
@@ -352,7 +352,7 @@ class Performer:
             token = {"job_id": job.id, "assignment": job.token.assignment}
             self._settle(job, {**token, "outcome": "done", "result": json.loads(result)})
             return
-        job.batch.results.append(f'"{job.id}":{result}')
+        job.assignment.results.append(f'"{job.id}":{result}')
         self._done(job)
 
     def _failed(
@@ -395,9 +395,9 @@ class Performer:
 
     def _flush(self) -> None:
         touched, self._touched = self._touched, {}
-        for batch in touched.values():
-            self._report.finish(batch)
-            batch.clear()
+        for held in touched.values():
+            self._report.finish(held)
+            held.clear()
         if self._outcomes:
             told = self._settled_weight, self._counts, self._outcomes
             self._outcomes, self._counts, self._settled_weight = [], Counter(), 0

@@ -23,14 +23,14 @@ from txqueue.worker.runtimes import Kind
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
 
-__all__ = ["Batch", "Execution", "OpenTransaction", "Parents", "RunningJob"]
+__all__ = ["Execution", "HeldAssignment", "OpenTransaction", "Parents", "RunningJob"]
 
 LONGEST_NOTE = 200
 OpenTransaction = Callable[["RunningJob"], "AbstractAsyncContextManager[Transaction]"]
 
 
-class Batch:
-    """A chunk of jobs assigned together, and what of it is done and not yet reported.
+class HeldAssignment:
+    """An assignment that the worker holds, and what of it is done and not yet reported.
 
     Attributes:
         token: The fencing token of every write about the jobs.
@@ -90,7 +90,7 @@ class RunningJob:
     """
 
     __slots__ = (
-        "_batch",
+        "_assignment",
         "_has_beaten",
         "_open",
         "_progress",
@@ -107,7 +107,9 @@ class RunningJob:
         "within",
     )
 
-    def __init__(self, assigned: AssignedJob, batch: Batch, opener: OpenTransaction) -> None:
+    def __init__(
+        self, assigned: AssignedJob, held: HeldAssignment, opener: OpenTransaction
+    ) -> None:
         self.id = assigned.job_id
         self.attempt = assigned.attempt
         self.weight = assigned.weight
@@ -118,7 +120,7 @@ class RunningJob:
         self.stages: Sequence[tuple[WorkItem, EnqueueOptions]] = ()
         self.result: str | None = None
         self.within: Transaction | None = None
-        self._batch = batch
+        self._assignment = held
         self._open = opener
         self._has_beaten = False
         self._progress: str | None = None
@@ -138,12 +140,12 @@ class RunningJob:
     @property
     def token(self) -> Token:
         """The fencing token that every write about this run names."""
-        return self._batch.token
+        return self._assignment.token
 
     @property
-    def batch(self) -> Batch:
-        """The chunk's batch of jobs, of which this is one."""
-        return self._batch
+    def assignment(self) -> HeldAssignment:
+        """The assignment that it is a job of."""
+        return self._assignment
 
     def beat(self) -> None:
         """Report that the handler is alive; required within each ``heartbeat`` if the class has

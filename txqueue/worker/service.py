@@ -43,7 +43,7 @@ from txqueue.wire.worker_commands import (
 from txqueue.worker.lease_watch import LeaseWatch
 from txqueue.worker.next_stages import enqueue_stages
 from txqueue.worker.performer import Performer
-from txqueue.worker.running_job import Batch, RunningJob
+from txqueue.worker.running_job import HeldAssignment, RunningJob
 from txqueue.worker.workset_runner import WorksetWork
 
 __all__ = ["IWorkerReactor", "WorkerService"]
@@ -94,16 +94,16 @@ class WorkerService:
                 pipe.fileno(), socket.AF_UNIX, PipeFactory(self._pipe)
             )
 
-    def finish(self, batch: Batch) -> None:
-        """Report jobs of a batch that are done."""
+    def finish(self, held: HeldAssignment) -> None:
+        """Report jobs of an assignment that are done."""
         self._pipe.say(
             Finish,
-            lane=batch.lane,
-            assignment=batch.token.assignment,
-            weight=batch.weight,
-            jobs=batch.jobs,
-            ids=",".join(map(str, batch.done)),
-            results=f"{{{','.join(batch.results)}}}" if batch.results else "",
+            lane=held.lane,
+            assignment=held.token.assignment,
+            weight=held.weight,
+            jobs=held.jobs,
+            ids=",".join(map(str, held.done)),
+            results=f"{{{','.join(held.results)}}}" if held.results else "",
         )
 
     def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
@@ -205,7 +205,7 @@ class WorkerService:
                 txn.end()
             await connection.query_often(
                 f"select {self._schema}.complete_one(%s, %s, %s, %s, %s, %s)",
-                (*astuple(job.token), job.id, job.result, job.last_progress, job.batch.lane),
+                (*astuple(job.token), job.id, job.result, job.last_progress, job.assignment.lane),
             )
         job.is_completed = True
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 
 from txqueue.model.assignment import AssignedJob
-from txqueue.worker.running_job import Batch
+from txqueue.worker.running_job import HeldAssignment
 
 __all__ = ["Backlog", "Waiting"]
 
-Waiting = tuple[Batch, AssignedJob]
-"""A waiting job and its batch."""
+Waiting = tuple[HeldAssignment, AssignedJob]
+"""A waiting job and its assignment."""
 
 
 class Backlog(deque[Waiting]):
@@ -25,16 +25,16 @@ class Backlog(deque[Waiting]):
         unstarted: dict[int, list[int]] = {}
         weight = 0
         while self and (most is None or weight < most):
-            batch, job = self.pop()
-            unstarted.setdefault(batch.token.assignment, []).append(job.job_id)
+            held, job = self.pop()
+            unstarted.setdefault(held.token.assignment, []).append(job.job_id)
             weight += job.weight
         return {assignment: ids[::-1] for assignment, ids in unstarted.items()}, weight
 
     def take(self, assignment: int, job_id: int) -> Waiting | None:
         """Remove one job; return None if it is not here."""
         for waiting in self:
-            batch, job = waiting
-            if job.job_id == job_id and batch.token.assignment == assignment:
+            held, job = waiting
+            if job.job_id == job_id and held.token.assignment == assignment:
                 self.remove(waiting)
                 return waiting
         return None

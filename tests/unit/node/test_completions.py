@@ -9,11 +9,11 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import lease_of
 from txqueue.errors import DatabaseUnavailable, Refused
-from txqueue.model.assignment import StartedJob
+from txqueue.model.assignment import CompletedJobs, StartedJob
 from txqueue.node import completions
 from txqueue.node.completions import Completions
 from txqueue.node.wakeups import Wakeups
-from txqueue.store.functions import Finished, StoredFunctions
+from txqueue.store.functions import StoredFunctions
 
 
 class Book:
@@ -29,7 +29,7 @@ class Book:
         self.most = 1_000_000
         self.refused = "what is not there"
 
-    async def complete(self, incarnation: int, finished: Sequence[Finished]) -> bool:
+    async def complete(self, incarnation: int, finished: Sequence[CompletedJobs]) -> bool:
         """Complete, unless that are too many."""
         if len(finished) > self.most:
             raise DatabaseUnavailable("out of shared memory", "write less")
@@ -104,12 +104,12 @@ def test_completions_that_follow_closely_are_one_statement() -> None:
     book = Book()
     clock, under_test = begun(book)
     for assignment in (1, 2, 3):
-        under_test.finish(Finished(0, assignment, "1"))
+        under_test.finish(CompletedJobs(0, assignment, "1"))
     assert book.completed == [[1]]
     clock.advance(completions.GATHERING)
     assert book.completed == [[1], [2, 3]]
     clock.advance(1)
-    under_test.finish(Finished(0, 4, "1"))
+    under_test.finish(CompletedJobs(0, 4, "1"))
     assert book.completed[2:] == [[4]]
     under_test.stopService()
 
@@ -118,8 +118,8 @@ def test_a_completion_that_lets_others_run_is_followed_at_once() -> None:
     """The next of a group must not wait."""
     book = Book(frees=True)
     _, under_test = begun(book)
-    under_test.finish(Finished(0, 1, "1"))
-    under_test.finish(Finished(0, 2, "1"))
+    under_test.finish(CompletedJobs(0, 1, "1"))
+    under_test.finish(CompletedJobs(0, 2, "1"))
     assert book.completed == [[1], [2]]
     under_test.stopService()
 
@@ -128,7 +128,7 @@ def test_a_result_is_written_at_once() -> None:
     """A caller may wait for it."""
     book = Book()
     _, under_test = begun(book)
-    under_test.finish(Finished(0, 1, "1"))
+    under_test.finish(CompletedJobs(0, 1, "1"))
     under_test.settle('[{"job_id": 2}]')
     assert (book.completed, book.settled) == ([[1]], ['[{"job_id": 2}]'])
     under_test.stopService()
@@ -138,8 +138,8 @@ def test_results_are_written_at_once_with_their_jobs() -> None:
     """A client may wait for one; jobs that returned nothing can wait a moment."""
     book = Book()
     _, under_test = begun(book)
-    under_test.finish(Finished(0, 1, "1"))
-    under_test.finish(Finished(0, 2, "2", '{"2":[1]}'))
+    under_test.finish(CompletedJobs(0, 1, "1"))
+    under_test.finish(CompletedJobs(0, 2, "2", '{"2":[1]}'))
     assert book.completed == [[1], [2]]
     under_test.stopService()
 
@@ -149,8 +149,8 @@ def test_a_result_that_cannot_be_stored_fails_its_job_alone() -> None:
     book = Book()
     clock, under_test = begun(book)
     book.refused = "bad"
-    under_test.finish(Finished(0, 5, "1,2,3", '{"1":"bad","2":"good"}'))
-    under_test.finish(Finished(0, 6, "4"))
+    under_test.finish(CompletedJobs(0, 5, "1,2,3", '{"1":"bad","2":"good"}'))
+    under_test.finish(CompletedJobs(0, 6, "4"))
     clock.pump([1.0] * 10)
     ends = [outcome for text in book.settled for outcome in json.loads(text)]
     assert [(each["job_id"], each["outcome"]) for each in ends] == [
@@ -183,7 +183,7 @@ def test_completions_that_are_too_many_for_a_statement_are_halved() -> None:
     book.most = 3
     clock, under_test = begun(book)
     for assignment in range(20):
-        under_test.finish(Finished(0, assignment, "1"))
+        under_test.finish(CompletedJobs(0, assignment, "1"))
     clock.pump([1.0] * 60)
     assert sorted(number for some in book.completed for number in some) == list(range(20))
     assert max(map(len, book.completed)) <= 3

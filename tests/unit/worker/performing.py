@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 from txqueue import Retry, RunningJob, WorkItem
 from txqueue.model.assignment import FIELDS, AssignedJob, Assignment, StartedJob
 from txqueue.worker.performer import Performer
-from txqueue.worker.running_job import Batch, OpenTransaction
+from txqueue.worker.running_job import HeldAssignment, OpenTransaction
 
 INCARNATION, LANE = 1, 3
 
@@ -63,11 +63,11 @@ class Harness:
         self.started: list[StartedJob] = []
         self.running: dict[int, Deferred[Any]] = {}
 
-    def finish(self, batch: Batch) -> None:
+    def finish(self, held: HeldAssignment) -> None:
         """Note jobs that are done."""
-        self.results |= json.loads(f"{{{','.join(batch.results)}}}")
-        assignment = batch.token.assignment
-        self.finished.append((assignment, batch.lane, batch.done, batch.jobs, batch.weight))
+        self.results |= json.loads(f"{{{','.join(held.results)}}}")
+        assignment = held.token.assignment
+        self.finished.append((assignment, held.lane, held.done, held.jobs, held.weight))
 
     def log_text(self, is_grave: bool, text: str) -> None:
         """Note what is to stand in the log."""

@@ -11,7 +11,7 @@ from tests.waiting import running_reactor
 from txqueue import RunningJob, Runtime, WorksetItem
 from txqueue.model.assignment import AssignedJob, Assignment
 from txqueue.store.worksets import NextPart, Part, Parts
-from txqueue.worker.running_job import Batch
+from txqueue.worker.running_job import HeldAssignment
 from txqueue.worker.workset_runner import WorksetWork
 
 
@@ -57,7 +57,7 @@ class OnePart:
 def work_through(parts: OnePart) -> Deferred[Any]:
     """Begin to work through it."""
     assigned = AssignedJob(7, "pooling.job", 1, 1, {})
-    job = RunningJob(assigned, Batch(Assignment(1, 1, 0, 1, 1, "")), cast("Any", None))
+    job = RunningJob(assigned, HeldAssignment(Assignment(1, 1, 0, 1, 1, "")), cast("Any", None))
     work = WorksetWork(running_reactor(), cast("Any", None), cast("Parts", parts))
     return Deferred.fromCoroutine(work.work_through(Slow, job))
 
