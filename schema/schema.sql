@@ -604,7 +604,7 @@ begin
     update workset set is_cut = is_all, cut_to = coalesce(lasts[cardinality(lasts)], cut_to) where name = its_name;
 end $$;
 
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- Called by next_job(). Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
 -- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
 -- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
 -- claims do not read them. A group whose key another session holds is left for the next claim. One function
@@ -673,7 +673,7 @@ begin
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- Called by next_job(). Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
 -- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
 -- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
 -- claims do not read them. A group whose key another session holds is left for the next claim. One function
@@ -742,7 +742,7 @@ begin
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- Called by next_job(). Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
 -- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
 -- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
 -- claims do not read them. A group whose key another session holds is left for the next claim. One function
@@ -811,7 +811,7 @@ begin
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- Called by next_job(). Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
 -- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
 -- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
 -- claims do not read them. A group whose key another session holds is left for the next claim. One function
@@ -880,7 +880,7 @@ begin
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- Called by next_job(). Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
 -- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
 -- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
 -- claims do not read them. A group whose key another session holds is left for the next claim. One function
@@ -949,7 +949,7 @@ begin
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- Called by next_job(). Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
 -- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
 -- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
 -- claims do not read them. A group whose key another session holds is left for the next claim. One function
@@ -1018,7 +1018,7 @@ begin
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- Called by next_job(). Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
 -- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
 -- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
 -- claims do not read them. A group whose key another session holds is left for the next claim. One function
@@ -1087,7 +1087,7 @@ begin
         perform free_groups(open);
     end if;
 end $$;
--- Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
+-- Called by next_job(). Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
 -- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
 -- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
 -- claims do not read them. A group whose key another session holds is left for the next claim. One function
@@ -5636,7 +5636,7 @@ select 'replication slot', slot_name::text, active_pid, null
  where xmin is not null and not active;
 comment on view txqueue.old_snapshots is 'What keeps vacuum from removing dead rows.';
 
--- The queues of a node from which jobs may be claimed now: for each the number of jobs (null for any number),
+-- The queues of a node from which jobs may be claimed now, neither paused nor at their limit: for each the number of jobs (null for any number),
 -- the weight that must stay free for priority 7 and higher, and whether its jobs are counted. opens_in has
 -- the seconds after which a skipped queue opens again, if known.
 create or replace function txqueue.open_queues(
@@ -5760,8 +5760,9 @@ begin
     return freed;
 end $$;
 
--- Pauses a queue, a group or a tenant until it is resumed; running jobs continue. Returns whether that
--- changed anything.
+-- Pauses a queue, a group or a tenant until it is resumed; running jobs continue. Takes effect at the next
+-- claim: compute_allowance() allows a paused queue or tenant no jobs, so open_queues() and tenant_turns() skip
+-- it, and group_slots() gives a paused group no slot. Returns whether that changed anything.
 create or replace function txqueue.pause(its_kind text, its_key text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp

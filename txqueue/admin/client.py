@@ -229,12 +229,12 @@ class Admin:
         return Cancelled(said["cancelled"], said["requested"], said["refused"])
 
     async def retry(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Retry failed and cancelled jobs; return the retried and the refused numbers."""
+        """Retry failed and cancelled jobs; return the ids of those retried and of those refused."""
         said = await self._each(wire.RetryJobs, ids)
         return said["retried"], said["refused"]
 
     async def set_priority(self, ids: Sequence[int], priority: int) -> tuple[list[int], list[int]]:
-        """Change jobs' priority; return the changed and the refused numbers."""
+        """Change jobs' priority; return the ids of those changed and of those refused."""
         said = await self._each(wire.SetPriority, ids, priority=priority)
         return said["changed"], said["refused"]
 

@@ -1,4 +1,4 @@
-"""Acts when the node's lease is acquired, renewed, expired or lost."""
+"""Acts when the node's lease is acquired, renewed, expired or lost; `heartbeats` renews it."""
 
 from __future__ import annotations
 

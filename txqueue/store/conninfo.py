@@ -69,7 +69,10 @@ def redirected(dsn: str, socket: Path) -> str:
 
 
 def _hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the parameters that replace several hosts, for each host; none for a single host."""
+    """Return for each host of a list the parameters that name it alone, in the order of the list.
+
+    A single host, or a list that libpq itself handles, needs none: ``[{}]``.
+    """
     lists = {
         key: value.split(",")
         for key, variable in (("host", "PGHOST"), ("hostaddr", "PGHOSTADDR"), ("port", "PGPORT"))

@@ -150,7 +150,7 @@ class Reader:
         return self._session.schema
 
     def find(self, inquiry: Inquiry[T]) -> T:
-        """Return what an inquiry finds out."""
+        """Run the statements that an inquiry yields, one by one, and return its result."""
         try:
             question = next(inquiry)
             while True:

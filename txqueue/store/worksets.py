@@ -72,10 +72,10 @@ class Performed:
 async def fill(
     query: Query, schema: str, cls: type[WorksetItem], items: Iterable[WorksetItem]
 ) -> int:
-    """Put items into a workset within one transaction; return how many.
+    """Put items into the workset of a class within one transaction; return how many.
 
     Raises:
-        InvalidWork: When an item is not of that class, or does not fit it.
+        InvalidWork: When an item is of another class, or its fields do not fit JSON.
         QueueFull: When the workset's bound is reached.
     """
     if cls.source is not None:

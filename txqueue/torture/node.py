@@ -155,10 +155,10 @@ class TortureNode:
         return pids[which]
 
     def stop(self, within: float = STOP_LIMIT) -> None:
-        """Drain it by SIGTERM, and expect a clean exit.
+        """Drain the node by SIGTERM, and check that it exits with status 0 or by that signal.
 
         Raises:
-            ProcessFailed: When it does not exit in time, or not by that signal.
+            ProcessFailed: When the node does not exit in time, or exits in another way.
         """
         if not self._is_stopped and self.is_running:
             self.signal(signals.SIGTERM)

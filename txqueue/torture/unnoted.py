@@ -19,7 +19,7 @@ LONG = 600.0
 
 @define
 class Unnoted(WorkItem):
-    """Does nothing, but takes long on one node.
+    """Leaves no record of its run, and takes a long time on one node.
 
     Attributes:
         on: The node.

@@ -195,7 +195,7 @@ class Stumbling(Slow):
 
 @define
 class Lingering(Slow):
-    """Waits on one of the nodes, and hardly at all on others."""
+    """Takes a long time if it runs on one node, and 50 ms on any other."""
 
     on: str
     key: str | None = None

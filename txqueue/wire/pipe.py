@@ -245,7 +245,7 @@ class PipeServer(Factory):
 
 
 def closed(reason: Failure) -> Failure:
-    """Return why a connection ended; an end by TLS counts as a closed connection."""
+    """Return why a connection ended; an error of TLS becomes a `ConnectionLost` with its text."""
     if reason.check(ConnectionClosed):
         return reason
     error: Any = reason.value

@@ -1,4 +1,4 @@
--- The queues of a node from which jobs may be claimed now: for each the number of jobs (null for any number),
+-- The queues of a node from which jobs may be claimed now, neither paused nor at their limit: for each the number of jobs (null for any number),
 -- the weight that must stay free for priority 7 and higher, and whether its jobs are counted. opens_in has
 -- the seconds after which a skipped queue opens again, if known.
 create or replace function txqueue.open_queues(

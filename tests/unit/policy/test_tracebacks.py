@@ -1,4 +1,4 @@
-"""Exceptions as text: what Python itself would say of them, formatted once for each place."""
+"""Exceptions as text: what Python itself would report of them, formatted once for each place."""
 
 import gc
 import linecache
