@@ -293,8 +293,8 @@ class WorkQueue:
         Raises:
             JobFailed: When the job failed or was cancelled.
             JobNotFound: When no job has that number.
-            WaitTimeout: When the job did not end in time; the job goes on.
-            CancelledError: When the caller cancelled the wait; the job goes on.
+            WaitTimeout: When the job did not end in time; the job continues.
+            CancelledError: When the caller cancelled the wait; the job continues.
             DatabaseUnavailable: When the database is away, or the queue was closed during the wait.
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """

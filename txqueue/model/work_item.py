@@ -357,8 +357,8 @@ def is_timeout(value: object) -> bool:
 def explicit_policy(cls: type[WorkItem]) -> frozenset[str]:
     """Return the names of the policy attributes that a class, or a base below `WorkItem`, defines.
 
-    What a class defines holds even where it says what `WorkItem` says; for all else its work type's
-    published policy holds.
+    A value that a class defines applies even if it equals the default of `WorkItem`; for all others
+    the published policy of the work type applies.
     """
     return _explicit[cls]
 

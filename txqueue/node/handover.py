@@ -56,7 +56,7 @@ class Handover(Periodic):
         workers: The worker processes, which hold this node's jobs.
         peers: The other masters.
         own: This node's report.
-        deduplicator: Says what arrives for the first time.
+        deduplicator: Filters assignments that arrived before.
         inbox: Collects assignments that a peer hands over.
         records: Returns jobs that no peer takes to the queue.
     """

@@ -47,10 +47,10 @@ class OrphanFinder(Periodic):
         lease: Without it no job is adopted.
         inbox: Has the assignments that messages named by number only.
         workers: Run the jobs found.
-        deduplicator: Says what arrives for the first time.
+        deduplicator: Filters assignments that arrived before.
         clients: Tell whether jobs of clients may be on their way.
         peers: Tell whether jobs of peers may be on their way.
-        wakeups: Has its alarm.
+        wakeups: Has the service's alarm.
 
     Attributes:
         adopted: How many jobs were found so far.

@@ -80,7 +80,7 @@ class Reconciliation(Periodic):
         records: Writes the outcomes of jobs.
         claims: Has the number of the running claim.
         deduplicator: Notes returned assignments, so that a late message does not start them.
-        wakeups: Has its alarm.
+        wakeups: Has the service's alarm.
 
     Attributes:
         missing: How many jobs the last check missed, of the assignments that two checks found.

@@ -204,18 +204,18 @@ class Workers:
             self.cancel(cancelled)
 
     def cancel(self, job: CancelledJob) -> None:
-        """Have the worker that holds a cancelled job, if one does, end it."""
+        """Make the worker that holds a cancelled job end it, if any does."""
         for worker in self.ready:
             if job.assignment in worker.held:
                 worker.cancel(job)
 
     async def take_back(self, most: int | None = None) -> Unstarted:
-        """Have the workers start nothing of what they hold, or not the last of it up to a weight.
+        """Take unstarted jobs back from the workers: all, or the last ones up to a weight.
 
         The unstarted jobs of a worker that does not answer in time are returned once it answers.
 
         Returns:
-            What they will not start, which is the caller's now.
+            The jobs that the workers will not start; the caller now has them.
         """
         workers = [worker for worker in self.ready if not worker.is_late]
         shares = tail_shares([worker.load for worker in workers], most)

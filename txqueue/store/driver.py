@@ -65,7 +65,7 @@ class Driver:
 
         Args:
             sql: The statement.
-            parameters: What stands for each ``%s``.
+            parameters: The values for the ``%s`` placeholders.
             given_up: Called when the caller cancels; psycopg2's own cancellation would block
                 until the server responds.
 

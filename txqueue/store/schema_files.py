@@ -1,7 +1,7 @@
 """Reads the SQL files of the package and adapts them to a schema's name.
 
 A file is valid SQL as it stands, for a schema named ``txqueue`` and for lane 0. Two rules, here
-and nowhere else, turn it into what is sent:
+and nowhere else, turn it into the SQL that is sent:
 
 - The schema: ``txqueue`` before ``.`` ``,`` ``_`` or ``'`` becomes the schema's name. In messages
   a space or a colon follows it, and it stays.

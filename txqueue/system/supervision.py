@@ -35,7 +35,7 @@ def open_gate(process: subprocess.Popen[bytes], *, talks: bool = False) -> None:
     """Let the program start.
 
     Args:
-        process: What `start_gated` returned.
+        process: The result of `start_gated`.
         talks: Whether its standard input stays open; otherwise it is closed.
     """
     assert process.stdin is not None

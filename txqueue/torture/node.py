@@ -45,7 +45,7 @@ class TortureNode:
         folder: The node's folder.
         workers: The number of its worker processes.
         options: The arguments after ``txqueue`` on its command line.
-        environment: Its environment.
+        environment: The environment of the process.
         session: Opens a connection to its database without a proxy.
     """
 
@@ -197,7 +197,7 @@ class TortureClient:
     Args:
         leash: Holds its process.
         folder: The folder of the run's records.
-        environment: Its environment.
+        environment: The environment of the process.
         plan: The client's plan.
     """
 
@@ -215,7 +215,7 @@ class TortureClient:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The process id of the client."""
         return self._process.pid
 
     @property

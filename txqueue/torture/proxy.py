@@ -273,7 +273,7 @@ class Proxy:
     def _pass(
         self, link: _Link, way: Direction, frames: Frames, data: bytes, writer: asyncio.StreamWriter
     ) -> bool:
-        """Write what is to be passed on; tell whether the connection goes on."""
+        """Forward data as the current faults allow; return whether the connection stays open."""
         if not self._speaks_postgres:
             writer.write(data)
             return True

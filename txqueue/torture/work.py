@@ -130,7 +130,7 @@ class Grouped(WorkItem):
 
     @property
     def group(self) -> str:
-        """Its group."""
+        """The group of the job."""
         return self.key
 
     async def perform(self, job: Any) -> None:

@@ -34,7 +34,7 @@ class PromptPipe(Pipe):
         self._is_idle = False
 
     def connectionMade(self) -> None:
-        """Have the transport say when it has nothing to send."""
+        """Register for the transport's call when it has nothing left to send."""
         if ISystemHandle.providedBy(self.transport):
             handle: Any = self.transport.getHandle()
             self._socket = handle
@@ -79,7 +79,7 @@ class PromptPipe(Pipe):
             self._socket = None
             self.connection.unregisterProducer()
 
-    # What the transport says.
+    # Calls by the transport.
 
     def resumeProducing(self) -> None:
         """All is sent."""

@@ -124,8 +124,8 @@ class CancelRunning(amp.Command):
 class GiveBack(amp.Command):
     """Master to worker: give back unstarted jobs: all, or the last ones up to a weight.
 
-    Running jobs go on. Answered with what it had not started, a JSON object of numbers of jobs by
-    assignment, and its weight.
+    Running jobs continue. The answer has the unstarted jobs, a JSON object of job numbers by
+    assignment, and their weight.
     """
 
     arguments = [(b"most", amp.Integer(optional=True))]
