@@ -232,7 +232,7 @@ class TortureClient:
         try:
             status = self._process.wait(within)
         except subprocess.TimeoutExpired:
-            raise ProcessFailed(f"client {self.name} goes on after {within:g} s") from None
+            raise ProcessFailed(f"client {self.name} still runs after {within:g} s") from None
         if status not in (0, -signals.SIGTERM, -signals.SIGKILL):
             tail = "\n".join(self.log.splitlines()[-TAIL_LINES:])
             raise ProcessFailed(f"client {self.name} ended with status {status}", tail)
