@@ -38,3 +38,31 @@ def test_it_reads_by_index(look: str, tenant: str | None, node: Master) -> None:
     )
     assert node.value(SCANS) == before
     node.connection.rollback()
+
+
+READ = (
+    "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::integer"
+    " from pg_stat_xact_user_tables where relname ~ '^job_ready_'"
+)
+TURNS = {
+    "no tenant": ({}, {"tenant": "paused"}, "('tenant', 'paused', true, 0)"),
+    "a tenant": ({"tenant": "acme"}, {"tenant": "paused"}, "('tenant', 'paused', true, 0)"),
+    "the reserve": ({"priority": 8}, {"priority": 6}, "('queue', 'default', false, 0.99)"),
+}
+
+
+@pytest.mark.parametrize(("wanted", "others", "control"), TURNS.values(), ids=TURNS)
+def test_a_claim_reads_only_what_it_may_take(
+    wanted: dict[str, object], others: dict[str, object], control: str, node: Master
+) -> None:
+    """Each kind of turn has its own index: jobs that rank before, without a turn, stay unread."""
+    node.cursor.execute(
+        f"insert into txqueue.control (kind, key, is_paused, reserve) values {control}"
+    )
+    node.enqueue(*[{"not_before": "2020-01-01T00:00:00Z", **others}] * 300)
+    ids = node.enqueue(wanted, wanted)
+    node.connection.autocommit = False
+    before = node.value(READ)
+    assert node.claimed_ids(50) == ids
+    assert node.value(READ) - before < 50
+    node.connection.rollback()

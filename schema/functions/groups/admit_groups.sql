@@ -1,8 +1,8 @@
--- Called by next_job(). Of jobs locked by a claim in one ready lane, parks those whose group is busy and returns the rows to take:
--- all without a group, and of each group as many of the oldest as may run, if no older one is ready or parked
--- elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so that later
--- claims do not read them. A group whose key another session holds is left for the next claim. One function
--- per lane, so that its plans are kept.
+-- Parks the jobs of busy groups among those that choose_ready() has locked in one ready lane, and returns the
+-- rows to take: all without a group, and of each group as many of the oldest as may run, if no older one is
+-- ready or parked elsewhere. It also parks the other ready jobs of a full group in the lane, up to 10,000, so
+-- that later claims do not read them. A group whose key another session holds is left for the next claim.
+-- One function per lane, so that its plans are kept.
 create or replace function txqueue.admit_groups_0(locked tid[], out taken tid[], out parked integer)
 language plpgsql volatile
 set search_path = txqueue, pg_temp

@@ -8,7 +8,7 @@
 -- At most 32 tenants get a turn in one claim; the next claim continues after last.
 create or replace function txqueue.tenant_turns(
     queues text[], room integer, after_tenant text,
-    out tenants text[], out parts integer[], out last text, out opens_in double precision)
+    out turns txqueue.claim_turn[], out last text, out opens_in double precision)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -30,11 +30,11 @@ declare
     passed  double precision := 0;
     before  double precision;
     owed    integer[] := '{}';
-    names   text[];
+    tenants text[] := '{}';
+    part    integer;
     round   double precision := 32;
 begin
-    tenants := '{}';
-    parts := '{}';
+    turns := '{}';
     select walk.tenants, walk.ranks into found_, heads from next_tenants(queues, after_tenant, most) as walk;
     if after_tenant <> '' then
         select found_ || array_agg(again.tenant order by place), heads || array_agg(again.rank order by place) into found_, heads
@@ -68,15 +68,13 @@ begin
         passed := passed + room * shares[each] / total;
         owed := owed || least(limits[each], (floor(passed + chance) - before)::integer);
     end loop;
-    names := tenants;
-    tenants := '{}';
-    while cardinality(tenants) = 0 or exists (select from unnest(owed) as rest where rest > 0) loop
-        for each in 1 .. cardinality(names) loop
-            tenants := tenants || names[each];
-            parts := parts || least(owed[each], ceil(round * shares[each])::integer);
-            owed[each] := owed[each] - parts[cardinality(parts)];
+    loop
+        for each in 1 .. cardinality(tenants) loop
+            part := least(owed[each], ceil(round * shares[each])::integer);
+            owed[each] := owed[each] - part;
+            turns := turns || row(tenants[each], part, false)::claim_turn;
         end loop;
-        exit when names = '{}';
+        exit when not exists (select from unnest(owed) as rest where rest > 0);
         round := round * 1.25;
     end loop;
 end $$;

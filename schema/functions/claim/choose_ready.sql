@@ -1,0 +1,65 @@
+-- Chooses the jobs for one step of a claim from one lane and queue, locked and in rank order: parks jobs of busy
+-- groups, leaves those that do not fit, and separates suspects. Ordinary jobs are only locked and summed up.
+--
+-- tids are the jobs to take. alone are suspects to take before them, for a process without other jobs.
+-- is_drained: the lane has no more jobs for this turn. is_whole: no job was parked or left because of its
+-- group. is_cut: jobs were left that another claim may take. is_blocked: not even the first job fits.
+--
+-- One function per lane, which calls those of its lane. Only next_job() calls it, whose settings pin the plan
+-- and the search path.
+create or replace function txqueue.choose_ready_0(
+    head txqueue.ready_head, turn txqueue.claim_turn, work_types text[], at_most integer, step integer, most_deaths integer,
+    room integer, open_room integer, part integer, largest integer, capacity integer, workers integer, is_idle boolean,
+    out jobs integer, out tids tid[], out alone tid[], out is_drained boolean, out is_whole boolean, out is_cut boolean,
+    out is_blocked boolean, out has_suspects boolean, out last_rank timestamptz, out last_job bigint)
+language plpgsql volatile
+as $$
+#variable_conflict use_column
+declare
+    octets_limit constant bigint := 4194304;
+    weight       bigint;
+    heaviest     integer;
+    octets       bigint;
+    grouped      integer;
+    suspects     tid[];
+    gravest      tid[];
+    first        tid;
+    admitted     record;
+    parts        record;
+begin
+    tids := txqueue.lock_ready_0(head, turn, work_types, at_most, step, most_deaths);
+    jobs := cardinality(tids);
+    select sum(weight), max(weight), sum(txqueue.payload_octets(payload) + coalesce(octet_length(options::text), 0)), count("group"),
+           array_agg(ctid) filter (where deaths > 1), array_agg(ctid) filter (where deaths > 2),
+           max(rank), max(job_id) filter (where ctid = tids[jobs])
+      into weight, heaviest, octets, grouped, suspects, gravest, last_rank, last_job
+      from txqueue.job_ready_0 where ctid = any (tids);
+    is_drained := jobs < least(step, at_most);
+    is_whole := true;
+    is_cut := false;
+    is_blocked := false;
+    has_suspects := suspects is not null;
+    if grouped > 0 then
+        admitted := txqueue.admit_groups_0(tids);
+        tids := admitted.taken;
+        is_drained := admitted.parked = 0;
+        is_whole := cardinality(tids) is not distinct from jobs;
+    end if;
+    if cardinality(tids) > 0
+       and (weight > least(open_room, part) or heaviest > largest or octets > octets_limit) then
+        is_cut := true;
+        first := tids[1];
+        tids := txqueue.fit_capacity_0(tids, open_room, part, largest, capacity, octets_limit);
+        if tids is null and is_idle then
+            -- A job heavier than the rest of a node beside the reserve: an idle node takes it.
+            tids := txqueue.fit_capacity_0(array[first], room, part, largest, capacity, octets_limit);
+        end if;
+        is_blocked := tids is null;
+    end if;
+    if has_suspects and not is_blocked then
+        parts := txqueue.separate_suspects(tids, suspects, gravest, workers);
+        alone := parts.alone;
+        tids := parts.rest;
+        is_cut := is_cut or parts.is_cut;
+    end if;
+end $$;
