@@ -8,7 +8,8 @@ import pytest
 from psycopg2.extensions import make_dsn
 
 from tests.db.masters import Master
-from tests.db.snapshot import SNAPSHOT, snapshot_text
+from tests.db.schema_picture import schema_picture
+from tests.db.snapshot import SNAPSHOT
 from txqueue import WorkQueue
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, SchemaMismatch
 from txqueue.store import migrations as migrations_module
@@ -92,14 +93,38 @@ def test_a_migration_keeps_the_jobs(node: Master, dsn: str) -> None:
     assert ids == node.claimed_ids()
 
 
-def test_the_snapshot_is_up_to_date() -> None:
+def test_the_snapshot_is_up_to_date(migrated_database: str) -> None:
     """After a change of the schema, run: python -m tests.db.snapshot."""
-    assert snapshot_text() == SNAPSHOT.read_text()
+    assert schema_picture(migrated_database) == SNAPSHOT.read_text("utf-8")
 
 
-def test_the_snapshot_makes_what_migrations_make(database: str, migrated_database: str) -> None:
-    """The script that `txqueue migrate --sql` prints gives the same schema."""
-    run(database, snapshot_text())
+@pytest.mark.parametrize(
+    "change",
+    [
+        "alter type job_state add value 'lost'",
+        "comment on sequence job_id is 'Numbers.'",
+        "alter table job add column colour text",
+        "comment on column job.rank is 'A number.'",
+        "alter table control alter column share set default 2",
+        "alter table workset drop constraint workset_name_key",
+        "drop index job_done_job_id_idx",
+        "alter view live_jobs rename column jobs to number",
+        "drop function rotate",
+        "grant select on job to txqueue_enqueue",
+        "grant execute on function rotate to public",
+    ],
+)
+def test_the_picture_shows_a_change(migrated_database: str, change: str) -> None:
+    """Of each kind of definition, and of the rights."""
+    before = schema_picture(migrated_database)
+    run(migrated_database, f"set search_path = txqueue; {change}")
+    assert before != schema_picture(migrated_database)
+
+
+def test_the_script_makes_what_a_migration_makes(database: str, migrated_database: str) -> None:
+    """What `txqueue migrate --sql` prints gives the same schema, comments among it."""
+    run(database, schema_sql())
+    assert schema_picture(migrated_database) == schema_picture(database)
     assert catalog(migrated_database) == catalog(database)
     check_database(database)
 
