@@ -1,10 +1,11 @@
--- The schema txqueue, version 8, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 9, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
 
 -- Types ---------------------------------------------------------------------------------------------------------------
 
+-- The states of a job; each is a partition of job.
 create type job_state as enum ('waiting', 'ready', 'assigned', 'done', 'failed', 'cancelled');
 
 -- A turn of a claim: the jobs of a tenant, up to a part of the room; without a tenant, the jobs of no tenant, or those
@@ -22,15 +23,18 @@ create type open_queue as (queue text, jobs integer, kept integer, is_counted bo
 -- Sequences -----------------------------------------------------------------------------------------------------------
 -- Flags and moments are sequences too: a sequence changes at once and leaves no dead row.
 
-create sequence asleep        minvalue 0;
-create sequence assignment;
-create sequence awaited       minvalue 0;
-create sequence has_late_ends minvalue 0;
-create sequence has_tenants   minvalue 0;
-create sequence incarnation   as integer;
-create sequence job_id;
-create sequence lane          as smallint minvalue 0 maxvalue 7;
-create sequence rotated       minvalue 0;
+create sequence asleep        minvalue 0;                         -- 1 while some master sleeps until a wake-up.
+create sequence assignment;                                       -- The numbers of assignments: no two chunks of jobs
+                                                                  -- share a fencing token.
+create sequence awaited       minvalue 0;                         -- Until when clients wait for jobs to end, in seconds
+                                                                  -- since 1970.
+create sequence has_late_ends minvalue 0;                         -- 1 while late_end may have rows.
+create sequence has_tenants   minvalue 0;                         -- 1 once a job with a tenant was enqueued.
+create sequence incarnation   as integer;                         -- The numbers of the runs of nodes.
+create sequence job_id;                                           -- The numbers of jobs.
+create sequence lane          as smallint minvalue 0 maxvalue 7;  -- The lane for new ready jobs.
+create sequence rotated       minvalue 0;                         -- When a lane was last truncated, in milliseconds
+                                                                  -- since 1970.
 
 -- Tables: jobs --------------------------------------------------------------------------------------------------------
 
@@ -66,7 +70,8 @@ create table job (
     tenant       text collate "C",             -- Its tenant; the tenants of a queue take turns by their shares.
     handed       smallint,                     -- Not null if a message, which may be lost, delivers it to its node.
     counted      smallint,                     -- Not null while it runs under a limit of its queue.
-    followed     smallint,                     -- Not null if its end affects followers: see follow().
+    followed     smallint,                     -- Not null if its end affects other jobs or a schedule: see
+                                               -- propagate_ends().
     fingerprint  text collate "C",             -- The fingerprint of its last error; for failed jobs and jobs that wait
                                                -- for a retry.
     failed_at    timestamptz,                  -- When the last attempt failed.
@@ -390,6 +395,7 @@ create table claiming ();
 
 -- Tables: migrations --------------------------------------------------------------------------------------------------
 
+-- The migrations that have been applied.
 create table migration (
     number      integer primary key,
     name        text not null,
