@@ -452,8 +452,8 @@ next_job(its_node integer, its_incarnation integer, queues text[], work_types te
     take_suspects boolean = true, from_rank timestamptz = '-infinity', after_tenant text = '', from_job bigint = 0)
     returns table(lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
     due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint);  -- worker
--- only the owner may execute: assign_N, choose_ready_N, chunk_entry, chunk_of, find_head, fit_capacity_N, lock_ready_N,
--- make_eligible, make_ready, next_due, promote, promote_due, ready_known, separate_suspects, terms_of
+-- only the owner may execute: assign_N, choose_ready_N, chunk_entry, chunk_of, find_head, fit_capacity_N, job_terms,
+-- lock_ready_N, make_eligible, make_published_ready, make_ready, next_due, promote, promote_due, separate_suspects
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)
@@ -465,7 +465,8 @@ release(its_incarnation integer, assignments bigint[], died boolean, all_but boo
 settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed boolean);  -- worker
 started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
     returns integer;  -- worker
--- only the owner may execute: advanced, complete_in_N, end_assigned, forget_attempts, give_back, go_on, note_attempt
+-- only the owner may execute: complete_in_N, end_assigned, forget_attempts, give_back, make_next_stage, note_attempt,
+-- start_next_stages
 
 -- enqueue
 enqueue(work_type text, payload jsonb, queue text = null, priority integer = null, weight integer = null,

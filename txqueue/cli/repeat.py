@@ -46,7 +46,11 @@ def _call(options: GlobalOptions, session: Session, job_id: int) -> tuple[str, t
         if row is not None:
             columns = json.dumps({name: row[name] for name in REPEATED})
             given = (job_id, columns, row["payload"], row["options"])
-            return f"select {schema}.repeat_archived(%s, %s, %s, %s, '')", given
+            call = (
+                f"select {schema}.repeat_archived(its_job_id => %s, columns => %s,"
+                " its_payload => %s, its_options => %s, who => '')"
+            )
+            return call, given
     return f"select {schema}.repeat(%s, '')", (job_id,)
 
 

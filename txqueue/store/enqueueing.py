@@ -232,7 +232,7 @@ def _call(schema: str, names: tuple[str, ...]) -> str:
 def _assigned_call(schema: str, names: tuple[str, ...]) -> str:
     return (
         f"select job_id, assignment, lane, its_weight from {schema}.enqueue_assigned"
-        f"(%s, %s, {_arguments(names)})"
+        f"(its_node => %s, its_incarnation => %s, {_arguments(names)})"
     )
 
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from attrs import field, frozen
 
@@ -22,6 +22,36 @@ from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.schema_files import checked_name
 
 __all__ = ["Claim", "HeartbeatReply", "StoredFunctions"]
+
+_REGISTER_NODE: Final = """
+    select node_id, incarnation from {schema}.register_node(
+        its_name => %s, its_hostname => %s, its_pid => %s, its_port => %s, its_lease => %s,
+        its_capacity => %s, its_queues => %s::text[], its_work_types => %s, its_version => %s,
+        its_address => %s, reserved => %s)"""
+# The text of a frequent statement is the same at each call, so that it is prepared.
+_NEXT_JOB: Final = """
+    select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, last_tenant, reached,
+           reached_job
+      from {schema}.next_job(
+        its_node => %s, its_incarnation => %s, queues => %s::text[], work_types => %s::text[],
+        free_weight => %s, largest => %s, capacity => %s, chunk_jobs => %s, workers => %s,
+        since => %s, take_suspects => %s, from_rank => %s, from_job => %s, after_tenant => %s)"""
+_COMPLETE: Final = """
+    select freed from {schema}.complete(
+        its_incarnation => %s, lanes => %s::smallint[], assignments => %s::bigint[],
+        ids => %s::text[], results => %s::text[])"""
+_SETTLE: Final = "select freed from {schema}.settle(%s, %s)"
+_STARTED: Final = """
+    select {schema}.started(
+        its_incarnation => %s, assignments => %s::bigint[], ids => %s::bigint[],
+        seconds => %s::double precision[], progress => %s::text[])"""
+_RELEASE: Final = """
+    select {schema}.release(
+        its_incarnation => %s, assignments => %s::bigint[], died => %s, ids => %s::bigint[])"""
+_PASS_ON: Final = """
+    select assignment, jobs, weight, ids_passed from {schema}.pass_on(
+        its_incarnation => %s, assignments => %s::bigint[], ids => %s::bigint[],
+        to_incarnation => %s, parts => %s)"""
 
 
 @frozen
@@ -88,6 +118,9 @@ class StoredFunctions:
     def __init__(self, pool: ConnectionPool, schema: str = "txqueue") -> None:
         self.pool = pool
         self.schema = checked_name(schema)
+        self._next_job = _NEXT_JOB.format(schema=schema)
+        self._complete = _COMPLETE.format(schema=schema)
+        self._settle = _SETTLE.format(schema=schema)
 
     async def _call(self, function: str, *arguments: object) -> Any:
         marks = ", ".join(["%s"] * len(arguments))
@@ -102,8 +135,7 @@ class StoredFunctions:
         # next.
         reserved = await self._call("reserve_incarnation")
         rows = await self.pool.query(
-            f"select node_id, incarnation from {self.schema}.register_node("
-            "%s, %s, %s, %s, %s, %s, %s::text[], %s, %s, %s, %s)",
+            _REGISTER_NODE.format(schema=self.schema),
             (
                 *(
                     node[key]
@@ -176,9 +208,7 @@ class StoredFunctions:
         asked_at = time.monotonic()
         rank, job_id = reached or ("-infinity", 0)
         rows = await self.pool.query_often(
-            "select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, last_tenant,"
-            f" reached, reached_job from {self.schema}.next_job"
-            "(%s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            self._next_job,
             (
                 node_id,
                 incarnation,
@@ -192,8 +222,8 @@ class StoredFunctions:
                 since,
                 suspects,
                 rank,
-                after_tenant or "",
                 job_id,
+                after_tenant or "",
             ),
         )
         assignments = [_assignment(incarnation, asked_at, row[:6]) for row in rows[:-1]]
@@ -203,8 +233,7 @@ class StoredFunctions:
     async def complete(self, incarnation: int, completed: Sequence[CompletedJobs]) -> bool:
         """Move jobs that are done to history; return whether other jobs became ready."""
         rows = await self.pool.query_often(
-            "select freed from "
-            f"{self.schema}.complete(%s, %s::smallint[], %s::bigint[], %s::text[], %s::text[])",
+            self._complete,
             (
                 incarnation,
                 [each.lane for each in completed],
@@ -217,16 +246,13 @@ class StoredFunctions:
 
     async def settle(self, incarnation: int, outcomes: str) -> bool:
         """Write other outcomes, a JSON array as text; return whether other jobs became ready."""
-        rows = await self.pool.query_often(
-            f"select freed from {self.schema}.settle(%s, %s)", (incarnation, outcomes)
-        )
+        rows = await self.pool.query_often(self._settle, (incarnation, outcomes))
         return bool(rows[0][0])
 
     async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
         """Record how long jobs have been running, and their progress."""
         await self.pool.query(
-            f"select {self.schema}.started"
-            "(%s, %s::bigint[], %s::bigint[], %s::double precision[], %s::text[])",
+            _STARTED.format(schema=self.schema),
             (
                 incarnation,
                 [job.assignment for job in jobs],
@@ -247,7 +273,7 @@ class StoredFunctions:
         """Return jobs of assignments to the queue; see the stored function."""
         numbers = None if ids is None else list(ids)
         rows = await self.pool.query(
-            f"select {self.schema}.release(%s, %s::bigint[], %s, ids => %s::bigint[])",
+            _RELEASE.format(schema=self.schema),
             (incarnation, list(assignments), died, numbers),
         )
         return int(rows[0][0])
@@ -292,8 +318,7 @@ class StoredFunctions:
     ) -> list[PassedJobs]:
         """Pass jobs on to the node of another incarnation; see the stored function."""
         rows = await self.pool.query(
-            "select assignment, jobs, weight, ids_passed from "
-            f"{self.schema}.pass_on(%s, %s::bigint[], %s::bigint[], %s, %s)",
+            _PASS_ON.format(schema=self.schema),
             (
                 incarnation,
                 list({job.assignment: None for job in jobs}),

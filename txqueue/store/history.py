@@ -149,7 +149,10 @@ class PastDays:
 
     def end(self, day: Day, attempt: int, location: str, jobs: int, checksum: str) -> bool:
         """Record that a day was archived and verified; return False if it changed meanwhile."""
-        call = "end_archive(%s, %s, %s, %s, %s)"
+        call = (
+            "end_archive(its_leaf => %s, its_attempt => %s, its_location => %s, its_jobs => %s,"
+            " its_checksum => %s)"
+        )
         return bool(self._call(call, day.leaf, attempt, location, jobs, checksum))
 
     def drop(self, day: Day) -> bool:

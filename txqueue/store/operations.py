@@ -25,24 +25,27 @@ _BOUNDED = f"set local statement_timeout = {PATIENCE * 1000}; "
 # table.
 _READ_ONLY = "set local enable_sort = off; set transaction read only; "
 
-# The stored function of each act, and its arguments in order. The function records the operator,
-# `who`, in `action`.
+# The stored function of each act, and its parameters: each with the argument of the act, and the
+# type where it is needed. The function records the operator, `who`, in `action`.
 ACTS = {
-    "pause": "kind key who",
-    "resume": "kind key who",
-    "set_limit": "kind key concurrency rate burst share reserve who cleared::text[] backlog",
-    "cancel": "ids::bigint[] who",
-    "retry": "ids::bigint[] who",
-    "set_priority": "ids::bigint[] priority who",
-    "retry_failures": "fingerprint who before::timestamptz",
-    "discard_failures": "fingerprint who before::timestamptz",
-    "postpone_failures": "fingerprint who delay until::timestamptz",
-    "pause_schedule": "name who",
-    "resume_schedule": "name who",
-    "remove_schedule": "name who",
-    "run_schedule": "name who",
-    "drain_node": "name who",
-    "undrain_node": "name who",
+    "pause": "its_kind=kind its_key=key who=who",
+    "resume": "its_kind=kind its_key=key who=who",
+    "set_limit": "its_kind=kind its_key=key its_concurrency=concurrency its_rate=rate"
+    " its_burst=burst its_share=share its_reserve=reserve who=who cleared=cleared::text[]"
+    " its_backlog=backlog",
+    "cancel": "ids=ids::bigint[] who=who",
+    "retry": "ids=ids::bigint[] who=who",
+    "set_priority": "ids=ids::bigint[] its_priority=priority who=who",
+    "retry_failures": "its_fingerprint=fingerprint who=who before=before::timestamptz",
+    "discard_failures": "its_fingerprint=fingerprint who=who before=before::timestamptz",
+    "postpone_failures": "its_fingerprint=fingerprint who=who delay=delay"
+    " moment=until::timestamptz",
+    "pause_schedule": "its_name=name who=who",
+    "resume_schedule": "its_name=name who=who",
+    "remove_schedule": "its_name=name who=who",
+    "run_schedule": "its_name=name who=who",
+    "drain_node": "its_name=name who=who",
+    "undrain_node": "its_name=name who=who",
 }
 
 
@@ -89,12 +92,13 @@ class Operations:
             DatabaseUnavailable: When the database does not answer.
             Refused: When the database refuses the act, or it takes too long.
         """
-        names, marks = [], []
+        names, passed = [], []
         for each in ACTS[name].split():
-            argument, cast, kind = each.partition("::")
+            parameter, _, given = each.partition("=")
+            argument, cast, kind = given.partition("::")
             names.append(argument)
-            marks.append(f"%s{cast}{kind}")
-        call = f"{_BOUNDED}select * from {self._schema}.{name}({', '.join(marks)})"
+            passed.append(f"{parameter} => %s{cast}{kind}")
+        call = f"{_BOUNDED}select * from {self._schema}.{name}({', '.join(passed)})"
         async with self._acts:
             with answered(PATIENCE):
                 [row] = await self._pool.query(call, [arguments.get(each) for each in names])

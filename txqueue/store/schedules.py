@@ -187,7 +187,11 @@ def put_call(
     """Return the statement that creates or changes a schedule, and its parameters."""
     condition = None if only_if is None else json.dumps(asdict(only_if))
     parameters = (name, json.dumps(terms_of(when)), job, condition, who)
-    return f"select {schema}.put_schedule(%s, %s, %s, %s, %s)", parameters
+    call = (
+        f"select {schema}.put_schedule(its_name => %s, terms => %s, its_job => %s,"
+        " condition => %s, who => %s)"
+    )
+    return call, parameters
 
 
 def act_call(schema: str, act: str, name: str, who: str) -> tuple[str, tuple[object, ...]]:

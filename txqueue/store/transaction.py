@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from twisted.internet.defer import Deferred, succeed
 
@@ -22,6 +22,11 @@ from txqueue.store.schema_files import checked_name
 from txqueue.store.worksets import fill
 
 __all__ = ["Transaction", "enqueue"]
+
+_COALESCE_INTO: Final = """
+    select taken_type, taken_payload from {schema}.coalesce_into(
+        its_incarnation => %s, its_assignment => %s, its_job_id => %s, at_most => %s,
+        later => %s)"""
 
 
 class Transaction:
@@ -168,8 +173,7 @@ class Transaction:
         """
         self._check()
         return await self._query(
-            "select taken_type, taken_payload"
-            f" from {self._schema}.coalesce_into(%s, %s, %s, %s, %s)",
+            _COALESCE_INTO.format(schema=self._schema),
             (token.incarnation, token.assignment, job_id, limit, later),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from attrs import field, frozen
 
@@ -25,6 +25,11 @@ Query = Callable[[str, Sequence[object]], Awaitable[list[tuple[Any, ...]]]]
 TOGETHER = 5_000
 # How many parts of an application's table are cut at a time.
 AHEAD = 64
+# The arguments of the token, as `_fence` returns them.
+_FENCE: Final = "its_incarnation => %s, its_assignment => %s, its_job_id => %s"
+_NEXT_PART: Final = """
+    select held, part, first, last, keys, items, attempt, taken, content, due_in
+      from {schema}.next_part({fence}, its_name => %s, performed => %s, failures => %s)"""
 
 
 @frozen
@@ -211,10 +216,8 @@ class Parts:
         self, cls: type[WorksetItem], token: Token, job_id: int, performed: Performed | None
     ) -> NextPart:
         """Count a processed part and take the next one, in one transaction."""
-        marks = ", ".join(["%s"] * 6)
         rows = await self.connections.query(
-            "select held, part, first, last, keys, items, attempt, taken, content, due_in"
-            f" from {self.schema}.next_part({marks})",
+            _NEXT_PART.format(schema=self.schema, fence=_FENCE),
             (
                 *_fence(token, job_id),
                 cls.workset,
@@ -230,7 +233,8 @@ class Parts:
     ) -> bool:
         """Split a part into smaller ones; return False if the job no longer holds it."""
         rows = await self.connections.query(
-            f"select {self.schema}.split_workset_part(%s, %s, %s, %s, %s::text[], %s)",
+            f"select {self.schema}.split_workset_part("
+            f"{_FENCE}, its_part => %s, its_keys => %s::text[], size => %s)",
             (*_fence(token, job_id), part.id, list(keys), size),
         )
         return bool(rows[0][0])
@@ -294,7 +298,8 @@ class Parts:
         firsts, lasts, counts = ([row[place] for row in parts] for place in range(3))
         is_all = sum(counts) < AHEAD * cls.batch
         await connection.query(
-            f"select {self.schema}.add_parts(%s, %s::text[], %s::text[], %s::integer[], %s)",
+            f"select {self.schema}.add_parts(its_name => %s, firsts => %s::text[],"
+            " lasts => %s::text[], counts => %s::integer[], is_all => %s)",
             (cls.workset, firsts, lasts, counts, is_all),
         )
 
@@ -303,7 +308,7 @@ def count_call(
     schema: str, token: Token, job_id: int, performed: Performed
 ) -> tuple[str, Sequence[object]]:
     """Return the statement that counts a part in its caller's transaction."""
-    return f"select {schema}.end_part(%s, %s, %s, %s, %s)", (
+    return f"select {schema}.end_part({_FENCE}, its_part => %s, failures => %s)", (
         *_fence(token, job_id),
         performed.part,
         json.dumps(performed.failures),
@@ -311,7 +316,8 @@ def count_call(
 
 
 async def _end(query: Query, schema: str, parameters: Sequence[object]) -> bool:
-    rows = await query(f"select {schema}.end_slot(%s, %s, %s, %s, %s)", parameters)
+    call = f"select {schema}.end_slot({_FENCE}, its_name => %s, is_renewed => %s)"
+    rows = await query(call, parameters)
     return bool(rows[0][0])
 
 

@@ -11,7 +11,7 @@ import traceback
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from attrs import asdict, astuple
 from twisted.internet.interfaces import IReactorCore, IReactorSocket
@@ -50,6 +50,10 @@ __all__ = ["IWorkerReactor", "WorkerService"]
 
 MOST_CONNECTIONS = 4
 MOST_THREADS = 64
+_COMPLETE_ONE: Final = """
+    select {schema}.complete_one(
+        its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_result => %s,
+        its_progress => %s, its_lane => %s)"""
 
 
 class IWorkerReactor(IStoreReactor, IReactorSocket, IReactorCore):
@@ -83,7 +87,7 @@ class WorkerService:
         self._performer: Performer | None = None
         self._lease_watch: LeaseWatch | None = None
         self._pool: ConnectionPool | None = None
-        self._schema = ""
+        self._schema = self._complete_one = ""
         self._threads = ThreadPool(0, MOST_THREADS, "handlers")
 
     def attach(self, descriptor: int) -> None:
@@ -129,6 +133,7 @@ class WorkerService:
             # A handler that connects by itself uses the database of its job.
             os.environ["TXQUEUE_DSN"] = chosen["dsn"]
         self._schema = chosen["schema"]
+        self._complete_one = _COMPLETE_ONE.format(schema=self._schema)
         self._pool = ConnectionPool(
             self._reactor,
             chosen["dsn"],
@@ -204,7 +209,7 @@ class WorkerService:
                 txn, job.within = job.within, None
                 txn.end()
             await connection.query_often(
-                f"select {self._schema}.complete_one(%s, %s, %s, %s, %s, %s)",
+                self._complete_one,
                 (*astuple(job.token), job.id, job.result, job.last_progress, job.assignment.lane),
             )
         job.is_completed = True

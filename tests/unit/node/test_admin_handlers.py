@@ -187,7 +187,7 @@ def test_the_operator_is_never_named_by_the_client() -> None:
     line = Line([(True,)])
     line.ask(wire.Pause, kind="queue", key="mail")
     (statement,) = line.pool.statements
-    assert f"pause('queue', 'mail', {ME!r})" in statement
+    assert f"pause(its_kind => 'queue', its_key => 'mail', who => {ME!r})" in statement
 
 
 def test_the_holder_of_a_cancelled_job_is_notified() -> None:

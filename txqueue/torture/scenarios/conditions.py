@@ -19,7 +19,9 @@ HELD_FOR: Final = 8.0
 # Schedules of a second each, while the table of one of them is locked.
 LEAST_RUNS: Final = 5
 _TABLE: Final = "create table if not exists {schema}.torture_condition (id integer primary key)"
-_PUT: Final = "select {schema}.put_schedule(%s, %s, %s, %s, 'torture')"
+_PUT: Final = """
+    select {schema}.put_schedule(
+        its_name => %s, terms => %s, its_job => %s, condition => %s, who => 'torture')"""
 
 
 @scenario("condition_hangs", "the table of a schedule's condition is locked for long")

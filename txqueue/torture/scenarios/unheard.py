@@ -13,9 +13,12 @@ CLAIMS = 3
 _CLAIM = """
     select coalesce(sum(claimed.jobs), 0)
       from {schema}.node_info as node,
-           {schema}.next_job(node.node_id, node.incarnation, array['default'],
-                             array(select distinct work_type from {schema}.job_ready),
-                             10, 10, 10, 10, 1) as claimed
+           {schema}.next_job(
+               its_node => node.node_id, its_incarnation => node.incarnation,
+               queues => array['default'],
+               work_types => array(select distinct work_type from {schema}.job_ready),
+               free_weight => 10, largest => 10, capacity => 10, chunk_jobs => 10,
+               workers => 1) as claimed
      where node.name = %s and node.state = 'alive' and claimed.assignment is not null"""
 
 
