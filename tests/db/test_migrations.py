@@ -276,13 +276,13 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "find_head",
         "has_sleeping_master",
         "has_waiting_clients",
+        "job_terms",
         "key_of",
         "lease_margin",
         "next_due",
         "note_tenants",
         "notify_ended_jobs",
         "payload_octets",
-        "terms_of",
         "wake_masters",
     ]
 

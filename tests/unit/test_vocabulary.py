@@ -41,6 +41,7 @@ RETIRED_SQL: Final = (
     *("await_parents", "tell_ended", "is_awaited", "met_conditions", "mend_schedules", "rank_of"),
     *("octets_of", "is_asleep", "wake", "check_sealed", "refuse_full", "broken_rule", "rows_in"),
     *("live_state", "subject_of", "open_schedule", "next_within", "held_keys", "is_changeable"),
+    *("terms_of", "advanced", "go_on", "ready_known"),
 )
 """Former names of stored functions."""
 

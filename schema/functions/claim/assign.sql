@@ -24,7 +24,7 @@ begin
       from job_ready_0 where ctid = any (tids);
     select number, count(*), sum(weight),
            chunk_of(string_agg(chunk_entry(job_id, work_type, attempt, weight, payload,
-                                           terms_of(options, coalesce("group", is_counted::text), not_after)),
+                                           job_terms(options, coalesce("group", is_counted::text), not_after)),
                                ',' order by rank, job_id)),
            array_agg("group") filter (where "group" is not null)
       into assignment, jobs, weight, chunk, groups

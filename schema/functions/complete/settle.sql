@@ -11,7 +11,7 @@ set jit = off
 as $$
 declare
     ended   record;
-    went_on record;
+    moved_on record;
     locked  bigint[];
     failed  bigint[];
     groups  text[];
@@ -22,11 +22,11 @@ begin
     failed := ended.failed;
     groups := ended.groups;
     if ended.others then
-        went_on := go_on(its_incarnation, outcomes);
-        settled := settled || went_on.settled;
-        freed := freed or went_on.settled <> '{}';
-        failed := failed || went_on.failed;
-        groups := groups || array_remove(went_on.groups, null);
+        moved_on := start_next_stages(its_incarnation, outcomes);
+        settled := settled || moved_on.settled;
+        freed := freed or moved_on.settled <> '{}';
+        failed := failed || moved_on.failed;
+        groups := groups || array_remove(moved_on.groups, null);
     end if;
     if ended.done || failed || ended.stopped <> '{}' then
         locked := lock_children(ended.done, failed || ended.stopped);

@@ -24,7 +24,7 @@ as $$
     )
     select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),
            chunk_of(string_agg(chunk_entry(job.job_id, job.work_type, job.attempt, job.weight, job.payload,
-                                           terms_of(job.options, coalesce(job."group", job.counted::text), job.not_after)),
+                                           job_terms(job.options, coalesce(job."group", job.counted::text), job.not_after)),
                                ',' order by job.rank, job.job_id))
       from unknown join job_assigned as job on job.assignment = unknown.assignment
      where job.incarnation = its_incarnation and job.handed is not null

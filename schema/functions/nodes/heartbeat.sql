@@ -26,7 +26,7 @@ begin
         if owned then
             rescued := rescue(its_incarnation);
         end if;
-        perform ready_known();
+        perform make_published_ready();
         perform propagate_late_ends();
         perform free_late_groups();
         perform refresh_backlog_flags();

@@ -14,5 +14,5 @@ begin
            policy = excluded.policy, published_at = clock_timestamp()
      where (known.queue, known.priority, known.weight, known.policy)
            is distinct from (excluded.queue, excluded.priority, excluded.weight, excluded.policy);
-    return ready_known();
+    return make_published_ready();
 end $$;

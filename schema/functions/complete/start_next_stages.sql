@@ -1,6 +1,6 @@
 -- Moves assigned jobs to their next stages, for settle(). Returns the jobs for which settle() has more to do;
 -- a refused stage fails its job.
-create or replace function txqueue.go_on(
+create or replace function txqueue.start_next_stages(
     its_incarnation integer, outcomes jsonb, out settled bigint[], out groups text[], out failed bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -33,7 +33,7 @@ begin
         if said.unstarted is not true then
             this.attempt := least(this.attempt + 1, 32767);
         end if;
-        this := advanced(this, said.stage);
+        this := make_next_stage(this, said.stage);
         insert into job values (this.*);
         settled := settled || this.job_id;
         if this.followed is not null and this.state = 'failed' then

@@ -1,6 +1,6 @@
 -- Returns a job as its next stage under the same number: another work type and payload, with no attempt
 -- spent. If the stage is not valid, the job is failed, so that other jobs settled with it are not affected.
-create or replace function txqueue.advanced(this job, stage jsonb) returns job
+create or replace function txqueue.make_next_stage(this job, stage jsonb) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$

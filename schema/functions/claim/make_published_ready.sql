@@ -1,5 +1,5 @@
 -- Makes the jobs ready that waited for a type which is now published. Returns how many.
-create or replace function txqueue.ready_known() returns integer
+create or replace function txqueue.make_published_ready() returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off

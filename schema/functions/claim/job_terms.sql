@@ -1,7 +1,7 @@
 -- The terms of a job for its worker, as JSON text: the options it was enqueued with, whether it counts for a
 -- limit (of a group, a queue or a tenant), and how many seconds are left until its not_after. Without
 -- settings of its own, so that it is inlined.
-create or replace function txqueue.terms_of(options jsonb, "group" text, not_after timestamptz) returns text
+create or replace function txqueue.job_terms(options jsonb, "group" text, not_after timestamptz) returns text
 language sql volatile
 as $$
     select case
