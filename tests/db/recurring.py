@@ -8,7 +8,7 @@ from typing import Any, Final
 import psycopg2
 
 from tests.db.masters import Master
-from txqueue.model.schedule import Every, Schedule, terms_of
+from txqueue.model.schedule import Every, Schedule, schedule_object
 from txqueue.store.schedules import by_condition, judged, tick_of
 
 JOB: Final = {"work_type": "test.kind", "payload": {}}
@@ -26,7 +26,7 @@ def put(
     **job: object,
 ) -> None:
     """Make a schedule."""
-    terms = json.dumps(terms_of(when or DAILY))
+    terms = json.dumps(schedule_object(when or DAILY))
     given = None if condition is None else json.dumps(condition)
     node.value(PUT, name, terms, json.dumps(JOB | job), given)
 

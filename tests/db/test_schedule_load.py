@@ -9,7 +9,7 @@ import pytest
 
 from tests.db.masters import Master, master
 from tests.db.recurring import JOB
-from txqueue.model.schedule import Cron, Every, Schedule, terms_of
+from txqueue.model.schedule import Cron, Every, Schedule, schedule_object
 from txqueue.store.schedules import tick_of
 
 MANY = 10_000
@@ -44,7 +44,7 @@ def node(migrated_database18: str) -> Iterator[Master]:
 def made(node: Master, when: Schedule) -> None:
     """Make ten thousand at one moment."""
     blank = {"seconds": None, "expression": None, "zone": None, "catch_up": "skip"}
-    given = {**blank, **terms_of(when), "job": json.dumps(JOB), "many": MANY}
+    given = {**blank, **schedule_object(when), "job": json.dumps(JOB), "many": MANY}
     node.cursor.execute(MADE, given)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.recurring import DAILY, DAY, JOB, PUT, due, made_due, passes, put, schedule, tick
-from txqueue.model.schedule import Cooldown, Every, terms_of
+from txqueue.model.schedule import Cooldown, Every, schedule_object
 
 RACERS: Final = 6
 
@@ -174,7 +174,7 @@ def test_a_change_counts_from_its_next_moment(node: Master) -> None:
 def test_what_classes_declare_comes_and_goes_with_them(node: Master) -> None:
     """Only schedules of the types that a node knows, and never those made at run time."""
     publish = "select txqueue.publish_schedules(%s::text[], %s)"
-    one = {"name": "test.kind", "terms": terms_of(Every(60)), "job": JOB}
+    one = {"name": "test.kind", "terms": schedule_object(Every(60)), "job": JOB}
     put(node, "mine")
     assert node.value(publish, ["test.kind"], json.dumps([one])) == 1
     assert node.value(publish, ["test.kind"], json.dumps([one])) == 0
@@ -254,7 +254,7 @@ def test_a_look_reads_only_what_is_due_since_the_last(node: Master) -> None:
 def test_nodes_that_publish_lock_in_the_order_of_all(node: Master, other: Master) -> None:
     """Jobs of two schedules that end while a node starts are no deadlock."""
     publish = "select txqueue.publish_schedules('{test.kind}', %s)"
-    named = [{"name": name, "terms": terms_of(DAILY), "job": JOB} for name in "ba"]
+    named = [{"name": name, "terms": schedule_object(DAILY), "job": JOB} for name in "ba"]
     for each in named:
         put(node, str(each["name"]))
     other.connection.autocommit = False

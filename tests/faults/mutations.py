@@ -146,7 +146,7 @@ MUTATIONS: Final = {
         "expiry",
         "I4",
         "txqueue/worker/performer.py",
-        "is_expired(options, kind.cls.expires, held.asked_at)",
+        "is_expired(terms, kind.cls.expires, held.asked_at)",
         "False",
     ),
     "an enqueue is acknowledged and not kept": _of(

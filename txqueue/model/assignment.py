@@ -80,7 +80,7 @@ class AssignedJob:
         attempt: The number of the next run, from 1.
         weight: Its share of the worker's capacity.
         payload: The fields of its work item; `Unreadable` if Python cannot parse them.
-        terms: Its options, an object; None for none.
+        terms: Its terms, an object; None for none.
     """
 
     job_id: int
@@ -192,7 +192,7 @@ def chunk_of_one(
         work_type: The name of its work type.
         weight: Its weight.
         payload: Its payload as JSON text.
-        terms: Its options as JSON text.
+        terms: Its terms as JSON text.
     """
     return f'{_OPENING}[{job_id},"{work_type}",1,{weight},{payload},{terms}]]}}'
 

@@ -29,8 +29,8 @@ __all__ = [
     "Plan",
     "Schedule",
     "plan",
+    "schedule_object",
     "schedule_of",
-    "terms_of",
 ]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -339,8 +339,8 @@ def schedule_of(row: Mapping[str, Any]) -> Schedule:
     return Cron(row["expression"], row["zone"], jitter, row["catch_up"])
 
 
-def terms_of(schedule: Schedule) -> dict[str, Any]:
-    """Return the columns that describe a schedule."""
+def schedule_object(schedule: Schedule) -> dict[str, Any]:
+    """Return a schedule as an object, as ``put_schedule()`` takes it and `schedule_of` reads it."""
     until = None if schedule.until is None else schedule.until.isoformat()
     ends = {"until": until, "times": schedule.times}
     return {key: value for key, value in ends.items() if value is not None} | _moments_of(schedule)

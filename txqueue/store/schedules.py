@@ -10,7 +10,7 @@ from typing import Any
 from attrs import asdict, fields, frozen
 
 from txqueue.errors import InvalidSchedule, InvalidWork
-from txqueue.model.schedule import Exists, Plan, Schedule, plan, schedule_of, terms_of
+from txqueue.model.schedule import Exists, Plan, Schedule, plan, schedule_object, schedule_of
 from txqueue.model.work_item import WorkItem
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.enqueueing import job_object
@@ -186,7 +186,7 @@ def put_call(
 ) -> tuple[str, tuple[object, ...]]:
     """Return the statement that creates or changes a schedule, and its parameters."""
     condition = None if only_if is None else json.dumps(asdict(only_if))
-    parameters = (name, json.dumps(terms_of(when)), job, condition, who)
+    parameters = (name, json.dumps(schedule_object(when)), job, condition, who)
     call = (
         f"select {schema}.put_schedule(its_name => %s, terms => %s, its_job => %s,"
         " condition => %s, who => %s)"
@@ -222,7 +222,7 @@ def declared(classes: Sequence[type[WorkItem]]) -> list[dict[str, Any]]:
     return [
         {
             "name": cls.work_type,
-            "terms": terms_of(cls.schedule),
+            "terms": schedule_object(cls.schedule),
             "job": job_object(_made(cls)),
         }
         for cls in classes

@@ -1,4 +1,4 @@
-"""A job's options besides its payload: its time limit, and until when it may start."""
+"""The terms of a job: its time limit, its attempts, and until when it may start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_terms", "is_expired", "is_grouped"]
 
 
 def check_terms(terms: Any) -> None:
-    """Check options as `WorkQueue.enqueue` does, as SQL accepts any JSON.
+    """Check the options among the terms as `WorkQueue.enqueue` does, as SQL accepts any JSON.
 
     Raises:
         InvalidWork: When an option is not valid.
@@ -34,7 +34,7 @@ def is_expired(terms: dict[str, Any], expires: bool, asked_at: float) -> bool:
     """Tell whether a job has expired and must not start.
 
     Args:
-        terms: The job's options; ``left`` has the seconds until its not_after.
+        terms: The job's terms; ``left`` has the seconds until its not_after.
         expires: Whether its work type declares ``expires``; the options may override it.
         asked_at: When the claim was sent, by the monotonic clock; ``left`` counts from then or
             later.

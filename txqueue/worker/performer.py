@@ -194,7 +194,7 @@ class Performer:
         return [
             running
             for running in self._running.values()
-            if is_grouped(running.options)
+            if is_grouped(running.terms)
             and (before is None or running.job.token.incarnation < before)
         ]
 
@@ -254,15 +254,15 @@ class Performer:
 
     def _begin(self, held: HeldAssignment, assigned: AssignedJob) -> None:
         """Start one job. This code runs for every job, so rare cases are elsewhere."""
-        options = assigned.terms
+        terms = assigned.terms
         job = RunningJob(assigned, held, self._open_transaction)
         kind = self._kinds.get(assigned.work_type)
         try:
-            if options is not None:
-                check_terms(options)
+            if terms is not None:
+                check_terms(terms)
             if kind is None:
                 kind = self._learn(assigned.work_type)
-            if options is not None and is_expired(options, kind.cls.expires, held.asked_at):
+            if terms is not None and is_expired(terms, kind.cls.expires, held.asked_at):
                 self._never_began(job, EXPIRED)
                 return
             value = kind.begin(kind.work(assigned.payload), job)
@@ -271,12 +271,12 @@ class Performer:
             return
         except BaseException as error:
             # A handler that calls sys.exit() has failed; the process and its other jobs continue.
-            self._failed(job, kind, options, error)
+            self._failed(job, kind, terms, error)
             return
         if value is None and not job.stages:
             self._done(job)
         elif isinstance(value, Deferred):
-            self._wait_for(Execution(job, kind, options or {}, self._reactor.seconds(), value))
+            self._wait_for(Execution(job, kind, terms or {}, self._reactor.seconds(), value))
         else:
             self._returned(job, kind, value)
 
@@ -291,7 +291,7 @@ class Performer:
         self._running[running.job] = running
         self._in_flight.keep(running.job.id)
         self._running_weight += running.job.weight
-        timeout = running.options.get("timeout", running.kind.cls.timeout)
+        timeout = running.terms.get("timeout", running.kind.cls.timeout)
         # Once a handler has returned, the time to write its completion does not count.
         if timeout is not None and not running.is_completing:
             running.ending.addTimeout(timeout, self._reactor, _took_too_long)
@@ -309,7 +309,7 @@ class Performer:
         # An error that the handler raised by itself says more than its silence.
         if running.is_hung and isinstance(error, CancelledError):
             error = Hung(f"hung: silent for longer than {running.kind.cls.heartbeat:g} s")
-        self._failed(running.job, running.kind, running.options, error)
+        self._failed(running.job, running.kind, running.terms, error)
 
     def _ended(self, running: Execution) -> None:
         del self._running[running.job]
@@ -326,7 +326,7 @@ class Performer:
             completing = Deferred.fromCoroutine(carry_on(job, kind, value, self._reactor))
             now = self._reactor.seconds()
             self._wait_for(
-                Execution(job, kind, job.options or {}, now, completing, is_completing=True)
+                Execution(job, kind, job.terms or {}, now, completing, is_completing=True)
             )
         else:
             self._keep_result(job, kind, value)
@@ -355,9 +355,7 @@ class Performer:
         job.assignment.results.append(f'"{job.id}":{result}')
         self._done(job)
 
-    def _failed(
-        self, job: RunningJob, kind: Kind | None, options: Any, error: BaseException
-    ) -> None:
+    def _failed(self, job: RunningJob, kind: Kind | None, terms: Any, error: BaseException) -> None:
         if job.is_completed:
             self._done(job)
             return
@@ -367,8 +365,8 @@ class Performer:
             self._settle(job, verdict.as_json(job.id, job.token.assignment))
             return
         retry = kind.cls.retry if kind else NO_RETRY
-        if options and "attempts" in options:
-            retry = evolve(retry, attempts=options["attempts"])
+        if terms and "attempts" in terms:
+            retry = evolve(retry, attempts=terms["attempts"])
         self._judged(job, retry, error, kind)
 
     def _judged(
@@ -411,7 +409,7 @@ def _took_too_long(_: Any, timeout: float) -> None:
 def _failed_attempt(
     job: RunningJob, kind: Kind | None, retry: Retry, verdict: Verdict, error: BaseException
 ) -> FailedAttempt:
-    redacted = isinstance(job.options, dict) and bool(job.options.get("redacted"))
+    redacted = isinstance(job.terms, dict) and bool(job.terms.get("redacted"))
     return FailedAttempt(
         job.id,
         kind.cls.work_type if kind is not None else "of an unknown work type",

@@ -82,7 +82,8 @@ class RunningJob:
         is_completed: Whether the job's own transaction has completed it.
         cancelled_by: The operator that cancelled it while it ran; None if it was not cancelled.
         is_ended: Whether the worker ends it because the node's lease has expired.
-        options: The job's options that the chunk carries besides the payload.
+        terms: Its options, with whether it counts for a limit and the seconds left until its
+            ``not_after``; None for none.
         stages: The work that its handler adds with `then`, enqueued when the job completes.
         result: The result that its own transaction stores, as JSON text; None for no result.
         within: The job's own transaction while it is open.
@@ -100,9 +101,9 @@ class RunningJob:
         "is_completed",
         "is_ended",
         "last_progress",
-        "options",
         "result",
         "stages",
+        "terms",
         "weight",
         "within",
     )
@@ -116,7 +117,7 @@ class RunningJob:
         self.is_completed = False
         self.cancelled_by: str | None = None
         self.is_ended = False
-        self.options = assigned.terms
+        self.terms = assigned.terms
         self.stages: Sequence[tuple[WorkItem, EnqueueOptions]] = ()
         self.result: str | None = None
         self.within: Transaction | None = None
@@ -129,7 +130,7 @@ class RunningJob:
     @property
     def due(self) -> datetime | None:
         """The schedule's moment for which the job was enqueued; None without a schedule."""
-        said = (self.options or {}).get("due")
+        said = (self.terms or {}).get("due")
         return None if said is None else datetime.fromisoformat(said)
 
     @property
@@ -201,7 +202,7 @@ class RunningJob:
     @property
     def parents(self) -> Parents | None:
         """The outcomes of the jobs it waited for, with ``after_any_end`` or in a batch."""
-        ends = (self.options or {}).get("parents")
+        ends = (self.terms or {}).get("parents")
         return None if ends is None else Parents(**ends)
 
     def then(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> Awaitable[int | None]:
@@ -257,7 +258,7 @@ class Execution:
     Attributes:
         job: The job.
         kind: The job's work type.
-        options: The job's options.
+        terms: The job's terms.
         began: When it started, by the reactor's clock.
         ending: Fires when the handler ends.
         heard_at: When the handler last beat, or else when it started.
@@ -268,7 +269,7 @@ class Execution:
 
     job: RunningJob
     kind: Kind
-    options: dict[str, Any]
+    terms: dict[str, Any]
     began: float
     ending: Deferred[Any]
     heard_at: float = Factory(lambda run: run.began, takes_self=True)

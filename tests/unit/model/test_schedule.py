@@ -21,8 +21,8 @@ from txqueue.model.schedule import (
     Every,
     Schedule,
     plan,
+    schedule_object,
     schedule_of,
-    terms_of,
 )
 from txqueue.model.work_item import WorkItem
 
@@ -75,7 +75,7 @@ def test_moments_do_not_depend_on_when_one_looks(
 @given(everies, names, moments)
 def test_an_interval_keeps_its_mean_and_its_jitter(when: Every, name: str, start: datetime) -> None:
     """Each moment is off its time by the jitter at most, and none of it adds up."""
-    jitter, exact = terms_of(when)["jitter"], Every(when.seconds)
+    jitter, exact = schedule_object(when)["jitter"], Every(when.seconds)
     for moment in islice(sequence(when, name, start), 20):
         nearby = [*islice(sequence(exact, name, moment - timedelta(seconds=when.seconds)), 2)]
         assert min(abs(moment - each) for each in nearby) <= timedelta(seconds=jitter + 1e-5)
@@ -204,9 +204,10 @@ def test_a_cool_down_waits_for_the_end_of_its_job() -> None:
 @given(st.one_of(everies, crons, st.builds(Cooldown, st.floats(1, 1e6), jitter=st.floats(0, 1))))
 def test_a_row_says_all_of_a_schedule(when: Schedule) -> None:
     """What it describes has the same moments."""
-    row = {"catch_up": "skip", "expression": None, "zone": None, "seconds": None, **terms_of(when)}
+    blank = {"catch_up": "skip", "expression": None, "zone": None, "seconds": None}
+    row = {**blank, **schedule_object(when)}
     again = schedule_of(row)
-    assert terms_of(again) == terms_of(when)
+    assert schedule_object(again) == schedule_object(when)
     assert again.after(NOON, "x") == when.after(NOON, "x")
 
 
@@ -263,6 +264,6 @@ def test_an_end_without_a_time_zone_is_refused() -> None:
 def test_ends_are_among_the_terms_only_where_there_are_any() -> None:
     """The terms of a schedule without an end have no such keys."""
     until = datetime(2027, 1, 1, tzinfo=UTC)
-    terms = terms_of(Cooldown(60, until=until, times=3))
+    terms = schedule_object(Cooldown(60, until=until, times=3))
     assert (terms["until"], terms["times"]) == (until.isoformat(), 3)
-    assert not {"until", "times"} & set(terms_of(Every(60)))
+    assert not {"until", "times"} & set(schedule_object(Every(60)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from txqueue.model.schedule import Every, terms_of
+from txqueue.model.schedule import Every, schedule_object
 from txqueue.store.reader import Reader
 from txqueue.store.schedule_queries import about_schedules
 from txqueue.torture.environment import Testbed
@@ -61,7 +61,7 @@ def _put(testbed: Testbed, name: str, condition: dict[str, str] | None) -> None:
     job = json.dumps({"work_type": UNNOTED, "payload": {}})
     given = None if condition is None else json.dumps(condition)
     call = _PUT.format(schema=testbed.schema)
-    testbed.database.rows(call, (name, json.dumps(terms_of(Every(1))), job, given))
+    testbed.database.rows(call, (name, json.dumps(schedule_object(Every(1))), job, given))
 
 
 def _schedule(testbed: Testbed, name: str) -> dict[str, Any]:
