@@ -228,12 +228,12 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.wire.worker_commands", "twisted.protocols.amp", None),
         ("txqueue.node.claimer", "txqueue.store.calls", None),
         ("txqueue.node.claimer", "txqueue.worker.performer", "packages of floor 5"),
-        ("txqueue.node.claimer", "txqueue.node.peers", "services of txqueue.node"),
+        ("txqueue.node.claimer", "txqueue.node.peer_network", "services of txqueue.node"),
         ("txqueue.node.claimer", "txqueue.node", "services of txqueue.node"),
         ("txqueue.node.claimer", "txqueue.node.periodic", None),
         ("txqueue.node.periodic", "txqueue.node.claimer", "services of txqueue.node"),
-        ("txqueue.node.node", "txqueue.node.peers", None),
-        ("txqueue.node", "txqueue.node.peers", None),
+        ("txqueue.node.node", "txqueue.node.peer_network", None),
+        ("txqueue.node", "txqueue.node.peer_network", None),
         ("txqueue.worker.__main__", "txqueue.worker.performer", None),
         ("txqueue.client.queue", "txqueue.client.transaction", None),
         ("txqueue.client.queue", "txqueue.tap", "floor 5 must not import floor 6"),
@@ -260,19 +260,19 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
     path.write_text(
         "import os.path\n"
         "from txqueue.model import job, Priority\n"
-        "from . import peers\n"
+        "from . import peer_network\n"
         "from ..store.calls import claim\n"
         "from twisted.protocols import amp\n"
         "def late():\n"
         "    from .lease import Registry\n"
     )
     module = Module("txqueue.node.claimer", path)
-    known = frozenset({"txqueue.model.job", "txqueue.node.peers", "txqueue.node.lease"})
+    known = frozenset({"txqueue.model.job", "txqueue.node.peer_network", "txqueue.node.lease"})
     assert {name for name, _ in module.imports(known)} == {
         "os.path",
         "txqueue.model.job",
         "txqueue.model",
-        "txqueue.node.peers",
+        "txqueue.node.peer_network",
         "txqueue.store.calls",
         "twisted.protocols.amp",
         "txqueue.node.lease",

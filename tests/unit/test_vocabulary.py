@@ -21,11 +21,6 @@ SQL: Final = sorted((SCHEMA / "functions").rglob("*.sql"))
 SHARED_CLASSES: Final[dict[str, str]] = {}
 """Classes that may have one name, and why."""
 
-NEIGHBOURS: Final = {
-    ("node/peer.py", "node/peers.py"): "one connection; all of them",
-}
-"""Modules of one package that may differ by an ending, and why."""
-
 RETIRED: Final = (
     *("pool_item", "pool_runner", "ground", "desk", "ears", "sweep", "arrivals", "adoption"),
     *("ledger", "vouch", "short_road", "sealed", "unfollowed", "unfreed"),
@@ -97,7 +92,7 @@ def test_no_two_modules_of_a_package_differ_by_an_ending() -> None:
         for name in names
         for ending in ("s", "er", "ed", "ing", "es")
     }
-    assert {pair for pair in near if pair[1] in names} <= set(NEIGHBOURS)
+    assert {pair for pair in near if pair[1] in names} == set()
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())

@@ -38,7 +38,7 @@ class Node(MultiService):
             its.completions,
             its.watchdog,
             *self._takers,
-            its.peers,
+            its.peer_network,
             its.lease_proxy,
             its.lag,
             its.handover,
@@ -81,7 +81,7 @@ class Node(MultiService):
         await its.handover.drain()
         await its.worker_pool.drain()
         await _stop(its.watchdog, its.worker_pool)
-        await _stop(its.peers, its.lease_proxy, its.lag, its.admin)
+        await _stop(its.peer_network, its.lease_proxy, its.lag, its.admin)
         await its.completions.close()
         await _stop(its.heartbeats)
         await its.heartbeats.leave("stopped")

@@ -25,8 +25,8 @@ from txqueue.node.maintenance import Maintenance
 from txqueue.node.notifications import Notifications
 from txqueue.node.orphans import OrphanFinder
 from txqueue.node.own_report import OwnReport
+from txqueue.node.peer_network import PeerNetwork
 from txqueue.node.peer_table import PeerTable
-from txqueue.node.peers import Peers
 from txqueue.node.reactor import IMasterReactor
 from txqueue.node.reconciliation import Reconciliation
 from txqueue.node.scheduler import Scheduler
@@ -137,7 +137,7 @@ class Services:
         """Registers the node and renews its lease."""
         listeners: list[BeatListener | None] = [
             self.workers,
-            self.peers,
+            self.peer_network,
             self.lease_proxy,
             self.credits,
             self.handover,
@@ -323,11 +323,11 @@ class Services:
         )
 
     @cached_property
-    def peers(self) -> Peers | None:
+    def peer_network(self) -> PeerNetwork | None:
         """Keeps connections to peers, if the node listens for any."""
         if self.settings.listen is None:
             return None
-        return Peers(
+        return PeerNetwork(
             self.reactor,
             name=self.settings.name,
             endpoint=self.settings.listen,

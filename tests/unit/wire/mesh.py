@@ -16,8 +16,8 @@ from tests.unit.node.doubles import Loop, lease_of
 from tests.waiting import eventually, running_reactor
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.peer import Peer
+from txqueue.node.peer_network import PeerNetwork
 from txqueue.node.peer_table import PeerTable
-from txqueue.node.peers import Peers
 from txqueue.node.periodic import Alarm
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport
@@ -81,7 +81,7 @@ class Member:
         self.answers_that_kept: list[float] = []
         self.surrendered: list[tuple[int, int]] = []
         self.answer: Deferred[tuple[list[int], int]] | None = None
-        self.peers = Peers(
+        self.peers = PeerNetwork(
             self.clock,
             name=name,
             endpoint=self.endpoint,

@@ -24,7 +24,7 @@ from txqueue.wire.endpoints import Endpoint, INetworkReactor, is_loopback
 from txqueue.wire.peer_commands import Hello, NotAPeer
 from txqueue.wire.peer_connection import PeerPipe, PeerServer, dialled
 
-__all__ = ["Exchange", "Keeper", "Peers"]
+__all__ = ["Exchange", "Keeper", "PeerNetwork"]
 
 # Shortest interval between reports when the load changes, and the regular interval; seconds.
 TICK, LEAST = 0.1, 1.0
@@ -55,7 +55,7 @@ class Keeper(Protocol):
         """Renew the lease because a peer did, from the moment at which this node answered it."""
 
 
-class Peers(Periodic):
+class PeerNetwork(Periodic):
     """Keeps a connection to each other master; of two, the later started one connects.
 
     Args:
@@ -75,7 +75,7 @@ class Peers(Periodic):
     # Twisted's ClientService does not fit: a peer is dialled only while heartbeats name it, by one
     # of the two nodes, and its connection may as well come from its side.
 
-    name = "peers"
+    name = "peer network"
     log = Logger()
 
     def __init__(
