@@ -50,7 +50,7 @@ class Entry(WorksetItem):
     batch = 500
 
     @classmethod
-    async def perform_batch(cls, items: Sequence[Any], batch: Any) -> None:
+    async def perform_part(cls, items: Sequence[Any], part: Any) -> None:
         """Do nothing with any of them."""
 
 

@@ -38,7 +38,7 @@ CHAPTERS: Final = (
     ("Failures as they happen", "txqueue", ("on_failure", "FailedAttempt")),
     ("Worksets", "txqueue", ("WorksetItem", "ExistingTable")),
     ("How far a workset is", "txqueue.model.workset_item", ("WorksetStatus",)),
-    ("Some items of a workset", "txqueue.worker.workset_runner", ("WorksetBatch",)),
+    ("A part of a workset", "txqueue.worker.workset_runner", ("RunningPart",)),
     ("Jobs", "txqueue", ("Job", "State")),
     ("A run that failed", "txqueue.model.job", ("Attempt",)),
     ("Look after it", "txqueue.admin", ("Admin", "JobsPage", "Cancelled")),

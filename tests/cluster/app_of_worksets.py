@@ -35,11 +35,11 @@ class Counted(WorksetItem):
     batch = 50
 
     @classmethod
-    async def perform_batch(cls, items: Sequence[Any], batch: Any) -> None:
+    async def perform_part(cls, items: Sequence[Any], part: Any) -> None:
         """Write all of them."""
-        async with batch.transaction() as txn:
+        async with part.transaction() as txn:
             numbers = [item.number for item in items]
-            await txn.execute("insert into seen select unnest(%s), %s", (numbers, batch.attempt))
+            await txn.execute("insert into seen select unnest(%s), %s", (numbers, part.attempt))
 
 
 @define
@@ -64,7 +64,7 @@ class Single(WorksetItem):
 
 @define
 class Together(WorksetItem):
-    """A batch that fails as a whole because of one of its items."""
+    """A part that fails as a whole because of one of its items."""
 
     number: int
 
@@ -73,7 +73,7 @@ class Together(WorksetItem):
     retry = SOON
 
     @classmethod
-    async def perform_batch(cls, items: Sequence[Any], batch: Any) -> None:  # noqa: ARG003 - its signature
+    async def perform_part(cls, items: Sequence[Any], part: Any) -> None:  # noqa: ARG003 - its signature
         """Fail if the one is among them."""
         if any(item.number == 17 for item in items):
             raise RuntimeError("one of these cannot be")
@@ -107,12 +107,12 @@ class Reindex(WorksetItem):
     source = ExistingTable("document", key="id", where="kind % 2 = 0")
 
     @classmethod
-    async def perform_batch(cls, items: Sequence[Any], batch: Any) -> None:
+    async def perform_part(cls, items: Sequence[Any], part: Any) -> None:
         """Write which they were; one never can be."""
         for item in items:
             assert item.price == Decimal("12.340000000000000001")
             if item.title == "broken":
-                batch.fail(item, Fail("broken"))
-        async with batch.transaction() as txn:
+                part.fail(item, Fail("broken"))
+        async with part.transaction() as txn:
             numbers = [item.id for item in items if item.title != "broken"]
-            await txn.execute("insert into seen select unnest(%s), %s", (numbers, batch.attempt))
+            await txn.execute("insert into seen select unnest(%s), %s", (numbers, part.attempt))

@@ -91,10 +91,10 @@ async def test_failures_are_kept_apart(shared_queue: WorkQueue, shared_db: Datab
 
 
 @pytest.mark.usefixtures("shared_worksets")
-async def test_a_batch_that_fails_is_cut_until_the_item_is_found(
+async def test_a_part_that_fails_is_cut_until_the_item_is_found(
     shared_queue: WorkQueue, shared_db: Database
 ) -> None:
-    """One bad item costs the others of its batch nothing."""
+    """One bad item costs the others of its part nothing."""
     await shared_queue.fill(Together, (Together(n) for n in range(120)))
     await shared_queue.start_workset(Together)
     assert await ended(shared_queue, shared_db, Together) == (119, 1)

@@ -72,7 +72,7 @@ class WorksetStatus:
 
 class WorksetItem(WorkItem, is_abstract=True):
     """Base class of a workset's items. Subclass it with ``attrs.define`` and define ``perform``
-    or ``perform_batch``.
+    or ``perform_part``.
 
     The items are rows: of a table that txqueue makes from the fields, or of an application's table
     whose columns have the fields' names. At most ``size`` jobs work through them. The other class
@@ -81,7 +81,7 @@ class WorksetItem(WorkItem, is_abstract=True):
     Attributes:
         workset: The workset's name; the class's name in snake case unless given.
         size: The largest number of jobs that work on the workset.
-        batch: How many items a job takes at a time.
+        batch: How many items a job takes at a time: the size of a part.
         bound: How many items may remain in the workset before more are refused; None for no bound.
         source: The application's table; None for a table that txqueue makes.
         workset_tenant: The tenant that the workset's jobs belong to; None for no tenant.
@@ -106,22 +106,22 @@ class WorksetItem(WorkItem, is_abstract=True):
         cls.job_type = _job_type(cls)
 
     @classmethod
-    def perform_batch(cls, items: Sequence[Any], batch: Any) -> Any:
-        """Process some items at once; by default, call `perform` for each in turn.
+    def perform_part(cls, items: Sequence[Any], part: Any) -> Any:
+        """Process the items of a part at once; by default, call `perform` for each in turn.
 
         Args:
             items: Instances of the class.
-            batch: The `WorksetBatch`: its attempt, ``fail(item, error)`` and ``transaction()``.
+            part: The `RunningPart`: its attempt, ``fail(item, error)`` and ``transaction()``.
         """
         raise NotImplementedError
 
     @classmethod
-    def is_batched(cls) -> bool:
-        """Whether the class defines a ``perform_batch`` of its own."""
-        return getattr(cls.perform_batch, "__func__", None) is not _INHERITED
+    def performs_parts(cls) -> bool:
+        """Whether the class defines a ``perform_part`` of its own."""
+        return getattr(cls.perform_part, "__func__", None) is not _INHERITED
 
 
-_INHERITED = WorksetItem.__dict__["perform_batch"].__func__
+_INHERITED = WorksetItem.__dict__["perform_part"].__func__
 
 
 class WorksetJob(WorkItem, is_abstract=True):

@@ -27,13 +27,13 @@ from txqueue.store.worksets import Part, Parts, Performed, count_call
 from txqueue.worker.running_job import RunningJob
 from txqueue.worker.runtimes import in_asyncio
 
-__all__ = ["WorksetBatch", "WorksetWork", "is_deadly", "split_size"]
+__all__ = ["RunningPart", "WorksetWork", "is_deadly", "split_size"]
 
 # A job is replaced by a new one after this many seconds, so that other jobs get their turn.
 TURN = 5.0
 # Seconds to wait for another session that is writing, and at most for a retry.
 PAUSE, LONGEST_REST = 0.05, 30.0
-# A batch that fails, or whose process dies, is split into this many parts, then into single items.
+# A part that fails, or whose process dies, is split into this many parts, then into single items.
 PIECES = 25
 # A single item fails once this many processes have died with it.
 MOST_DEATHS = 2
@@ -50,13 +50,13 @@ def is_deadly(part: Part) -> bool:
 
 
 @define(eq=False)
-class WorksetBatch:
-    """A batch of a workset's items while it is processed; the argument of `perform_batch`.
+class RunningPart:
+    """A part of a workset while its items are processed; the argument of `perform_part`.
 
     Attributes:
         job: The `RunningJob` that processes them.
         items: The items.
-        is_counted: Whether the batch's own transaction has counted them.
+        is_counted: Whether the part's own transaction has counted them.
     """
 
     job: RunningJob
@@ -91,7 +91,7 @@ class WorksetBatch:
         """
         place = next((n for n, each in enumerate(self.items) if each is item), None)
         if place is None:
-            raise ValueError("that is not an item of this batch: pass one of its objects")
+            raise ValueError("that is not an item of this part: pass one of its objects")
         self._failed[place] = error
 
     def fail_all(self, error: BaseException) -> None:
@@ -186,17 +186,17 @@ class WorksetWork:
         if part.taken > 1 and part.items > 1:
             await self._split(job, part, keys)
             return None
-        batch = WorksetBatch(job, *_decoded(cls, content, keys), part, self._parts)
+        running = RunningPart(job, *_decoded(cls, content, keys), part, self._parts)
         try:
-            await self._run(cls, batch)
+            await self._run(cls, running)
         except (CancelledError, TokenLost):
             raise
         except BaseException as error:
-            if not batch.is_counted and part.items > 1:
+            if not running.is_counted and part.items > 1:
                 await self._split(job, part, keys)
                 return None
-            batch.fail_all(error)
-        return None if batch.is_counted else batch.performed()
+            running.fail_all(error)
+        return None if running.is_counted else running.performed()
 
     async def _read(self, cls: type[WorksetItem], part: Part) -> tuple[str, Sequence[str]]:
         if cls.source is not None:
@@ -208,28 +208,28 @@ class WorksetWork:
         if not await self._parts.split(job.token, job.id, part, keys, split_size(part)):
             raise _lost(job)
 
-    async def _run(self, cls: type[WorksetItem], batch: WorksetBatch) -> None:
+    async def _run(self, cls: type[WorksetItem], running: RunningPart) -> None:
         if cls.runtime is Runtime.THREAD:
-            running = deferToThreadPool(self._reactor, self._threads, _in_thread, cls, batch)
+            ending = deferToThreadPool(self._reactor, self._threads, _in_thread, cls, running)
         else:
-            running = Deferred.fromCoroutine(_in_turn(cls, batch))
+            ending = Deferred.fromCoroutine(_in_turn(cls, running))
         if cls.timeout is not None:
-            running.addTimeout(cast("float", cls.timeout), self._reactor)
-        await running
+            ending.addTimeout(cast("float", cls.timeout), self._reactor)
+        await ending
 
 
-async def _in_turn(cls: type[WorksetItem], batch: WorksetBatch) -> None:
-    if cls.is_batched():
-        await _value_of(cls, cls.perform_batch(batch.items, batch))
+async def _in_turn(cls: type[WorksetItem], running: RunningPart) -> None:
+    if cls.performs_parts():
+        await _value_of(cls, cls.perform_part(running.items, running))
         return
-    for item in batch.items:
+    for item in running.items:
         try:
-            value = await _value_of(cls, item.perform(batch))
+            value = await _value_of(cls, item.perform(running))
         except CancelledError:
             raise
         except Exception as error:
             value = error
-        batch.heard(item, value)
+        running.heard(item, value)
 
 
 async def _value_of(cls: type[WorksetItem], value: Any) -> Any:
@@ -239,16 +239,16 @@ async def _value_of(cls: type[WorksetItem], value: Any) -> Any:
     return await value if inspect.iscoroutine(value) or isinstance(value, Deferred) else value
 
 
-def _in_thread(cls: type[WorksetItem], batch: WorksetBatch) -> None:
-    if cls.is_batched():
-        cls.perform_batch(batch.items, batch)
+def _in_thread(cls: type[WorksetItem], running: RunningPart) -> None:
+    if cls.performs_parts():
+        cls.perform_part(running.items, running)
         return
-    for item in batch.items:
+    for item in running.items:
         try:
-            value = item.perform(batch)
+            value = item.perform(running)
         except Exception as error:
             value = error
-        batch.heard(item, value)
+        running.heard(item, value)
 
 
 def _decoded(
