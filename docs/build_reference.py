@@ -106,6 +106,7 @@ HIDDEN: Final = frozenset(
         "Retry.delay",
         "Retry.is_spent",
         "RunningJob.assignment",
+        "RunningJob.key",
         "Transaction.take_along",
         "RunningJob.token",
     }

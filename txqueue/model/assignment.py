@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attrs import define, fields, frozen
@@ -31,6 +31,9 @@ __all__ = [
     "CompletedJobs",
     "JobKey",
     "PassedJobs",
+    "ReturnedJobs",
+    "SettledJob",
+    "SettledJobs",
     "StartedJob",
     "Unreadable",
     "chunk_of_one",
@@ -145,6 +148,65 @@ class CompletedJobs:
     assignment: int
     ids: str
     results: str | None = None
+
+
+@frozen
+class SettledJob:
+    """How a job ended that did not just return.
+
+    Attributes:
+        job_id: The job's number.
+        assignment: Its assignment.
+        outcome: ``done``, ``retry``, ``snooze``, ``next``, ``failed`` or ``cancelled``.
+        delay: Seconds until the next run, if there is one.
+        error: The text to store with the job.
+        result: The value that its handler returned, as JSON has it.
+        progress: The last progress that its handler reported, as JSON has it.
+        stage: The next stage, if the outcome is ``next``.
+        unstarted: Whether it never ran.
+    """
+
+    job_id: int
+    assignment: int
+    outcome: str
+    delay: float | None = None
+    error: str | None = None
+    result: Any = None
+    progress: Any = None
+    stage: Mapping[str, Any] | None = None
+    unstarted: bool = False
+
+
+@frozen
+class SettledJobs:
+    """A worker's report of jobs that did not just return.
+
+    Attributes:
+        outcomes: A `SettledJob` each, as JSON text, which the master does not parse; see
+            `txqueue.store.outcomes`.
+    """
+
+    outcomes: str
+
+    @property
+    def jobs(self) -> int:
+        """About how many jobs it reports."""
+        return self.outcomes.count('"job_id"')
+
+
+@frozen
+class ReturnedJobs:
+    """Jobs of one assignment that return to the queue.
+
+    Attributes:
+        assignment: The number of the assignment.
+        ids: Their numbers; None for all jobs that are left of the assignment.
+        died: Whether the process that held them died.
+    """
+
+    assignment: int
+    ids: Sequence[int] | None = None
+    died: bool = False
 
 
 @frozen

@@ -10,6 +10,7 @@ from typing import Protocol
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import DatabaseUnavailable
+from txqueue.model.assignment import ReturnedJobs
 from txqueue.node.collaborators import BacklogListener, Executor
 from txqueue.node.lease import Identity, Lease
 from txqueue.node.periodic import Periodic
@@ -191,4 +192,5 @@ class Claimer(Periodic):
 
     async def _return(self, incarnation: int, claim: Claim) -> None:
         if claim.assignments:
-            await self._functions.release(incarnation, [each.number for each in claim.assignments])
+            returned = [ReturnedJobs(each.number) for each in claim.assignments]
+            await self._functions.release(incarnation, returned)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from attrs import Factory, define
 from twisted.internet.defer import Deferred
 
-from txqueue.model.assignment import CompletedJobs, JobKey, StartedJob
+from txqueue.model.assignment import (
+    CompletedJobs,
+    JobKey,
+    ReturnedJobs,
+    SettledJob,
+    SettledJobs,
+    StartedJob,
+)
 from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
 from txqueue.store.errors import is_passing
 from txqueue.store.functions import StoredFunctions
+from txqueue.store.outcomes import as_settled_jobs, settled_jobs_in
 from txqueue.system.clock import Clock
 
 __all__ = ["Completions"]
@@ -28,12 +35,6 @@ MOST_COMPLETED, MOST_GIVEN_BACK = 10_000, 500
 FORGIVEN = 60.0
 
 
-class _GivenBack(NamedTuple):
-    assignment: int
-    died: bool
-    ids: list[int] | None
-
-
 @define
 class _Entries:
     """The entries to write: completions first, so that no done job is returned.
@@ -42,9 +43,9 @@ class _Entries:
     """
 
     finished: list[CompletedJobs] = Factory(list)
-    settled: list[str] = Factory(list)
+    settled: list[SettledJobs] = Factory(list)
     started: dict[JobKey, StartedJob] = Factory(dict)
-    given_back: list[_GivenBack] = Factory(list)
+    given_back: list[ReturnedJobs] = Factory(list)
 
     @property
     def can_wait(self) -> bool:
@@ -57,7 +58,7 @@ class _Entries:
     def ends(self) -> int:
         """About how many jobs have ended."""
         finished = sum(each.ids.count(",") + 1 for each in self.finished)
-        return finished + sum(text.count('"job_id"') for text in self.settled)
+        return finished + sum(each.jobs for each in self.settled)
 
     def __bool__(self) -> bool:
         return bool(self.finished or self.settled or self.started or self.given_back)
@@ -106,9 +107,9 @@ class Completions(Periodic):
         self._noted += 1
         self.alarm.ring()
 
-    def settle(self, outcomes: str) -> None:
-        """Note jobs with other outcomes: a JSON array of objects as ``settle()`` takes them."""
-        self._open.settled.append(outcomes)
+    def settle(self, settled: SettledJobs) -> None:
+        """Note jobs with other outcomes."""
+        self._open.settled.append(settled)
         self._noted += 1
         self.alarm.ring()
 
@@ -119,7 +120,7 @@ class Completions(Periodic):
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
         """Note the remaining jobs of an assignment, or some of them, to return to the queue."""
-        self._open.given_back.append(_GivenBack(assignment, died, ids))
+        self._open.given_back.append(ReturnedJobs(assignment, ids, died))
         self._noted += 1
         self.alarm.ring()
 
@@ -180,7 +181,7 @@ class Completions(Periodic):
         entries.given_back.sort(key=lambda each: not each.died)
         while entries.given_back:
             alike, rest = _alike(entries.given_back)
-            await self._release(incarnation, alike)
+            await self._functions.release(incarnation, alike)
             entries.given_back = rest
             self._wakeups.look_for_work()
 
@@ -194,7 +195,9 @@ class Completions(Periodic):
             if not is_passing(error) and any(each.results for each in some):
                 # One of them cannot be stored: settled, each can be tried by itself.
                 finished[: len(some)] = [each for each in some if not each.results]
-                entries.settled += [_as_outcomes(each) for each in some if each.results]
+                entries.settled += [
+                    as_settled_jobs(_as_settled(each)) for each in some if each.results
+                ]
                 return
             self._most, self._failed_at = max(1, len(some) // 2), self._clock.seconds()
             raise
@@ -203,70 +206,49 @@ class Completions(Periodic):
         del finished[: len(some)]
         self._tell(freed)
 
-    async def _release(self, incarnation: int, alike: list[_GivenBack]) -> None:
-        numbers = [job_id for each in alike for job_id in each.ids or ()]
-        await self._functions.release(
-            incarnation,
-            [each.assignment for each in alike],
-            died=alike[0].died,
-            ids=None if alike[0].ids is None else numbers,
-        )
-
     def _tell(self, freed: bool) -> None:
         self._has_freed = freed
         if freed:
             self._wakeups.look_for_work()
 
-    async def _settle(self, incarnation: int, settled: list[str]) -> None:
+    async def _settle(self, incarnation: int, settled: list[SettledJobs]) -> None:
         try:
-            self._tell(await self._functions.settle(incarnation, _joined(settled)))
+            self._tell(await self._functions.settle(incarnation, settled))
         except Exception as error:
             if is_passing(error):
                 raise
             self.log.error("some outcomes cannot be stored as they are: {error}", error=error)
-            for outcome in json.loads(_joined(settled)):
-                await self._settle_one(incarnation, outcome)
+            for job in settled_jobs_in(settled):
+                await self._settle_one(incarnation, job)
 
-    async def _settle_one(self, incarnation: int, outcome: dict[str, object]) -> None:
+    async def _settle_one(self, incarnation: int, job: SettledJob) -> None:
         """Write one outcome alone, so that one that cannot be stored does not block the others."""
         try:
-            self._tell(await self._functions.settle(incarnation, json.dumps([outcome])))
+            self._tell(await self._functions.settle(incarnation, [as_settled_jobs([job])]))
         except Exception as error:
             if is_passing(error):
                 raise
-            kept = {key: outcome[key] for key in ("job_id", "assignment")}
-            failed = {
-                **kept,
-                "outcome": "failed",
-                "error": f"its outcome cannot be stored: {type(error).__name__}",
-            }
-            await self._functions.settle(incarnation, json.dumps([failed]))
+            said = f"its outcome cannot be stored: {type(error).__name__}"
+            failed = SettledJob(job.job_id, job.assignment, "failed", error=said)
+            await self._functions.settle(incarnation, [as_settled_jobs([failed])])
 
 
-def _as_outcomes(finished: CompletedJobs) -> str:
-    """Return what ``settle()`` takes of jobs that are done."""
+def _as_settled(finished: CompletedJobs) -> list[SettledJob]:
+    """Return jobs that are done with one outcome each, so that each can be tried by itself."""
     results = json.loads(finished.results or "{}")
-    common = {"assignment": finished.assignment, "outcome": "done"}
-    return json.dumps(
-        [
-            {**common, "job_id": int(number), "result": results.get(number)}
-            for number in finished.ids.split(",")
-        ]
-    )
+    return [
+        SettledJob(int(number), finished.assignment, "done", result=results.get(number))
+        for number in finished.ids.split(",")
+    ]
 
 
-def _joined(arrays: list[str]) -> str:
-    """Concatenate JSON arrays without parsing them."""
-    return f"[{','.join(array[1:-1] for array in arrays)}]"
-
-
-def _alike(entries: list[_GivenBack]) -> tuple[list[_GivenBack], list[_GivenBack]]:
+def _alike(entries: list[ReturnedJobs]) -> tuple[list[ReturnedJobs], list[ReturnedJobs]]:
     """Divide entries into those that one statement can return together with the first, and the
     rest.
     """
     first = entries[0]
-    alike: list[_GivenBack] = []
-    rest: list[_GivenBack] = []
+    alike: list[ReturnedJobs] = []
+    rest: list[ReturnedJobs] = []
     for each in entries:
         is_alike = (each.died, each.ids is None) == (first.died, first.ids is None)
         (alike if is_alike and len(alike) < MOST_GIVEN_BACK else rest).append(each)

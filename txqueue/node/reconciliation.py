@@ -9,7 +9,7 @@ from attrs import frozen
 from twisted.internet.defer import TimeoutError
 from twisted.internet.task import deferLater
 
-from txqueue.model.assignment import JobKey
+from txqueue.model.assignment import JobKey, ReturnedJobs
 from txqueue.node.collaborators import Holdings, Records
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.lease import Lease
@@ -167,11 +167,13 @@ class Reconciliation(Periodic):
             await self._release(incarnation, lost)
 
     async def _release(self, incarnation: int, lost: list[JobKey]) -> None:
-        assignments = sorted({job.assignment for job in lost})
-        for assignment in assignments:
+        ids: dict[int, list[int]] = {}
+        for job in sorted(lost):
+            ids.setdefault(job.assignment, []).append(job.job_id)
+        for assignment in ids:
             self._deduplicator.accept(assignment)
         given = await self._functions.release(
-            incarnation, assignments, ids=[job.job_id for job in lost]
+            incarnation, [ReturnedJobs(assignment, numbers) for assignment, numbers in ids.items()]
         )
         self.given_back += given
         self.log.warn(

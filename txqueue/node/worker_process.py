@@ -16,7 +16,14 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.model.assignment import Assignment, CancelledJob, CompletedJobs, JobKey, StartedJob
+from txqueue.model.assignment import (
+    Assignment,
+    CancelledJob,
+    CompletedJobs,
+    JobKey,
+    SettledJobs,
+    StartedJob,
+)
 from txqueue.node.reactor import Spawner
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load, updated_rate
@@ -50,7 +57,7 @@ class Reports(Protocol):
     def finish(self, finished: CompletedJobs) -> None:
         """Note jobs whose handlers returned None."""
 
-    def settle(self, outcomes: str) -> None:
+    def settle(self, settled: SettledJobs) -> None:
         """Note jobs with other outcomes."""
 
     def start(self, jobs: Iterable[StartedJob]) -> None:
@@ -311,7 +318,7 @@ class WorkerProcess:
     def _settle(self, weight: int, counts: str, outcomes: str) -> dict[str, Any]:
         for assignment, jobs in json.loads(counts).items():
             self._let_go(int(assignment), jobs)
-        self._owner.reports.settle(outcomes)
+        self._owner.reports.settle(SettledJobs(outcomes))
         return self._account(weight)
 
     def _start(self, jobs: str) -> dict[str, Any]:

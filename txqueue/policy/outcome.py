@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
+from txqueue.model.assignment import JobKey, SettledJob
 from txqueue.model.directives import Discard, Fail, Snooze
 from txqueue.model.retry import Retry
 from txqueue.policy.tracebacks import exception_line, exception_text
@@ -44,15 +45,16 @@ class Verdict:
     error: str | None = None
     stage: Mapping[str, Any] | None = None
 
-    def as_json(self, job_id: int, assignment: int) -> dict[str, Any]:
-        """Return the outcome in the form that ``settle()`` takes."""
-        told = {"delay": self.delay, "error": self.error, "stage": self.stage}
-        return {
-            "job_id": job_id,
-            "assignment": assignment,
-            "outcome": self.outcome,
-            **{key: value for key, value in told.items() if value is not None},
-        }
+    def of(self, job: JobKey) -> SettledJob:
+        """Return the outcome of a job."""
+        return SettledJob(
+            job.job_id,
+            job.assignment,
+            self.outcome,
+            delay=self.delay,
+            error=self.error,
+            stage=self.stage,
+        )
 
 
 EXPIRED = Verdict("cancelled", error="expired: its not_after passed before it could start")

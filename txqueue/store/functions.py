@@ -16,9 +16,12 @@ from txqueue.model.assignment import (
     CompletedJobs,
     JobKey,
     PassedJobs,
+    ReturnedJobs,
+    SettledJobs,
     StartedJob,
 )
 from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.outcomes import joined_outcomes
 from txqueue.store.schema_files import checked_name
 
 __all__ = ["Claim", "HeartbeatReply", "StoredFunctions"]
@@ -244,9 +247,9 @@ class StoredFunctions:
         )
         return bool(rows[0][0])
 
-    async def settle(self, incarnation: int, outcomes: str) -> bool:
-        """Write other outcomes, a JSON array as text; return whether other jobs became ready."""
-        rows = await self.pool.query_often(self._settle, (incarnation, outcomes))
+    async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> bool:
+        """Write other outcomes; return whether other jobs became ready."""
+        rows = await self.pool.query_often(self._settle, (incarnation, joined_outcomes(settled)))
         return bool(rows[0][0])
 
     async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
@@ -262,19 +265,19 @@ class StoredFunctions:
             ),
         )
 
-    async def release(
-        self,
-        incarnation: int,
-        assignments: Sequence[int],
-        *,
-        died: bool = False,
-        ids: Sequence[int] | None = None,
-    ) -> int:
-        """Return jobs of assignments to the queue; see the stored function."""
-        numbers = None if ids is None else list(ids)
+    async def release(self, incarnation: int, returned: Sequence[ReturnedJobs]) -> int:
+        """Return jobs to the queue, and return how many; see the stored function.
+
+        Args:
+            incarnation: The node's run.
+            returned: The jobs, at least one. Either all or none of them have numbers, and either
+                all or none were held by a process that died.
+        """
+        first = returned[0]
+        ids = None if first.ids is None else [n for each in returned for n in each.ids or ()]
         rows = await self.pool.query(
             _RELEASE.format(schema=self.schema),
-            (incarnation, list(assignments), died, numbers),
+            (incarnation, [each.assignment for each in returned], first.died, ids),
         )
         return int(rows[0][0])
 

@@ -85,8 +85,8 @@ class Finish(amp.Command):
 class Settle(amp.Command):
     """Worker to master: jobs with other outcomes.
 
-    The outcomes are a JSON array of what ``settle()`` takes, which the master does not read; the
-    counts are a JSON object, the number of jobs by assignment.
+    The outcomes are a JSON array of objects with the fields of `SettledJob`, which the master does
+    not read; the counts are a JSON object, the number of jobs by assignment.
     """
 
     arguments = [(b"weight", amp.Integer()), (b"counts", LongText()), (b"outcomes", LongText())]

@@ -6,7 +6,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from itertools import chain
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import Hung, InvalidWork
-from txqueue.model.assignment import AssignedJob, Assignment, StartedJob, read_chunk
+from txqueue.model.assignment import AssignedJob, Assignment, SettledJob, StartedJob, read_chunk
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.failed_attempt import FailedAttempt, failure_hooks
 from txqueue.model.retry import Retry
@@ -50,7 +50,7 @@ class Report(Protocol):
     def finish(self, held: HeldAssignment) -> None:
         """Report jobs of an assignment that are done."""
 
-    def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
+    def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
         """Report jobs with other outcomes."""
 
     def start(self, jobs: list[StartedJob]) -> None:
@@ -96,7 +96,7 @@ class Performer:
         self._running_weight = 0
         self._kinds: dict[str, Kind] = {}
         self._touched: dict[int, HeldAssignment] = {}
-        self._outcomes: list[dict[str, Any]] = []
+        self._settled: list[SettledJob] = []
         self._counts: Counter[int] = Counter()
         self._settled_weight = 0
         self._is_scheduled = False
@@ -204,8 +204,7 @@ class Performer:
         self._schedule()
 
     def _never_began(self, job: RunningJob, verdict: Verdict) -> None:
-        outcome = verdict.as_json(job.id, job.token.assignment)
-        self._settle(job, {**outcome, "unstarted": True})
+        self._settle(job, evolve(verdict.of(job.key), unstarted=True))
 
     def _schedule(self) -> None:
         if not self._is_scheduled:
@@ -333,8 +332,7 @@ class Performer:
 
     def _done(self, job: RunningJob) -> None:
         if job.last_progress is not None and not job.is_completed:
-            token = {"job_id": job.id, "assignment": job.token.assignment}
-            self._settle(job, {**token, "outcome": "done"})
+            self._settle(job, SettledJob(job.id, job.token.assignment, "done"))
             return
         held = job.assignment
         if not job.is_completed:
@@ -349,8 +347,8 @@ class Performer:
             self._judged(job, NO_RETRY, error, kind)
             return
         if job.last_progress is not None:
-            token = {"job_id": job.id, "assignment": job.token.assignment}
-            self._settle(job, {**token, "outcome": "done", "result": json.loads(result)})
+            done = SettledJob(job.id, job.token.assignment, "done", result=json.loads(result))
+            self._settle(job, done)
             return
         job.assignment.results.append(f'"{job.id}":{result}')
         self._done(job)
@@ -362,7 +360,7 @@ class Performer:
         if job.cancelled_by is not None or job.is_ended:
             who = job.cancelled_by
             verdict = LEASE_OUT if who is None else judge_cancelled(error, who)
-            self._settle(job, verdict.as_json(job.id, job.token.assignment))
+            self._settle(job, verdict.of(job.key))
             return
         retry = kind.cls.retry if kind else NO_RETRY
         if terms and "attempts" in terms:
@@ -382,12 +380,12 @@ class Performer:
             verdict = Verdict("failed", error=error_text(broken))
         if verdict.outcome in ("retry", "failed"):
             self._failures.note(_failed_attempt(job, kind, retry, verdict, error))
-        self._settle(job, verdict.as_json(job.id, job.token.assignment))
+        self._settle(job, verdict.of(job.key))
 
-    def _settle(self, job: RunningJob, outcome: dict[str, Any]) -> None:
+    def _settle(self, job: RunningJob, settled: SettledJob) -> None:
         if job.last_progress is not None:
-            outcome["progress"] = json.loads(job.last_progress)
-        self._outcomes.append(outcome)
+            settled = evolve(settled, progress=json.loads(job.last_progress))
+        self._settled.append(settled)
         self._counts[job.token.assignment] += 1
         self._settled_weight += job.weight
 
@@ -396,9 +394,9 @@ class Performer:
         for held in touched.values():
             self._report.finish(held)
             held.clear()
-        if self._outcomes:
-            told = self._settled_weight, self._counts, self._outcomes
-            self._outcomes, self._counts, self._settled_weight = [], Counter(), 0
+        if self._settled:
+            told = self._settled_weight, self._counts, self._settled
+            self._settled, self._counts, self._settled_weight = [], Counter(), 0
             self._report.settle(*told)
 
 

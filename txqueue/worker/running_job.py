@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from txqueue.errors import InvalidWork
-from txqueue.model.assignment import AssignedJob, Assignment
+from txqueue.model.assignment import AssignedJob, Assignment, JobKey
 from txqueue.model.job import Token
 from txqueue.model.payload import encode_result
 from txqueue.model.work_item import Runtime, WorkItem
@@ -142,6 +142,11 @@ class RunningJob:
     def token(self) -> Token:
         """The fencing token that every write about this run names."""
         return self._assignment.token
+
+    @property
+    def key(self) -> JobKey:
+        """The name of the job within the node."""
+        return JobKey(self._assignment.token.assignment, self.id)
 
     @property
     def assignment(self) -> HeldAssignment:

@@ -9,7 +9,7 @@ import socket
 import sys
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -18,9 +18,10 @@ from twisted.internet.interfaces import IReactorCore, IReactorSocket
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
-from txqueue.model.assignment import Assignment, StartedJob
+from txqueue.model.assignment import Assignment, SettledJob, StartedJob
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.driver import IStoreReactor
+from txqueue.store.outcomes import outcomes_text
 from txqueue.store.session_bounds import of_a_worker
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Parts
@@ -110,13 +111,13 @@ class WorkerService:
             results=f"{{{','.join(held.results)}}}" if held.results else "",
         )
 
-    def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
+    def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
         """Report jobs with other outcomes."""
         self._pipe.say(
             Settle,
             weight=weight,
             counts=json.dumps(counts),
-            outcomes=json.dumps(outcomes),
+            outcomes=outcomes_text(jobs),
         )
 
     def start(self, jobs: list[StartedJob]) -> None:

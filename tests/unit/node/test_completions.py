@@ -1,6 +1,5 @@
 """What the ledger writes: much at once, and nothing twice."""
 
-import json
 from collections.abc import Sequence
 from typing import cast
 
@@ -9,11 +8,18 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import lease_of
 from txqueue.errors import DatabaseUnavailable, Refused
-from txqueue.model.assignment import CompletedJobs, StartedJob
+from txqueue.model.assignment import (
+    CompletedJobs,
+    ReturnedJobs,
+    SettledJob,
+    SettledJobs,
+    StartedJob,
+)
 from txqueue.node import completions
 from txqueue.node.completions import Completions
 from txqueue.node.wakeups import Wakeups
 from txqueue.store.functions import StoredFunctions
+from txqueue.store.outcomes import as_settled_jobs, joined_outcomes, settled_jobs_in
 
 
 class Book:
@@ -22,7 +28,7 @@ class Book:
     def __init__(self, *, frees: bool = False) -> None:
         self.released: list[tuple[list[int], bool, list[int] | None]] = []
         self.completed: list[list[int]] = []
-        self.settled: list[str] = []
+        self.settled: list[SettledJob] = []
         self.running: list[list[tuple[int, str | None]]] = []
         self.is_away = False
         self._frees = frees
@@ -38,11 +44,11 @@ class Book:
         self.completed.append([each.assignment for each in finished])
         return self._frees
 
-    async def settle(self, incarnation: int, outcomes: str) -> bool:
+    async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> bool:
         """Settle, unless one cannot be stored."""
-        if self.refused in outcomes:
+        if self.refused in joined_outcomes(settled):
             raise Refused("it cannot be stored")
-        self.settled.append(outcomes)
+        self.settled += settled_jobs_in(settled)
         return self._frees
 
     async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
@@ -51,12 +57,13 @@ class Book:
             raise DatabaseUnavailable("away", "wait")
         self.running.append([(job.job_id, job.progress) for job in jobs])
 
-    async def release(
-        self, incarnation: int, assignments: Sequence[int], *, died: bool, ids: Sequence[int] | None
-    ) -> int:
+    async def release(self, incarnation: int, returned: Sequence[ReturnedJobs]) -> int:
         """Give back."""
         assert incarnation == 1
-        self.released.append((list(assignments), died, None if ids is None else list(ids)))
+        (died,) = {each.died for each in returned}
+        (is_whole,) = {each.ids is None for each in returned}
+        ids = None if is_whole else [number for each in returned for number in each.ids or ()]
+        self.released.append(([each.assignment for each in returned], died, ids))
         return 1
 
 
@@ -129,8 +136,8 @@ def test_a_result_is_written_at_once() -> None:
     book = Book()
     _, under_test = begun(book)
     under_test.finish(CompletedJobs(0, 1, "1"))
-    under_test.settle('[{"job_id": 2}]')
-    assert (book.completed, book.settled) == ([[1]], ['[{"job_id": 2}]'])
+    under_test.settle(as_settled_jobs([(outcome := SettledJob(2, 1, "failed", error="x"))]))
+    assert (book.completed, book.settled) == ([[1]], [outcome])
     under_test.stopService()
 
 
@@ -152,13 +159,13 @@ def test_a_result_that_cannot_be_stored_fails_its_job_alone() -> None:
     under_test.finish(CompletedJobs(0, 5, "1,2,3", '{"1":"bad","2":"good"}'))
     under_test.finish(CompletedJobs(0, 6, "4"))
     clock.pump([1.0] * 10)
-    ends = [outcome for text in book.settled for outcome in json.loads(text)]
-    assert [(each["job_id"], each["outcome"]) for each in ends] == [
+    ends = book.settled
+    assert [(each.job_id, each.outcome) for each in ends] == [
         (1, "failed"),
         (2, "done"),
         (3, "done"),
     ]
-    assert (ends[1]["result"], book.completed) == ("good", [[6]])
+    assert (ends[1].result, book.completed) == ("good", [[6]])
     assert under_test.is_clean
     under_test.stopService()
 

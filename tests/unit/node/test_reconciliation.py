@@ -9,7 +9,7 @@ from twisted.internet.defer import TimeoutError
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import INCARNATION, NODE, Records, lease_of
-from txqueue.model.assignment import JobKey
+from txqueue.model.assignment import JobKey, ReturnedJobs
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.lease import Identity
 from txqueue.node.reconciliation import GAP, Reconciliation, missing
@@ -52,13 +52,15 @@ class Harness:
         """Answer as the stored functions do."""
         return [JobKey(each, job_id) for each in assignments for job_id in self.assigned[each]]
 
-    async def release(self, _: int, assignments: Sequence[int], *, ids: Sequence[int]) -> int:
+    async def release(self, _: int, returned: Sequence[ReturnedJobs]) -> int:
         """Take back what is named."""
-        for assignment in assignments:
-            left = [each for each in self.assigned[assignment] if each not in ids]
-            self.assigned[assignment] = left
-        self.released += ids
-        return len(ids)
+        before = len(self.released)
+        for each in returned:
+            assert each.ids is not None
+            left = [job_id for job_id in self.assigned[each.assignment] if job_id not in each.ids]
+            self.assigned[each.assignment] = left
+            self.released += each.ids
+        return len(self.released) - before
 
     @property
     def assignments(self) -> list[int]:

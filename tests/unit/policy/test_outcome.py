@@ -1,11 +1,15 @@
 """The outcome of a job whose handler raised."""
 
+import json
+
 import pytest
 from twisted.internet import defer
 
 from txqueue import Discard, Fail, Retry, Snooze
 from txqueue.errors import InvalidWork, UnknownWorkType
+from txqueue.model.assignment import JobKey
 from txqueue.policy.outcome import LONGEST_ERROR, Verdict, error_text, judge
+from txqueue.store.outcomes import outcomes_text
 
 RETRY = Retry(attempts=3, first=10.0, factor=2.0, jitter=0, fatal=(KeyError,))
 
@@ -97,7 +101,7 @@ def test_an_exception_that_cannot_be_shown_is_kept_all_the_same() -> None:
 def test_a_verdict_is_what_settle_takes(verdict: Verdict, more: dict[str, object]) -> None:
     """Only what applies is sent."""
     expected = {"job_id": 7, "assignment": 9, "outcome": verdict.outcome, **more}
-    assert expected == verdict.as_json(7, 9)
+    assert [expected] == json.loads(outcomes_text([verdict.of(JobKey(9, 7))]))
 
 
 @pytest.mark.parametrize("delay", [float("nan"), float("inf"), -float("inf")])

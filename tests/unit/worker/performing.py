@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -11,7 +11,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue import Retry, RunningJob, WorkItem
-from txqueue.model.assignment import FIELDS, AssignedJob, Assignment, StartedJob
+from txqueue.model.assignment import FIELDS, AssignedJob, Assignment, SettledJob, StartedJob
+from txqueue.store.outcomes import outcomes_text
 from txqueue.worker.performer import Performer
 from txqueue.worker.running_job import HeldAssignment, OpenTransaction
 
@@ -73,11 +74,11 @@ class Harness:
         """Note what is to stand in the log."""
         self.logged.append((is_grave, text))
 
-    def settle(self, weight: int, counts: Counter[int], outcomes: list[dict[str, Any]]) -> None:
+    def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
         """Note jobs that ended otherwise, as they would go over the wire."""
         self.settled_weight += weight
         self.counts.update(counts)
-        self.settled += json.loads(json.dumps(outcomes))
+        self.settled += json.loads(outcomes_text(jobs))
 
     def start(self, jobs: list[StartedJob]) -> None:
         """Note jobs that run long."""

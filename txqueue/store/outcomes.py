@@ -1,0 +1,45 @@
+"""The JSON text in which outcomes travel from a worker to the stored function ``settle()``.
+
+Workers write it, masters pass it on unread, and read it only if the database refuses it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+from attrs import fields
+
+from txqueue.model.assignment import SettledJob, SettledJobs
+
+__all__ = ["as_settled_jobs", "joined_outcomes", "outcomes_text", "settled_jobs_in"]
+
+_NAMES: Final = [field.name for field in fields(SettledJob)]
+
+
+def outcomes_text(jobs: Iterable[SettledJob]) -> str:
+    """Return outcomes as a JSON array of objects, without the fields that say nothing."""
+    return json.dumps([_object(job) for job in jobs])
+
+
+def as_settled_jobs(jobs: Iterable[SettledJob]) -> SettledJobs:
+    """Return outcomes as a worker reports them."""
+    return SettledJobs(outcomes_text(jobs))
+
+
+def settled_jobs_in(settled: Iterable[SettledJobs]) -> list[SettledJob]:
+    """Return the outcomes that workers have reported."""
+    return [SettledJob(**each) for report in settled for each in json.loads(report.outcomes)]
+
+
+def joined_outcomes(settled: Iterable[SettledJobs]) -> str:
+    """Return the outcomes of several reports as one JSON array, without parsing them."""
+    return f"[{','.join(report.outcomes[1:-1] for report in settled)}]"
+
+
+def _object(job: SettledJob) -> dict[str, Any]:
+    told = {name: getattr(job, name) for name in _NAMES}
+    if not job.unstarted:
+        del told["unstarted"]
+    return {name: value for name, value in told.items() if value is not None}
