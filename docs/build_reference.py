@@ -92,7 +92,7 @@ HIDDEN: Final = frozenset(
         "Job.from_row",
         "Membership.open",
         "Membership.close",
-        "Membership.stock",
+        "Membership.credit_for",
         "Membership.deliver",
         "Membership.wake",
         "Cooldown.after",

@@ -35,7 +35,7 @@ def credit(queue: WorkQueue) -> int:
 def credit_of_nodes(queue: WorkQueue) -> dict[int, int]:
     """The same by incarnation."""
     assert queue.membership is not None
-    return {stock.incarnation: stock.weight for stock in queue.membership._stocks.values()}
+    return {credit.incarnation: credit.weight for credit in queue.membership._credits.values()}
 
 
 def delivered(queue: WorkQueue) -> int:

@@ -139,8 +139,8 @@ MUTATIONS: Final = {
         "calm",
         "I2",
         "txqueue/client/queue.py",
-        "trip.rolled_back()",
-        "trip.committed()",
+        "dispatch.rolled_back()",
+        "dispatch.committed()",
     ),
     "an expiry is ignored": _of(
         "expiry",

@@ -10,7 +10,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment
-from txqueue.store.direct_dispatch import Stock
+from txqueue.store.direct_dispatch import NodeCredit
 from txqueue.system.clock import Timer
 from txqueue.wire.client_commands import Credit, Deliver, Join, WakeNode, Withdraw, delivery
 from txqueue.wire.endpoints import Endpoint, INetworkReactor
@@ -46,7 +46,7 @@ class Membership:
         self._reactor = reactor
         self._endpoint = endpoint
         self._identity = identity
-        self._stocks: dict[int, Stock] = {}
+        self._credits: dict[int, NodeCredit] = {}
         self._pipe: PromptPipe | None = None
         self._joining: Deferred[None] | None = None
         self._retry: Timer | None = None
@@ -57,7 +57,7 @@ class Membership:
     @property
     def credit(self) -> int:
         """The weight that may still be enqueued as assigned before the node grants more."""
-        return sum(stock.weight for stock in self._stocks.values())
+        return sum(credit.weight for credit in self._credits.values())
 
     async def open(self) -> None:
         """Connect to the node, and reconnect until closed."""
@@ -77,11 +77,11 @@ class Membership:
             self._pipe.close()
             self._forget(self._pipe)
 
-    def stock(self, weight: int) -> Stock | None:
+    def credit_for(self, weight: int) -> NodeCredit | None:
         """Return credit that covers a weight, from the joined node first."""
-        for stock in self._stocks.values():
-            if stock.weight >= weight:
-                return stock
+        for credit in self._credits.values():
+            if credit.weight >= weight:
+                return credit
         return None
 
     def deliver(self, jobs: Sequence[Assignment]) -> None:
@@ -153,7 +153,7 @@ class Membership:
     def _forget(self, pipe: PromptPipe) -> None:
         if self._pipe is pipe:
             self._pipe = None
-            self._stocks = {}
+            self._credits = {}
 
     def _try_later(self) -> None:
         if self._retry is None or not self._retry.active():
@@ -161,16 +161,16 @@ class Membership:
             self._pause = min(self._pause * FACTOR, LONGEST_PAUSE)
 
     def _credit(self, node_id: int, incarnation: int, weight: int, is_own: bool) -> dict[str, Any]:
-        stock = self._stocks.get(incarnation)
-        if stock is not None:
-            stock.weight += weight
+        credit = self._credits.get(incarnation)
+        if credit is not None:
+            credit.weight += weight
             return {}
-        new = {incarnation: Stock(node_id, incarnation, weight, is_own)}
-        self._stocks = {**new, **self._stocks} if is_own else {**self._stocks, **new}
+        new = {incarnation: NodeCredit(node_id, incarnation, weight, is_own)}
+        self._credits = {**new, **self._credits} if is_own else {**self._credits, **new}
         return {}
 
     def _withdraw(self, incarnation: int) -> dict[str, Any]:
-        self._stocks.pop(incarnation, None)
+        self._credits.pop(incarnation, None)
         return {}
 
 

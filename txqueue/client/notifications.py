@@ -12,13 +12,13 @@ from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.driver import IStoreReactor
 from txqueue.store.listener import Listener
 
-__all__ = ["Hearing", "job_ids_in"]
+__all__ = ["EndNotifications", "job_ids_in"]
 
 # Nodes announce ends for this many seconds after a request; the client renews its request in time.
 TOLD_FOR, EVERY = 10, 4.0
 
 
-class Hearing:
+class EndNotifications:
     """Receives the ends of jobs while callers wait. Failures only cost time, as callers also poll.
 
     Args:

@@ -13,8 +13,8 @@ from attrs import evolve
 from twisted.internet.defer import CancelledError, TimeoutError, maybeDeferred
 
 from txqueue.client.node_link import Membership, joinable
-from txqueue.client.notifications import Hearing
-from txqueue.client.waiting import Waiting
+from txqueue.client.notifications import EndNotifications
+from txqueue.client.waiting import EndWaiter
 from txqueue.errors import DatabaseUnavailable, JobFailed, JobNotFound, WaitTimeout
 from txqueue.model.job import Job, State
 from txqueue.model.schedule import Exists, Schedule
@@ -22,7 +22,7 @@ from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetItem, WorksetStatus
 from txqueue.store.batches import Batch
 from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.direct_dispatch import Trip
+from txqueue.store.direct_dispatch import DirectDispatch
 from txqueue.store.driver import IStoreReactor
 from txqueue.store.encryption import decrypted_result
 from txqueue.store.enqueueing import EnqueueOptions, enqueue_call
@@ -76,9 +76,9 @@ class WorkQueue:
         self._reactor = reactor
         self._worksets = Worksets(pool, self._schema)
         self.schedules = Schedules(pool, self._schema)
-        self._hearing = Hearing(reactor, dsn, pool, self._schema)
-        self._waiting = Waiting(reactor, self._ended_of, self._hearing.needed)
-        self._hearing.heard = self._waiting.heard
+        self._notifications = EndNotifications(reactor, dsn, pool, self._schema)
+        self._waiter = EndWaiter(reactor, self._ended_of, self._notifications.needed)
+        self._notifications.heard = self._waiter.heard
         self._is_closed = False
 
     @classmethod
@@ -141,8 +141,8 @@ class WorkQueue:
             Refused: At the end of the block, when a statement failed and the application
                 swallowed its error: the server has rolled the transaction back.
         """
-        async with self._trip() as trip, self._pool.transaction() as connection:
-            txn = Transaction(connection, self._schema, trip)
+        async with self._dispatch() as dispatch, self._pool.transaction() as connection:
+            txn = Transaction(connection, self._schema, dispatch)
             try:
                 yield txn
             finally:
@@ -172,12 +172,12 @@ class WorkQueue:
         if self.membership is None:
             rows = await self._pool.query_often(*enqueue_call(self._schema, work, options))
             return int(rows[0][0])
-        async with self._trip() as trip:
+        async with self._dispatch() as dispatch:
             # A transaction that waits for a connection must not hold credit that a running one
             # could use.
-            assert trip is not None
+            assert dispatch is not None
             return await self._pool.lend(
-                lambda connection: trip.enqueue(connection.query_often, work, options)
+                lambda connection: dispatch.enqueue(connection.query_often, work, options)
             )
 
     async def enqueue_many(
@@ -299,7 +299,7 @@ class WorkQueue:
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
         await self.job(job_id)
-        ending = self._waiting.ended(job_id)
+        ending = self._waiter.ended(job_id)
         if timeout is not None:
             ending.addTimeout(timeout, self._reactor)
         try:
@@ -324,25 +324,25 @@ class WorkQueue:
     async def close(self) -> None:
         """Close the connections; callers that still wait get `DatabaseUnavailable`."""
         self._is_closed = True
-        self._waiting.stop()
-        self._hearing.close()
+        self._waiter.stop()
+        self._notifications.close()
         if self.membership is not None:
             self.membership.close()
         self._pool.close()
 
     @asynccontextmanager
-    async def _trip(self) -> AsyncIterator[Trip | None]:
+    async def _dispatch(self) -> AsyncIterator[DirectDispatch | None]:
         """Deliver the jobs enqueued in the block at its end, if the transaction committed."""
         if self.membership is None:
             yield None
             return
-        trip = Trip(self.membership, self._schema)
+        dispatch = DirectDispatch(self.membership, self._schema)
         try:
-            yield trip
+            yield dispatch
         except BaseException:
-            trip.rolled_back()
+            dispatch.rolled_back()
             raise
-        trip.committed()
+        dispatch.committed()
 
     async def _with_attempts(self, job: Job) -> Job:
         if not job.attempt:

@@ -13,12 +13,12 @@ from twisted.python.failure import Failure
 from txqueue.model.job import Job
 from txqueue.system.clock import Clock, Timer
 
-__all__ = ["Waiting"]
+__all__ = ["EndWaiter"]
 
 FIRST, FACTOR, LONGEST = 0.01, 1.5, 0.5
 
 
-class Waiting:
+class EndWaiter:
     """All callers of one process that wait for jobs.
 
     Args:

@@ -12,7 +12,7 @@ from txqueue.model.assignment import Assignment
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing import assigned_call, call_of, chunk_of_call, is_plain, job_object
 
-__all__ = ["Query", "Road", "Stock", "Trip"]
+__all__ = ["CreditHolder", "DirectDispatch", "NodeCredit", "Query"]
 
 _MAY_UNDO = re.compile("savepoint|rollback|abort|prepare", re.IGNORECASE)
 
@@ -20,7 +20,7 @@ Query = Callable[[str, Sequence[object]], Awaitable[list[tuple[Any, ...]]]]
 
 
 @define(eq=False)
-class Stock:
+class NodeCredit:
     """Credit for one run of a node.
 
     Attributes:
@@ -36,10 +36,10 @@ class Stock:
     is_own: bool
 
 
-class Road(Protocol):
+class CreditHolder(Protocol):
     """The holder of credit, which delivers jobs."""
 
-    def stock(self, weight: int) -> Stock | None:
+    def credit_for(self, weight: int) -> NodeCredit | None:
         """Return credit that covers a weight, if there is any."""
 
     def deliver(self, jobs: Sequence[Assignment]) -> None:
@@ -49,18 +49,18 @@ class Road(Protocol):
         """Notify the node of committed jobs that have no node."""
 
 
-class Trip:
+class DirectDispatch:
     """Enqueues the work of one transaction of a process that has joined a node.
 
     Args:
-        road: Holds the credit.
+        holder: Holds the credit.
         schema: The name of txqueue's schema.
     """
 
-    def __init__(self, road: Road, schema: str) -> None:
-        self._road = road
+    def __init__(self, holder: CreditHolder, schema: str) -> None:
+        self._holder = holder
         self._schema = schema
-        self._spent: list[tuple[Stock, int]] = []
+        self._spent: list[tuple[NodeCredit, int]] = []
         self._jobs: list[Assignment] = []
         self._wakes = False
         self._is_sure = True
@@ -71,27 +71,29 @@ class Trip:
         weight = job.get("weight", work.weight)
         # The database refuses an invalid weight in both cases.
         is_fit = type(weight) is int and weight > 0 and is_plain(job)
-        stock = self._road.stock(weight) if is_fit else None
-        if stock is None:
+        credit = self._holder.credit_for(weight) if is_fit else None
+        if credit is None:
             self._wakes = True
             return int((await query(*call_of(self._schema, job)))[0][0])
-        return await self._assigned(query, job, stock, weight)
+        return await self._assigned(query, job, credit, weight)
 
-    async def _assigned(self, query: Query, job: dict[str, Any], stock: Stock, weight: int) -> int:
-        stock.weight -= weight
-        spent = (stock, weight)
+    async def _assigned(
+        self, query: Query, job: dict[str, Any], credit: NodeCredit, weight: int
+    ) -> int:
+        credit.weight -= weight
+        spent = (credit, weight)
         self._spent.append(spent)
-        sql, parameters = assigned_call(self._schema, job, stock.node_id, stock.incarnation)
+        sql, parameters = assigned_call(self._schema, job, credit.node_id, credit.incarnation)
         job_id, assignment, lane, its_weight = (await query(sql, parameters))[0]
         if assignment is None:
             self._spent.remove(spent)
-            stock.weight += weight
+            credit.weight += weight
             self._wakes = True
         else:
             given = dict(zip(job, parameters[2:], strict=True))
-            is_told = stock.is_own and self._is_sure
+            is_told = credit.is_own and self._is_sure
             chunk = chunk_of_call(job_id, its_weight, given) if is_told else ""
-            new = Assignment(stock.incarnation, assignment, lane, 1, its_weight, chunk)
+            new = Assignment(credit.incarnation, assignment, lane, 1, its_weight, chunk)
             self._jobs.append(new)
         return int(job_id)
 
@@ -111,14 +113,14 @@ class Trip:
     def committed(self) -> None:
         """Deliver the enqueued jobs."""
         if self._jobs:
-            self._road.deliver(self._jobs)
+            self._holder.deliver(self._jobs)
         if self._wakes:
-            self._road.wake()
+            self._holder.wake()
 
     def rolled_back(self) -> None:
         """Return the credit; deliver nothing.
 
         The commit may have happened nevertheless: nodes find such jobs by polling.
         """
-        for stock, weight in self._spent:
-            stock.weight += weight
+        for credit, weight in self._spent:
+            credit.weight += weight

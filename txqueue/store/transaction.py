@@ -15,7 +15,7 @@ from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetItem
 from txqueue.store.batches import Batch
 from txqueue.store.connection import Connection, ended_inside
-from txqueue.store.direct_dispatch import Query, Trip
+from txqueue.store.direct_dispatch import DirectDispatch, Query
 from txqueue.store.enqueueing import EnqueueOptions, batches, enqueue_call
 from txqueue.store.errors import lost, translated
 from txqueue.store.schema_files import checked_name
@@ -35,13 +35,15 @@ class Transaction:
     Args:
         connection: The connection that is inside the transaction.
         schema: The name of txqueue's schema.
-        trip: Direct dispatch, if the process has joined a node.
+        dispatch: Direct dispatch, if the process has joined a node.
     """
 
-    def __init__(self, connection: Connection, schema: str, trip: Trip | None = None) -> None:
+    def __init__(
+        self, connection: Connection, schema: str, dispatch: DirectDispatch | None = None
+    ) -> None:
         self._connection = connection
         self._schema = schema
-        self._trip = trip
+        self._dispatch = dispatch
         self._is_open = True
         self._is_busy = False
 
@@ -75,8 +77,8 @@ class Transaction:
                 statement itself ended the transaction. All methods raise this.
         """
         self._check()
-        if self._trip is not None:
-            self._trip.note_statement(sql)
+        if self._dispatch is not None:
+            self._dispatch.note_statement(sql)
         rows = await self._alone(partial(self._connection.query, translate=lost), sql, parameters)
         if self._connection.is_idle:
             self._is_open = False
@@ -99,8 +101,8 @@ class Transaction:
             Refused: When the database refuses the job; the transaction must be rolled back.
         """
         self._check()
-        if self._trip is not None:
-            return await self._trip.enqueue(self._query_often, work, options)
+        if self._dispatch is not None:
+            return await self._dispatch.enqueue(self._query_often, work, options)
         sql, parameters = enqueue_call(self._schema, work, options)
         return int((await self._query_often(sql, parameters))[0][0])
 
@@ -109,8 +111,8 @@ class Transaction:
     ) -> list[int]:
         """Enqueue many work items, a thousand per round trip; return their numbers in order."""
         self._check()
-        if self._trip is not None:
-            self._trip.note_others()
+        if self._dispatch is not None:
+            self._dispatch.note_others()
         ids: list[int] = []
         sending: Deferred[list[int]] = succeed([])
         texts = batches(works, options)
@@ -139,8 +141,8 @@ class Transaction:
             QueueFull: When the workset has reached its ``bound``.
         """
         self._check()
-        if self._trip is not None:
-            self._trip.note_others()
+        if self._dispatch is not None:
+            self._dispatch.note_others()
         return await fill(self._query, self._schema, cls, items)
 
     @asynccontextmanager

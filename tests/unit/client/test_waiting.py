@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 
 from txqueue import Job, State
 from txqueue.client.notifications import job_ids_in
-from txqueue.client.waiting import LONGEST, Waiting
+from txqueue.client.waiting import LONGEST, EndWaiter
 
 
 def ended(job_id: int) -> Job:
@@ -25,7 +25,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.waiting = Waiting(self.clock, self.ask)
+        self.waiting = EndWaiter(self.clock, self.ask)
         self.questions: list[list[int]] = []
         self.ended: set[int] = set()
         self.error: Exception | None = None

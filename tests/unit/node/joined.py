@@ -40,7 +40,7 @@ class Joined:
     @property
     def credit(self) -> dict[int, int]:
         """Its credit, by incarnation."""
-        return {each.incarnation: each.weight for each in self.membership._stocks.values()}
+        return {each.incarnation: each.weight for each in self.membership._credits.values()}
 
 
 class House:

@@ -100,7 +100,7 @@ def test_credit_is_withdrawn(why: str) -> None:
         house.credits.review()
     client.flush()
     assert client.credit == {}
-    assert client.membership.stock(1) is None
+    assert client.membership.credit_for(1) is None
     house.begins_anew()
     house.credits.looked(has_backlog=False)
     drain(house, drain=False)
@@ -115,9 +115,9 @@ def test_what_is_delivered_is_performed_once() -> None:
     client = house.client()
     house.settled()
     client.flush()
-    stock = client.membership.stock(1)
-    assert stock is not None
-    stock.weight -= 20
+    credit = client.membership.credit_for(1)
+    assert credit is not None
+    credit.weight -= 20
     client.membership.deliver([put(5, 15, chunk='[["a"]]'), put(6, 5)])
     client.membership.deliver([put(6, 5)])
     client.flush()
@@ -151,14 +151,14 @@ def test_own_credit_goes_first() -> None:
     client = house.client()
     house.settled()
     client.flush()
-    first = client.membership.stock(16)
+    first = client.membership.credit_for(16)
     assert first is not None
     assert (first.incarnation, first.is_own) == (INCARNATION, True)
     first.weight = 0
-    second = client.membership.stock(1)
+    second = client.membership.credit_for(1)
     assert second is not None
     assert (second.incarnation, second.is_own) == (PEER, False)
-    assert client.membership.stock(17) is None
+    assert client.membership.credit_for(17) is None
 
 
 def test_a_full_node_has_no_credit_left() -> None:

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from txqueue import WorkItem
 from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
 from txqueue.store.connection import Connection
-from txqueue.store.direct_dispatch import Stock, Trip
+from txqueue.store.direct_dispatch import DirectDispatch, NodeCredit
 from txqueue.store.transaction import Transaction
 
 
@@ -18,7 +18,7 @@ from txqueue.store.transaction import Transaction
 class Step(WorkItem):
     """Some work."""
 
-    work_type = "trip.step"
+    work_type = "dispatch.step"
 
     number: int = 0
 
@@ -27,7 +27,7 @@ class Step(WorkItem):
 class Grouped(WorkItem):
     """One at a time."""
 
-    work_type = "trip.grouped"
+    work_type = "dispatch.grouped"
 
     @property
     def group(self) -> str:
@@ -39,14 +39,14 @@ class Street:
     """Credit of one node, and a database that numbers jobs."""
 
     def __init__(self, weight: int = 10, *, is_own: bool = True) -> None:
-        self.credit = Stock(1, 2, weight, is_own)
+        self.credit = NodeCredit(1, 2, weight, is_own)
         self.delivered: list[Assignment] = []
         self.wakes = 0
         self.asked: list[str] = []
         self.is_willing = True
         self.fails = False
 
-    def stock(self, weight: int) -> Stock | None:
+    def credit_for(self, weight: int) -> NodeCredit | None:
         """Return the credit if it covers that."""
         return self.credit if self.credit.weight >= weight else None
 
@@ -71,18 +71,18 @@ class Street:
 
 @pytest.fixture
 def street() -> Street:
-    """A road with credit for 10."""
+    """A holder with credit for 10."""
     return Street()
 
 
-def trip(street: Street) -> Trip:
+def dispatch(street: Street) -> DirectDispatch:
     """A transaction on it."""
-    return Trip(street, "txqueue")
+    return DirectDispatch(street, "txqueue")
 
 
 async def test_after_the_commit(street: Street) -> None:
     """All of them in one message, as the database would write them."""
-    this = trip(street)
+    this = dispatch(street)
     assert [await this.enqueue(street.query, Step(n), {}) for n in (7, 8)] == [1, 2]
     assert street.delivered == []
     this.committed()
@@ -91,13 +91,13 @@ async def test_after_the_commit(street: Street) -> None:
         (2, 3, 102),
     ]
     (job,) = read_chunk(street.delivered[0].chunk)
-    assert job == AssignedJob(1, "trip.step", 1, 1, {"number": 7})
+    assert job == AssignedJob(1, "dispatch.step", 1, 1, {"number": 7})
     assert (street.credit.weight, street.wakes) == (8, 0)
 
 
 async def test_options_go_with_the_job(street: Street) -> None:
     """Those that a worker reads."""
-    this = trip(street)
+    this = dispatch(street)
     await this.enqueue(street.query, Step(), {"timeout": 2.5, "attempts": 3, "priority": 7})
     this.committed()
     (job,) = read_chunk(street.delivered[0].chunk)
@@ -106,7 +106,7 @@ async def test_options_go_with_the_job(street: Street) -> None:
 
 async def test_a_rollback(street: Street) -> None:
     """Sends nothing, and the credit is there again; but not if it was withdrawn meanwhile."""
-    this = trip(street)
+    this = dispatch(street)
     await this.enqueue(street.query, Step(), {})
     withdrawn = street.credit
     this.rolled_back()
@@ -115,7 +115,7 @@ async def test_a_rollback(street: Street) -> None:
 
 async def test_a_job_that_is_refused(street: Street) -> None:
     """Costs no credit."""
-    this = trip(street)
+    this = dispatch(street)
     street.fails = True
     with pytest.raises(RuntimeError):
         await this.enqueue(street.query, Step(), {})
@@ -135,7 +135,7 @@ async def test_a_job_that_is_refused(street: Street) -> None:
 )
 async def test_the_ordinary_road(street: Street, work: WorkItem, options: dict[str, Any]) -> None:
     """For what needs a decision or is too heavy; the node is woken."""
-    this = trip(street)
+    this = dispatch(street)
     await this.enqueue(street.query, work, options)
     this.committed()
     assert "enqueue_assigned" not in street.asked[0]
@@ -145,7 +145,7 @@ async def test_the_ordinary_road(street: Street, work: WorkItem, options: dict[s
 async def test_the_database_decides(street: Street) -> None:
     """The database may refuse direct dispatch: the credit is returned."""
     street.is_willing = False
-    this = trip(street)
+    this = dispatch(street)
     assert await this.enqueue(street.query, Step(), {}) == 1
     this.committed()
     assert (street.delivered, street.wakes, street.credit.weight) == ([], 1, 10)
@@ -154,7 +154,7 @@ async def test_the_database_decides(street: Street) -> None:
 async def test_jobs_of_another_node() -> None:
     """Only their numbers are sent: payloads do not cross hosts."""
     street = Street(is_own=False)
-    this = trip(street)
+    this = dispatch(street)
     await this.enqueue(street.query, Step(), {})
     this.committed()
     assert [job.chunk for job in street.delivered] == [""]
@@ -166,7 +166,7 @@ async def test_jobs_of_another_node() -> None:
 )
 async def test_savepoints(street: Street, statement: object) -> None:
     """What was enqueued may be undone in part: the node reads what there is."""
-    this = trip(street)
+    this = dispatch(street)
     await this.enqueue(street.query, Step(), {})
     this.note_statement("select 1")
     this.note_statement(statement)
@@ -177,7 +177,7 @@ async def test_savepoints(street: Street, statement: object) -> None:
 
 async def test_two_at_a_time(street: Street) -> None:
     """The credit of a job that must be claimed is returned, the other's is spent."""
-    this = trip(street)
+    this = dispatch(street)
     first, second = Deferred[None](), Deferred[None]()
 
     async def refused(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
@@ -225,7 +225,7 @@ class _Quiet(Connection):
 
 async def test_a_transaction_takes_it(street: Street) -> None:
     """One job at a time; jobs of enqueue_many are claimed, and the node is woken."""
-    this = trip(street)
+    this = dispatch(street)
     txn = Transaction(_Quiet(street), "txqueue", this)
     await txn.enqueue(Step())
     await txn.execute("rollback to a")
