@@ -107,7 +107,7 @@ HIDDEN: Final = frozenset(
         "Retry.is_spent",
         "RunningJob.assignment",
         "RunningJob.key",
-        "Transaction.take_along",
+        "Transaction.coalesce_into",
         "RunningJob.token",
     }
 )

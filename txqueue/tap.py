@@ -29,7 +29,7 @@ from txqueue.store.migrations import check_database
 from txqueue.store.schedules import declared
 from txqueue.store.schema_files import checked_name
 from txqueue.system.clock import steady
-from txqueue.system.gc_tuning import exempt_what_is_there, give_back, look_often
+from txqueue.system.gc_tuning import collect_often, freeze_loaded_objects, return_free_memory
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 from txqueue.wire.tls import Credentials
@@ -141,9 +141,9 @@ def _exit_as_failed(nodes: list[Node]) -> None:
 
 
 def _keep_memory_flat(reactor: IReactorTime) -> None:
-    exempt_what_is_there()
-    look_often()
-    giving = LoopingCall(give_back)
+    freeze_loaded_objects()
+    collect_often()
+    giving = LoopingCall(return_free_memory)
     giving.clock = reactor
     giving.start(GIVE_BACK, now=False)
 

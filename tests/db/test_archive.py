@@ -14,8 +14,8 @@ import pytest
 
 from tests.db.masters import Master, master
 from tests.db.past import HOSTILE, JOBS, LEAF, LEAVES, NOON, fill, leaves, read, values
-from txqueue.archive.depot import Depot
 from txqueue.archive.reading import archived_jobs
+from txqueue.archive.storage import ArchiveStorage
 from txqueue.archive.writing import archive
 from txqueue.cli.history import SHOWN
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
@@ -90,10 +90,10 @@ def test_what_is_not_verified_is_not_dropped(
     """A file that does not hold what was written is an error, and the day stays."""
     fill(node, 50)
 
-    def lossy(self: Depot, path: str) -> Iterator[Any]:
+    def lossy(self: ArchiveStorage, path: str) -> Iterator[Any]:
         yield from pq.read_table(path).slice(1).to_batches()
 
-    monkeypatch.setattr(Depot, "batches", lossy)
+    monkeypatch.setattr(ArchiveStorage, "batches", lossy)
     with pytest.raises(ArchiveUnavailable, match="does not hold the 50 jobs"):
         archive(session, str(tmp_path))
     assert LEAF in leaves(node)
@@ -112,7 +112,7 @@ def test_the_checksum_is_of_every_column(
     """One value of one job that differs is noticed."""
     fill(node, 50)
 
-    def altered(self: Depot, path: str) -> Iterator[Any]:
+    def altered(self: ArchiveStorage, path: str) -> Iterator[Any]:
         table = pq.read_table(path)
         place = table.schema.names.index(column)
         values = table.column(column).to_pylist()
@@ -121,7 +121,7 @@ def test_the_checksum_is_of_every_column(
         field = table.schema.field(column)
         yield from table.set_column(place, field, [pa.array(values, field.type)]).to_batches()
 
-    monkeypatch.setattr(Depot, "batches", altered)
+    monkeypatch.setattr(ArchiveStorage, "batches", altered)
     with pytest.raises(ArchiveUnavailable, match="does not hold"):
         archive(session, str(tmp_path))
 

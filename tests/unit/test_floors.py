@@ -59,7 +59,7 @@ PARTS: Final = {
     "txqueue.node.periodic": "what the services are made of: a wait, and a step done again",
     "txqueue.node.host": "facts: whether a process of this host has ended",
     "txqueue.node.peer": "one other master as this one sees it; the mesh is the service",
-    "txqueue.node.yielding": "a decision that the claimer asks for, with a memory of its own",
+    "txqueue.node.heavy_jobs": "a decision that the claimer asks for, with a memory of its own",
     "txqueue.node.collaborators": "protocols: what services ask of each other",
     "txqueue.node.deduplication": "state that services share: which assignments have arrived",
     "txqueue.node.inbox": "state that services share: assignments named by messages",

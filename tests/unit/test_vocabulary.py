@@ -23,7 +23,8 @@ SHARED_CLASSES: Final[dict[str, str]] = {}
 
 RETIRED: Final = (
     *("pool_item", "pool_runner", "ground", "desk", "ears", "sweep", "arrivals", "adoption"),
-    *("ledger", "vouch", "short_road", "sealed", "unfollowed", "unfreed"),
+    *("ledger", "vouch", "short_road", "sealed", "unfollowed", "unfreed", "depot", "vitals"),
+    *("theft", "yielding", "hearing", "road", "trip", "stock", "take_along", "carry_on"),
 )
 """Words that name no module, class, function or AMP command any more, and nothing in SQL."""
 

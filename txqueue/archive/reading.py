@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from txqueue.archive.depot import open_depot, reachable
+from txqueue.archive.storage import open_storage, reachable
 
 __all__ = ["archived_job", "archived_jobs", "batches_of"]
 
@@ -82,10 +82,10 @@ def batches_of(
     Raises:
         ArchiveUnavailable: When the archive cannot be read.
     """
-    depot = open_depot(day["location"])
-    path = depot.path(day["state"], day["day"])
-    with reachable(depot.location):
-        dataset = ds.dataset(path, filesystem=depot.filesystem, format="parquet")
+    storage = open_storage(day["location"])
+    path = storage.path(day["state"], day["day"])
+    with reachable(storage.location):
+        dataset = ds.dataset(path, filesystem=storage.filesystem, format="parquet")
         # A file of an older version may have fewer columns.
         names = dataset.schema.names
         known = [name for name in columns or names if name in names]

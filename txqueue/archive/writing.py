@@ -10,7 +10,7 @@ import pyarrow as pa
 from attrs import frozen
 
 from txqueue.archive.checksum import Checksum
-from txqueue.archive.depot import Depot, open_depot, reachable
+from txqueue.archive.storage import ArchiveStorage, open_storage, reachable
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
 from txqueue.store.history import Column, Day, PastDays
 from txqueue.store.reader import Session
@@ -70,43 +70,43 @@ def archive(
         raise ConfigurationError(
             "there is no archive", "give --to, or set txqueue.setting.archive to a location"
         )
-    depot = open_depot(chosen)
+    storage = open_storage(chosen)
     done: list[Archived] = []
     with past.alone() as is_alone:
         for day in past.due(before) if is_alone else ():
-            if (one := _archived(past, depot, day)) is not None:
+            if (one := _archived(past, storage, day)) is not None:
                 advance(one)
                 done.append(one)
     return done
 
 
-def _archived(past: PastDays, depot: Depot, day: Day) -> Archived | None:
+def _archived(past: PastDays, storage: ArchiveStorage, day: Day) -> Archived | None:
     attempt = past.begin(day)
     if attempt is None:
         return None
-    path = depot.path(day.state, day.day)
-    with reachable(depot.location):
-        written = _written(past, depot, day, path)
-        _ensure_same(written, depot, path, past.count(day))
-    is_verified = past.end(day, attempt, depot.location, written.rows, written.text)
+    path = storage.path(day.state, day.day)
+    with reachable(storage.location):
+        written = _written(past, storage, day, path)
+        _ensure_same(written, storage, path, past.count(day))
+    is_verified = past.end(day, attempt, storage.location, written.rows, written.text)
     outcome = "changed" if not is_verified else "dropped" if past.drop(day) else "in use"
     return Archived(day.day, day.state, written.rows, written.text, path, outcome)
 
 
-def _written(past: PastDays, depot: Depot, day: Day, path: str) -> Checksum:
+def _written(past: PastDays, storage: ArchiveStorage, day: Day, path: str) -> Checksum:
     columns = past.columns()
     schema = pa.schema([pa.field(column.name, _type(column)) for column in columns])
     checksum = Checksum(schema)
-    with depot.writing(path, schema) as writer:
+    with storage.writing(path, schema) as writer:
         for batch in _batches(past.pages(day, columns), schema):
             checksum.add(batch)
             writer.write_batch(batch)
     return checksum
 
 
-def _ensure_same(written: Checksum, depot: Depot, path: str, jobs: int) -> None:
+def _ensure_same(written: Checksum, storage: ArchiveStorage, path: str, jobs: int) -> None:
     """Read a file back, and compare it with what was written and with the table's count."""
-    batches = depot.batches(path)
+    batches = storage.batches(path)
     read = None
     for batch in batches:
         read = read or Checksum(batch.schema)

@@ -14,7 +14,7 @@ from twisted.internet.task import deferLater, react
 from txqueue.bench.work import Timed
 from txqueue.client.node_link import Membership
 from txqueue.client.queue import IClientReactor, WorkQueue
-from txqueue.system.gc_tuning import exempt_what_is_there
+from txqueue.system.gc_tuning import freeze_loaded_objects
 
 __all__ = ["main"]
 
@@ -40,7 +40,7 @@ async def run(
     Returns:
         The seconds taken, and how many jobs were delivered without a claim.
     """
-    exempt_what_is_there()
+    freeze_loaded_objects()
     queue = await WorkQueue.connect(node=node)
     membership = queue.membership
     assert membership is not None

@@ -12,10 +12,10 @@ from twisted.internet.defer import Deferred
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import ReturnedJobs
 from txqueue.node.collaborators import BacklogListener, Executor
+from txqueue.node.heavy_jobs import HeavyJobLimit
 from txqueue.node.lease import Identity, Lease
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
-from txqueue.node.yielding import Yielding
 from txqueue.policy.dispatch import Room, claim_delay, idle_delay
 from txqueue.store.functions import Claim, StoredFunctions
 from txqueue.system.clock import Clock
@@ -54,7 +54,7 @@ class Claimer(Periodic):
         queues: The queues that the node serves.
         work_types: The names of the node's work types.
         workers: Run the jobs.
-        yielding: Limits the weight of a job.
+        heavy_jobs: Limits the weight of a job.
         lanes: Notified of the number of jobs that each claim took.
         listeners: Notified after each claim whether it left ready jobs.
         wakeups: Has the claimer's alarm; wakes the reconciliation when the answer to a claim is
@@ -72,7 +72,7 @@ class Claimer(Periodic):
         queues: Sequence[str],
         work_types: Sequence[str],
         workers: Executor,
-        yielding: Yielding,
+        heavy_jobs: HeavyJobLimit,
         lanes: Lanes,
         listeners: Sequence[BacklogListener],
         wakeups: Wakeups,
@@ -83,7 +83,7 @@ class Claimer(Periodic):
         self._queues = queues
         self._work_types = work_types
         self._workers = workers
-        self._yielding = yielding
+        self._heavy_jobs = heavy_jobs
         self._lanes = lanes
         self._listeners = listeners
         self._wakeups = wakeups
@@ -142,7 +142,7 @@ class Claimer(Periodic):
                 self._queues,
                 self._work_types,
                 free=room.free,
-                largest=self._yielding.heaviest(room),
+                largest=self._heavy_jobs.heaviest(room),
                 capacity=room.capacity,
                 chunk_jobs=CHUNK_JOBS,
                 workers=room.workers,
@@ -172,7 +172,7 @@ class Claimer(Periodic):
         return self._reached
 
     def _pause_after(self, claim: Claim) -> float:
-        self._yielding.claimed(is_left=claim.reached is not None)
+        self._heavy_jobs.claimed(is_left=claim.reached is not None)
         looked_back = self._reached is None
         is_anywhere = claim.reached is not None and claim.reached[0] == ANYWHERE
         self._reached = None if is_anywhere else claim.reached

@@ -15,7 +15,14 @@ from txqueue.node.inbox import Inbox
 from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.periodic import Periodic
-from txqueue.policy.balancing import NodeReport, Transfer, Unstarted, drain_shares, overflow, theft
+from txqueue.policy.balancing import (
+    NodeReport,
+    Transfer,
+    Unstarted,
+    choose_steal,
+    drain_shares,
+    overflow_shares,
+)
 from txqueue.store.functions import HeartbeatReply, StoredFunctions
 from txqueue.system.clock import Clock
 
@@ -123,10 +130,10 @@ class Handover(Periodic):
             self._return(await self._workers.take_back(lasting))
         if not peers or mine.is_draining:
             return LOOK if mine.excess else ALONE
-        if shares := overflow(mine, peers):
+        if shares := overflow_shares(mine, peers):
             unstarted = await self._workers.take_back(sum(share.weight for share in shares))
             await self._share_out(unstarted, shares)
-        elif self._is_idle and (taken := theft(mine, peers)) is not None:
+        elif self._is_idle and (taken := choose_steal(mine, peers)) is not None:
             assignments, _ = await self._peers.steal(taken.incarnation, taken.weight)
             await self._perform(assignments)
             self._note(taken.incarnation, is_in_vain=not assignments)

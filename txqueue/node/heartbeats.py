@@ -19,13 +19,13 @@ from txqueue.node.wakeups import Wakeups
 from txqueue.store.functions import HeartbeatReply, StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["BEATS_A_LEASE", "Heartbeats", "Processes", "Vitals"]
+__all__ = ["BEATS_A_LEASE", "Heartbeats", "LoadMeter", "Processes"]
 
 BEATS_A_LEASE = 4
 LEAST_PAUSE = 0.05
 
 
-class Vitals(Protocol):
+class LoadMeter(Protocol):
     """The measurements that a heartbeat carries."""
 
     @property
@@ -56,7 +56,7 @@ class Heartbeats(Periodic):
         lease: The lease.
         keeper: Notified when the lease is acquired, renewed or lost.
         lifecycle: Notified of operators' orders, and when another run has taken the name.
-        vitals: Measures the node.
+        load_meter: Measures the node.
         listeners: Notified of the answer to each heartbeat.
         processes: Killed when another run has taken the name.
         wakeups: Has the alarm of heartbeats; wakes the services that take jobs after an undrain.
@@ -75,7 +75,7 @@ class Heartbeats(Periodic):
         lease: Lease,
         keeper: LeaseKeeper,
         lifecycle: Lifecycle,
-        vitals: Vitals,
+        load_meter: LoadMeter,
         listeners: Sequence[BeatListener],
         processes: Processes,
         wakeups: Wakeups,
@@ -88,7 +88,7 @@ class Heartbeats(Periodic):
         self._lease = lease
         self._keeper = keeper
         self._lifecycle = lifecycle
-        self._vitals = vitals
+        self._load_meter = load_meter
         self._listeners = listeners
         self._processes = processes
         self._wakeups = wakeups
@@ -138,8 +138,10 @@ class Heartbeats(Periodic):
 
     async def _renew(self) -> None:
         began = time.monotonic()
-        report = {**self._vitals.measured(), "host": self._host or None}
-        reply = await self._functions.heartbeat(self._lease.incarnation, self._vitals.load, report)
+        report = {**self._load_meter.measured(), "host": self._host or None}
+        reply = await self._functions.heartbeat(
+            self._lease.incarnation, self._load_meter.load, report
+        )
         self._next_end = reply.next_end
         self._lease.reached()
         if reply.owned:

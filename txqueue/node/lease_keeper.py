@@ -11,10 +11,10 @@ from txqueue.node.lease import Identity, Lease
 from txqueue.node.wakeups import Wakeups
 from txqueue.system.clock import Clock, Timer
 
-__all__ = ["CreditGiver", "LeaseKeeper", "Starters"]
+__all__ = ["CreditGiver", "LeaseHolders", "LeaseKeeper"]
 
 
-class Starters(Protocol):
+class LeaseHolders(Protocol):
     """The workers, which start jobs only while the lease holds."""
 
     def renew(self, until: float, incarnation: int) -> None:
@@ -49,7 +49,7 @@ class LeaseKeeper:
         clock: Clock,
         lease: Lease,
         *,
-        workers: Starters,
+        workers: LeaseHolders,
         credits: CreditGiver,
         wakeups: Wakeups,
     ) -> None:

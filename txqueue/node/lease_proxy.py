@@ -12,13 +12,13 @@ from txqueue.node.periodic import Periodic
 from txqueue.store.functions import HeartbeatReply, StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Acquainted", "LeaseProxy"]
+__all__ = ["KnownPeers", "LeaseProxy"]
 
 # A node that has been silent for this fraction of its lease has missed a heartbeat.
 SUSPECT = 0.4
 
 
-class Acquainted(Protocol):
+class KnownPeers(Protocol):
     """The other masters."""
 
     def peer(self, incarnation: int) -> Peer | None:
@@ -38,7 +38,7 @@ class LeaseProxy(Periodic):
     name = "lease proxy"
 
     def __init__(
-        self, clock: Clock, functions: StoredFunctions, lease: Lease, peers: Acquainted
+        self, clock: Clock, functions: StoredFunctions, lease: Lease, peers: KnownPeers
     ) -> None:
         super().__init__(clock)
         self._functions = functions

@@ -15,6 +15,7 @@ from txqueue.node.deduplication import Deduplicator
 from txqueue.node.description import Description
 from txqueue.node.handover import Handover
 from txqueue.node.heartbeats import BEATS_A_LEASE, Heartbeats
+from txqueue.node.heavy_jobs import HeavyJobLimit
 from txqueue.node.inbox import Inbox
 from txqueue.node.lag import LagMeter
 from txqueue.node.lease import Lease
@@ -35,7 +36,6 @@ from txqueue.node.wakeups import Wakeups
 from txqueue.node.watchdog import Watchdog
 from txqueue.node.worker_pool import WorkerPool
 from txqueue.node.workers import Workers
-from txqueue.node.yielding import Yielding
 from txqueue.store.backoff import Backoff
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.functions import StoredFunctions
@@ -151,7 +151,7 @@ class Services:
             lease=self.lease,
             keeper=self.lease_keeper,
             lifecycle=self.lifecycle,
-            vitals=self.description,
+            load_meter=self.description,
             listeners=[listener for listener in listeners if listener is not None],
             processes=self.worker_pool,
             wakeups=self.wakeups,
@@ -219,7 +219,9 @@ class Services:
             queues=self.settings.queues,
             work_types=self.work_types,
             workers=self.workers,
-            yielding=Yielding(self.reactor, self.peer_table, self.settings.queues, self.work_types),
+            heavy_jobs=HeavyJobLimit(
+                self.reactor, self.peer_table, self.settings.queues, self.work_types
+            ),
             lanes=self.maintenance,
             listeners=[self.credits, self.handover],
             wakeups=self.wakeups,

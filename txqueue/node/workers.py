@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 
 from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.node.worker_process import Reports, WorkerProcess
-from txqueue.policy.balancing import Unstarted, tail_shares
+from txqueue.policy.balancing import Unstarted, give_back_shares
 from txqueue.policy.dispatch import Load, Room, least_loaded, room_of
 from txqueue.store.functions import HeartbeatReply
 from txqueue.system.clock import Clock
@@ -218,7 +218,7 @@ class Workers:
             The jobs that the workers will not start; the caller now has them.
         """
         workers = [worker for worker in self.ready if not worker.is_late]
-        shares = tail_shares([worker.load for worker in workers], most)
+        shares = give_back_shares([worker.load for worker in workers], most)
         asking = [self._soon(worker, shares[worker.key]) for worker in workers]
         answers = await DeferredList(asking, consumeErrors=True)
         # Jobs of a worker whose pipe is lost are returned anyway.

@@ -16,10 +16,10 @@ __all__ = [
     "Transfer",
     "Unstarted",
     "ahead_of",
+    "choose_steal",
     "drain_shares",
-    "overflow",
-    "tail_shares",
-    "theft",
+    "give_back_shares",
+    "overflow_shares",
 ]
 
 # A change of load by one of these steps is reported at once; the exact load follows with the next
@@ -180,7 +180,7 @@ def ahead_of(loads: Iterable[Load]) -> tuple[int, int]:
     return ahead, sum(max(0, load.outstanding - load.limit) for load in known)
 
 
-def tail_shares(loads: Sequence[Load], most: int | None) -> dict[int, int | None]:
+def give_back_shares(loads: Sequence[Load], most: int | None) -> dict[int, int | None]:
     """Decide how much of its waiting work each worker gives back.
 
     Args:
@@ -199,7 +199,7 @@ def tail_shares(loads: Sequence[Load], most: int | None) -> dict[int, int | None
     return shares
 
 
-def theft(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | None:
+def choose_steal(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | None:
     """Decide which peer an idle node asks for work, and for how much.
 
     A node asks once it holds less than half of its limit, and asks only a peer with more waiting
@@ -215,7 +215,7 @@ def theft(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | None:
     return Transfer(victim.incarnation, max(part, min(mine.idle, victim.ahead)))
 
 
-def overflow(mine: NodeReport, peers: Sequence[NodeReport]) -> list[Transfer]:
+def overflow_shares(mine: NodeReport, peers: Sequence[NodeReport]) -> list[Transfer]:
     """Divide the work beyond a node's room among the peers that could start some of it at once."""
     return drain_shares(mine.excess, [peer for peer in peers if peer.idle > 0])
 

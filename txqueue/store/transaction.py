@@ -165,7 +165,7 @@ class Transaction:
         options |= {"after": batch.ids, "after_any_end": True}
         batch.callback_id = await self.enqueue(callback, **options)
 
-    async def take_along(
+    async def coalesce_into(
         self, token: Token, job_id: int, limit: int, *, later: bool = False
     ) -> list[tuple[str, str]]:
         """End pending jobs like a running one together with it, for `RunningJob.coalesce`.

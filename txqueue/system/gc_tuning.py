@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import gc
 
-__all__ = ["exempt_what_is_there", "give_back", "look_often"]
+__all__ = ["collect_often", "freeze_loaded_objects", "return_free_memory"]
 
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
-def exempt_what_is_there() -> None:
+def freeze_loaded_objects() -> None:
     """Exempt all objects loaded so far from garbage collection, as they live until the process
     ends.
 
@@ -24,7 +24,7 @@ def exempt_what_is_there() -> None:
     gc.collect()
 
 
-def look_often() -> None:
+def collect_often() -> None:
     """Collect all generations after 5,000 new objects instead of 80,000.
 
     For processes in which few, small objects outlive a turn of the reactor: their garbage in
@@ -34,7 +34,7 @@ def look_often() -> None:
     gc.set_threshold(700, 1, 1)
 
 
-def give_back() -> None:
+def return_free_memory() -> None:
     """Return free memory inside the C library's heap to the system; by itself it trims only the
     end.
 

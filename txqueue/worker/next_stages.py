@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
     from txqueue.worker.running_job import RunningJob
 
-__all__ = ["carry_on", "coalesced", "enqueue_stages", "moved_on"]
+__all__ = ["coalesced", "complete_with_follow_ups", "enqueue_follow_ups", "judge_next"]
 
 # Seconds between two attempts to complete a job while the database is away.
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 
 
-async def carry_on(job: RunningJob, kind: Kind, value: Any, clock: IReactorTime) -> None:
+async def complete_with_follow_ups(
+    job: RunningJob, kind: Kind, value: Any, clock: IReactorTime
+) -> None:
     """Complete a job and enqueue its follow-up work, in one transaction.
 
     The handler has succeeded, so this is retried while the database is away, as all completions
@@ -57,7 +59,7 @@ async def _completed(job: RunningJob) -> bool:
     """Complete a job; return whether that succeeded."""
     try:
         async with job.transaction():
-            """The commit also enqueues the follow-up work: see `enqueue_stages`."""
+            """The commit also enqueues the follow-up work: see `enqueue_follow_ups`."""
     except Exception as error:
         if not is_passing(error):
             raise
@@ -65,9 +67,9 @@ async def _completed(job: RunningJob) -> bool:
     return True
 
 
-async def enqueue_stages(job: RunningJob, txn: Transaction) -> None:
+async def enqueue_follow_ups(job: RunningJob, txn: Transaction) -> None:
     """Enqueue a job's follow-up work in the transaction that completes it."""
-    for work, options in job.stages:
+    for work, options in job.follow_ups:
         await txn.enqueue(work, **options)
 
 
@@ -82,7 +84,7 @@ async def coalesced(job: RunningJob, limit: int, *, later: bool = False) -> list
             "a job coalesces others in its own transaction only",
             "call it inside: async with job.transaction()",
         )
-    taken = await job.within.take_along(job.token, job.id, limit, later=later)
+    taken = await job.within.coalesce_into(job.token, job.id, limit, later=later)
     return [_work(find_work_type(work_type), json.loads(text)) for work_type, text in taken]
 
 
@@ -92,11 +94,11 @@ def _work(cls: type[WorkItem], payload: Any) -> WorkItem:
     return decode(cls, payload)
 
 
-def moved_on(said: Next, job: RunningJob) -> Verdict:
+def judge_next(said: Next, job: RunningJob) -> Verdict:
     """Return the outcome of an attempt whose handler returned or raised `Next`."""
     if job.cancelled_by is not None:
         return judge_cancelled(None, job.cancelled_by)
-    if job.stages:
+    if job.follow_ups:
         # Otherwise follow-up work would be lost silently.
         return Verdict("failed", error="a job cannot use both Next and job.then(): use one of them")
     try:

@@ -28,7 +28,7 @@ from txqueue.system.inflight import InFlight
 from txqueue.worker.failure_log import FailureLog
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
 from txqueue.worker.long_runs import BEAT, Watch
-from txqueue.worker.next_stages import carry_on, moved_on
+from txqueue.worker.next_stages import complete_with_follow_ups, judge_next
 from txqueue.worker.running_job import Execution, HeldAssignment, OpenTransaction, RunningJob
 from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
 from txqueue.worker.unstarted import Backlog
@@ -272,7 +272,7 @@ class Performer:
             # A handler that calls sys.exit() has failed; the process and its other jobs continue.
             self._failed(job, kind, terms, error)
             return
-        if value is None and not job.stages:
+        if value is None and not job.follow_ups:
             self._done(job)
         elif isinstance(value, Deferred):
             self._wait_for(Execution(job, kind, terms or {}, self._reactor.seconds(), value))
@@ -317,12 +317,14 @@ class Performer:
         self._schedule()
 
     def _returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
-        if job.is_completed or (value is None and not job.stages):
+        if job.is_completed or (value is None and not job.follow_ups):
             self._done(job)
         elif isinstance(value, Snooze | Discard | Fail | Next):
             self._judged(job, NO_RETRY, value, kind)
-        elif job.stages:
-            completing = Deferred.fromCoroutine(carry_on(job, kind, value, self._reactor))
+        elif job.follow_ups:
+            completing = Deferred.fromCoroutine(
+                complete_with_follow_ups(job, kind, value, self._reactor)
+            )
             now = self._reactor.seconds()
             self._wait_for(
                 Execution(job, kind, job.terms or {}, now, completing, is_completing=True)
@@ -372,7 +374,7 @@ class Performer:
     ) -> None:
         try:
             if isinstance(error, Next):
-                verdict = moved_on(error, job)
+                verdict = judge_next(error, job)
             else:
                 verdict = judge(error, retry, job.attempt - 1, random.random())
         except Exception as broken:

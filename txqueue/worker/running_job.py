@@ -84,7 +84,7 @@ class RunningJob:
         is_ended: Whether the worker ends it because the node's lease has expired.
         terms: Its options, with whether it counts for a limit and the seconds left until its
             ``not_after``; None for none.
-        stages: The work that its handler adds with `then`, enqueued when the job completes.
+        follow_ups: The work that its handler adds with `then`, enqueued when the job completes.
         result: The result that its own transaction stores, as JSON text; None for no result.
         within: The job's own transaction while it is open.
         last_progress: The last progress it reported, as JSON text; stored with its completion.
@@ -97,12 +97,12 @@ class RunningJob:
         "_progress",
         "attempt",
         "cancelled_by",
+        "follow_ups",
         "id",
         "is_completed",
         "is_ended",
         "last_progress",
         "result",
-        "stages",
         "terms",
         "weight",
         "within",
@@ -118,7 +118,7 @@ class RunningJob:
         self.cancelled_by: str | None = None
         self.is_ended = False
         self.terms = assigned.terms
-        self.stages: Sequence[tuple[WorkItem, EnqueueOptions]] = ()
+        self.follow_ups: Sequence[tuple[WorkItem, EnqueueOptions]] = ()
         self.result: str | None = None
         self.within: Transaction | None = None
         self._assignment = held
@@ -233,7 +233,7 @@ class RunningJob:
                 "call it inside of job.transaction(), or before",
             )
         job_object(work, options)
-        self.stages = [*self.stages, (work, options)]
+        self.follow_ups = [*self.follow_ups, (work, options)]
         return succeed(None)
 
     async def coalesce(self, limit: int = 1000, *, later: bool = False) -> list[WorkItem]:

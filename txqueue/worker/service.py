@@ -25,7 +25,7 @@ from txqueue.store.outcomes import outcomes_text
 from txqueue.store.session_bounds import of_a_worker
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Parts
-from txqueue.system.gc_tuning import exempt_what_is_there
+from txqueue.system.gc_tuning import freeze_loaded_objects
 from txqueue.system.inflight import InFlight
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.worker_commands import (
@@ -42,7 +42,7 @@ from txqueue.wire.worker_commands import (
     Start,
 )
 from txqueue.worker.lease_watch import LeaseWatch
-from txqueue.worker.next_stages import enqueue_stages
+from txqueue.worker.next_stages import enqueue_follow_ups
 from txqueue.worker.performer import Performer
 from txqueue.worker.running_job import HeldAssignment, RunningJob
 from txqueue.worker.workset_runner import WorksetWork
@@ -156,7 +156,7 @@ class WorkerService:
         )
         self._performer.start()
         self._lease_watch = LeaseWatch(self._reactor, self._performer.end_groups, self._leave)
-        exempt_what_is_there()
+        freeze_loaded_objects()
         return {}
 
     def _perform(
@@ -205,7 +205,7 @@ class WorkerService:
             job.within = Transaction(connection, self._schema)
             try:
                 yield job.within
-                await enqueue_stages(job, job.within)
+                await enqueue_follow_ups(job, job.within)
             finally:
                 txn, job.within = job.within, None
                 txn.end()

@@ -7,20 +7,20 @@ set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    followed record;
+    asked record;
 begin
     if not exists (select from request) then
         return '[]';
     end if;
     -- All keys at once in sorted order, not job by job.
     perform lock_groups(array(select job_id from request where is_stale_cancellation(request, its_incarnation)));
-    for followed in
+    for asked in
         with gone as (
             delete from request where is_stale_cancellation(request, its_incarnation) returning job_id, who
         )
         select who, array_agg(job_id) as ids from gone group by who
     loop
-        perform cancel_unstarted(followed.ids, followed.who);
+        perform cancel_unstarted(asked.ids, asked.who);
     end loop;
     return (select coalesce(jsonb_agg(jsonb_build_array(assignment, job_id, who)), '[]') from request
              where incarnation = its_incarnation);

@@ -11,9 +11,9 @@ from tests.unit.node.doubles import Workers, lease_of
 from txqueue.model.assignment import Assignment
 from txqueue.node import claimer
 from txqueue.node.claimer import Claimer
+from txqueue.node.heavy_jobs import HeavyJobLimit
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.wakeups import Wakeups
-from txqueue.node.yielding import Yielding
 from txqueue.policy.dispatch import FIRST_IDLE
 from txqueue.store.functions import Claim
 
@@ -37,7 +37,7 @@ class Harness:
             queues=["default"],
             work_types=["test"],
             workers=Workers(capacity=1_000),
-            yielding=Yielding(clock, PeerTable(clock), ["default"], ["test"]),
+            heavy_jobs=HeavyJobLimit(clock, PeerTable(clock), ["default"], ["test"]),
             lanes=self,
             listeners=[self],
             wakeups=Wakeups(clock),

@@ -68,7 +68,7 @@ class Around:
             lease=self.lease,
             keeper=LeaseKeeper(clock, self.lease, workers=self, credits=self, wakeups=self.wakeups),
             lifecycle=self.lifecycle,
-            vitals=self,
+            load_meter=self,
             listeners=[self],
             processes=self,
             wakeups=self.wakeups,

@@ -11,10 +11,10 @@ from txqueue.policy.balancing import (
     Transfer,
     Unstarted,
     ahead_of,
+    choose_steal,
     drain_shares,
-    overflow,
-    tail_shares,
-    theft,
+    give_back_shares,
+    overflow_shares,
 )
 from txqueue.policy.dispatch import Load
 
@@ -43,15 +43,15 @@ reports = st.builds(
 
 def test_an_idle_node_asks_the_peer_with_most_waiting() -> None:
     """For as much as it can start at once."""
-    assert theft(node(1), [node(2, 12), node(3, 15), node(4)]) == Transfer(3, 5)
-    assert theft(node(1), [node(3, 26)]) == Transfer(3, 10)
+    assert choose_steal(node(1), [node(2, 12), node(3, 15), node(4)]) == Transfer(3, 5)
+    assert choose_steal(node(1), [node(3, 26)]) == Transfer(3, 10)
 
 
 def test_it_asks_for_its_part_of_much() -> None:
     """Rather than often for little; up to a bound."""
-    assert theft(node(1), [node(3, 110)]) == Transfer(3, 50)
-    assert theft(node(1), [node(2), node(3, 110), node(4)]) == Transfer(3, 25)
-    assert theft(node(1), [node(3, 100_010)]) == Transfer(3, 2_000)
+    assert choose_steal(node(1), [node(3, 110)]) == Transfer(3, 50)
+    assert choose_steal(node(1), [node(2), node(3, 110), node(4)]) == Transfer(3, 25)
+    assert choose_steal(node(1), [node(3, 100_010)]) == Transfer(3, 2_000)
 
 
 @pytest.mark.parametrize(
@@ -67,32 +67,32 @@ def test_it_asks_for_its_part_of_much() -> None:
 )
 def test_when_no_peer_is_asked(mine: NodeReport, peer: NodeReport) -> None:
     """The peer runs all it has, or this node has enough to do."""
-    assert theft(mine, [peer]) is None
-    assert theft(mine, []) is None
+    assert choose_steal(mine, [peer]) is None
+    assert choose_steal(mine, []) is None
 
 
 @given(reports, reports)
 def test_what_was_taken_is_not_asked_back(thief: NodeReport, victim: NodeReport) -> None:
     """Once the work has moved, the one that gave it does not ask the one that took it."""
-    moved = theft(thief, [victim])
+    moved = choose_steal(thief, [victim])
     if moved is None:
         return
     assert 0 < moved.weight <= victim.ahead
     after = node(1, thief.outstanding + moved.weight, limit=thief.limit, capacity=thief.capacity)
     rest = node(2, victim.outstanding - moved.weight, limit=victim.limit, capacity=victim.capacity)
-    back = theft(rest, [after])
+    back = choose_steal(rest, [after])
     assert back is None or after.ahead > rest.ahead
 
 
 def test_overflow_goes_to_peers_that_could_start_some() -> None:
     """By their room, and never more than that."""
     peers = [node(2, 5), node(3, 1), node(4, 12, limit=40)]
-    assert overflow(node(1, 17), peers) == [Transfer(3, 5), Transfer(2, 3)]
-    assert overflow(node(1, 50), peers) == [Transfer(3, 9), Transfer(2, 5)]
-    assert overflow(node(1, 50), [node(2, 10), node(3, 12)]) == []
-    assert overflow(node(1, 10), [node(2)]) == []
-    assert overflow(node(1, 50), [evolve(node(2), is_draining=True)]) == []
-    assert overflow(node(1, 50), []) == []
+    assert overflow_shares(node(1, 17), peers) == [Transfer(3, 5), Transfer(2, 3)]
+    assert overflow_shares(node(1, 50), peers) == [Transfer(3, 9), Transfer(2, 5)]
+    assert overflow_shares(node(1, 50), [node(2, 10), node(3, 12)]) == []
+    assert overflow_shares(node(1, 10), [node(2)]) == []
+    assert overflow_shares(node(1, 50), [evolve(node(2), is_draining=True)]) == []
+    assert overflow_shares(node(1, 50), []) == []
 
 
 def test_a_draining_node_shares_out_by_room() -> None:
@@ -107,9 +107,9 @@ def test_a_draining_node_shares_out_by_room() -> None:
 def test_workers_give_up_what_waits() -> None:
     """From the one that has most waiting on; all of all that they have if asked for all."""
     loads = [Load(1, 10, 15), Load(2, 10, 30), Load(3, 10, 3)]
-    assert tail_shares(loads, 22) == {2: 20, 1: 2, 3: 0}
-    assert tail_shares(loads, 5) == {2: 5, 1: 0, 3: 0}
-    assert tail_shares(loads, None) == {1: None, 2: None, 3: None}
+    assert give_back_shares(loads, 22) == {2: 20, 1: 2, 3: 0}
+    assert give_back_shares(loads, 5) == {2: 5, 1: 0, 3: 0}
+    assert give_back_shares(loads, None) == {1: None, 2: None, 3: None}
 
 
 def test_waiting_weight_differs_from_excess_weight() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.system.gc_tuning import exempt_what_is_there, give_back, look_often
+from txqueue.system.gc_tuning import collect_often, freeze_loaded_objects, return_free_memory
 
 
 class Cycle:
@@ -32,7 +32,7 @@ def _as_before() -> Iterator[None]:
 def test_loaded_objects_are_exempt_from_collection() -> None:
     """What comes later is."""
     before = [object()]
-    exempt_what_is_there()
+    freeze_loaded_objects()
     later = [object()]
     watched = {id(each) for each in gc.get_objects()}
     assert id(before) not in watched
@@ -42,13 +42,13 @@ def test_loaded_objects_are_exempt_from_collection() -> None:
 def test_records_without_followers_are_deleted() -> None:
     """Garbage of the start would stay for as long as the process."""
     garbage = weakref.ref(Cycle())
-    exempt_what_is_there()
+    freeze_loaded_objects()
     assert garbage() is None
 
 
 def test_garbage_that_comes_later_is_found() -> None:
     """It has nothing to do with what was there."""
-    exempt_what_is_there()
+    freeze_loaded_objects()
     garbage = weakref.ref(Cycle())
     gc.collect()
     assert garbage() is None
@@ -56,8 +56,8 @@ def test_garbage_that_comes_later_is_found() -> None:
 
 def test_garbage_that_grew_old_is_found_soon() -> None:
     """Once a few thousand objects have come: what outlived two collections, for one."""
-    exempt_what_is_there()
-    look_often()
+    freeze_loaded_objects()
+    collect_often()
     old = Cycle()
     gc.collect(1)
     garbage = weakref.ref(old)
@@ -74,7 +74,7 @@ def test_what_is_free_between_what_stays_is_given_back() -> None:
         small.append(bytearray(b"x" * 2_000))
     before = own_memory()
     large.clear()
-    give_back()
+    return_free_memory()
     assert own_memory() < before - 12_000, len(small)
 
 

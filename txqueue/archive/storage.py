@@ -16,11 +16,11 @@ from pyarrow import fs
 
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
 
-__all__ = ["Depot", "open_depot", "reachable"]
+__all__ = ["ArchiveStorage", "open_storage", "reachable"]
 
 
 @frozen
-class Depot:
+class ArchiveStorage:
     """The storage of archived days, one file ``STATE/DAY.parquet`` each.
 
     Attributes:
@@ -71,7 +71,7 @@ class Depot:
         return bool(self.filesystem.type_name != "local")
 
 
-def open_depot(location: str) -> Depot:
+def open_storage(location: str) -> ArchiveStorage:
     """Open the storage of a location.
 
     Args:
@@ -83,7 +83,7 @@ def open_depot(location: str) -> Depot:
     """
     if "://" not in location:
         path = Path(location).expanduser().absolute()
-        return Depot(str(path), fs.LocalFileSystem(), str(path))
+        return ArchiveStorage(str(path), fs.LocalFileSystem(), str(path))
     if not location.startswith("s3://"):
         raise _no_place(location, "it is neither a folder nor of s3")
     if "@" in location.partition("?")[0]:
@@ -95,7 +95,7 @@ def open_depot(location: str) -> Depot:
         filesystem, root = fs.FileSystem.from_uri(location)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _no_place(location, _said(error)) from None
-    return Depot(location, filesystem, root.rstrip("/"))
+    return ArchiveStorage(location, filesystem, root.rstrip("/"))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 from twisted.internet.task import Clock
 
-from txqueue.node.yielding import PATIENCE, REST, Yielding
+from txqueue.node.heavy_jobs import PATIENCE, REST, HeavyJobLimit
 from txqueue.policy.balancing import NodeReport
 from txqueue.policy.dispatch import Room
 
@@ -20,7 +20,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.clock, self.is_idle = Clock(), True
-        self.yielding = Yielding(self.clock, self, ["default"], ["mail"])
+        self.heavy_jobs = HeavyJobLimit(self.clock, self, ["default"], ["mail"])
 
     def has_idle(self, queues: Collection[str], work_types: Collection[str]) -> bool:
         """Tell whether it is, to a node that serves what it serves."""
@@ -36,26 +36,26 @@ def peer() -> Peer:
 
 def test_a_loaded_node_leaves_heavy_jobs_to_an_idle_peer(peer: Peer) -> None:
     """And takes light ones; one that is not loaded takes all, and so does one whose peers work."""
-    assert peer.yielding.heaviest(FULL) == 25
-    assert peer.yielding.heaviest(EMPTY) == 60
+    assert peer.heavy_jobs.heaviest(FULL) == 25
+    assert peer.heavy_jobs.heaviest(EMPTY) == 60
     peer.is_idle = False
-    assert peer.yielding.heaviest(FULL) == 40
+    assert peer.heavy_jobs.heaviest(FULL) == 40
 
 
 def test_a_job_of_weight_one_is_never_heavy(peer: Peer) -> None:
     """However small a worker's capacity is."""
-    assert peer.yielding.heaviest(Room(free=1, limit=2, largest=1, capacity=2, workers=1)) == 1
+    assert peer.heavy_jobs.heaviest(Room(free=1, limit=2, largest=1, capacity=2, workers=1)) == 1
 
 
 def test_what_no_room_is_left_for_is_not_claimed(peer: Peer) -> None:
     """The bound is never raised."""
-    assert peer.yielding.heaviest(evolve(FULL, free=3, largest=3)) == 3
+    assert peer.heavy_jobs.heaviest(evolve(FULL, free=3, largest=3)) == 3
 
 
 def claim(peer: Peer, *, is_left: bool = True) -> int:
     """Claim once; returns how heavy jobs may be."""
-    heaviest = peer.yielding.heaviest(FULL)
-    peer.yielding.claimed(is_left=is_left)
+    heaviest = peer.heavy_jobs.heaviest(FULL)
+    peer.heavy_jobs.claimed(is_left=is_left)
     return heaviest
 
 

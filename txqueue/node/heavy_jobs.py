@@ -8,7 +8,7 @@ from typing import Protocol
 from txqueue.policy.dispatch import Room
 from txqueue.system.clock import Clock
 
-__all__ = ["IdlePeers", "Yielding"]
+__all__ = ["HeavyJobLimit", "IdlePeers"]
 
 # The fraction of taken room from which a node counts as loaded, and the fraction of a worker's
 # capacity from which a job counts as heavy.
@@ -25,7 +25,7 @@ class IdlePeers(Protocol):
         """Tell whether a peer that serves all of these is nearly idle."""
 
 
-class Yielding:
+class HeavyJobLimit:
     """Limits the weight of the jobs that a claim takes.
 
     A claim ends at the first job that is too heavy for it. So a job left to an idle peer delays
@@ -50,7 +50,7 @@ class Yielding:
         self._queues = queues
         self._work_types = work_types
         self._since: float | None = None
-        self._is_yielding = False
+        self._is_limiting = False
 
     def heaviest(self, room: Room) -> int:
         """Return the weight of the heaviest job to claim."""
@@ -58,8 +58,8 @@ class Yielding:
         if waited >= PATIENCE + REST:
             self._since, waited = None, 0.0
         is_loaded = room.free <= room.limit * (1 - LOADED)
-        self._is_yielding = is_loaded and waited < PATIENCE and self._has_idle_peer
-        if not self._is_yielding:
+        self._is_limiting = is_loaded and waited < PATIENCE and self._has_idle_peer
+        if not self._is_limiting:
             return room.largest
         return min(room.largest, max(1, int(room.capacity * HEAVY)))
 
@@ -69,7 +69,7 @@ class Yielding:
 
     def claimed(self, *, is_left: bool) -> None:
         """Note whether a claim has left ready jobs."""
-        if self._is_yielding and is_left:
+        if self._is_limiting and is_left:
             self._since = self._clock.seconds() if self._since is None else self._since
-        elif self._is_yielding:
+        elif self._is_limiting:
             self._since = None
