@@ -5,6 +5,7 @@ from __future__ import annotations
 from twisted.protocols import amp
 
 from txqueue.wire.long_text import LongText
+from txqueue.wire.whole_number import WholeNumber
 
 __all__ = [
     "CancelRunning",
@@ -43,11 +44,11 @@ class Perform(amp.Command):
     """
 
     arguments = [
-        (b"incarnation", amp.Integer()),
-        (b"assignment", amp.Integer()),
-        (b"lane", amp.Integer()),
-        (b"jobs", amp.Integer()),
-        (b"weight", amp.Integer()),
+        (b"incarnation", WholeNumber()),
+        (b"assignment", WholeNumber()),
+        (b"lane", WholeNumber()),
+        (b"jobs", WholeNumber()),
+        (b"weight", WholeNumber()),
         (b"asked_at", amp.Float()),
         (b"chunk", LongText()),
     ]
@@ -72,10 +73,10 @@ class Finish(amp.Command):
     """
 
     arguments = [
-        (b"lane", amp.Integer()),
-        (b"assignment", amp.Integer()),
-        (b"weight", amp.Integer()),
-        (b"jobs", amp.Integer()),
+        (b"lane", WholeNumber()),
+        (b"assignment", WholeNumber()),
+        (b"weight", WholeNumber()),
+        (b"jobs", WholeNumber()),
         (b"ids", LongText()),
         (b"results", LongText()),
     ]
