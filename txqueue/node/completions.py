@@ -28,7 +28,7 @@ __all__ = ["Completions"]
 
 LAST_TRIES = 6
 # The delay after a statement, in seconds, in which a few more jobs are collected for the next.
-GATHERING, FEW = 0.005, 50
+GATHERING, FEW = 0.01, 50
 # The most assignments that one statement completes, and that one returns.
 MOST_COMPLETED, MOST_GIVEN_BACK = 10_000, 500
 # Seconds after a failure during which a statement completes no more than the last successful one.
