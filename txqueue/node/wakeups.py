@@ -7,6 +7,9 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Wakeups"]
 
+# The text of wake_masters().
+JOBS = "jobs"
+
 
 class Wakeups:
     """The alarms of the services: each service waits for its own, and others ring it.
@@ -35,6 +38,8 @@ class Wakeups:
         self.scheduler.ring()
 
     def notified(self, text: str) -> None:
-        """Look for work after a notification, whatever its text."""
-        del text
-        self.look_for_work()
+        """Look for work after a notification: only for jobs, if it is only about jobs."""
+        if text == JOBS:
+            self.claimer.ring()
+        else:
+            self.look_for_work()
