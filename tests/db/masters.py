@@ -65,6 +65,20 @@ class Master(Stored):
         place = None if rank is None else (rank, job_id)
         return Claimed(chunks, [row[3] for row in taken], due_in, place)
 
+    def take_ordinary(
+        self, at_most: int = 8, queues: Sequence[str] = ("default",)
+    ) -> list[int] | None:
+        """Call `claim_ready()`; returns the jobs in the order taken, None if it declined."""
+        self.cursor.execute(
+            "select is_ordinary, jobs, weight, chunk"
+            " from txqueue.claim_ready(%s, %s, %s::text[], array['test.kind'], %s)",
+            (self.node_id, self.incarnation, list(queues), at_most),
+        )
+        [(is_ordinary, jobs, weight, chunk)] = self.cursor.fetchall()
+        ids = [job.job_id for job in read_chunk(chunk)] if jobs else []
+        assert (len(ids), len(ids)) == (jobs, weight or 0)
+        return ids if is_ordinary else None
+
     def release(
         self, *assignments: int, died: bool = False, ids: Sequence[int] | None = None
     ) -> int:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.model.assignment import ReturnedJobs
+from txqueue.model.assignment import Assignment, ReturnedJobs
 from txqueue.node.collaborators import BacklogListener, Executor
 from txqueue.node.heavy_jobs import HeavyJobLimit
 from txqueue.node.lease import Identity, Lease
@@ -35,6 +36,10 @@ ANYWHERE = "-infinity"
 # Seconds between a claim that took all ready jobs and the next, so that its jobs are sent to the
 # workers first: both go through the reactor, and the claim would go ahead of them.
 BREATH = 0.001
+# How many jobs a claim of ordinary jobs takes, and of how many queues. Seconds for which none is
+# tried after one that met other jobs.
+FEW, FEW_QUEUES = 8, 8
+ORDINARY_REST = 1.0
 
 
 class Lanes(Protocol):
@@ -97,6 +102,8 @@ class Claimer(Periodic):
         self._last_tenant: str | None = None
         self._looked_back_at = float("-inf")
         self._wants_room = False
+        # The moment by which all jobs are looked at; until then, a claim of ordinary jobs will do.
+        self._look_at = self._ordinary_from = float("-inf")
 
     @property
     def claim(self) -> int | None:
@@ -124,19 +131,36 @@ class Claimer(Periodic):
             return None
         if delay > 0:
             return delay
+        if self._is_ordinary():
+            return await self._claim_ready(identity, room)
         claim = await self._claim(identity, room)
-        if self.running:
-            self._workers.perform(claim.assignments)
-        else:
-            await self._return(identity.incarnation, claim)
-        self._lanes.claimed(claim.jobs)
+        await self._hand_over(identity, claim.assignments)
         return self._pause_after(claim)
 
+    def _is_ordinary(self) -> bool:
+        """Whether there was nothing left a moment ago, so that only new jobs are expected."""
+        return self._ordinary_from <= time.monotonic() < self._look_at
+
+    async def _claim_ready(self, identity: Identity, room: Room) -> float:
+        """Claim a few ordinary jobs; return how long to wait for the next claim."""
+        most = min(FEW, room.free)
+        with self._claiming():
+            assignments, is_ordinary = await self._functions.claim_ready(
+                *identity, self._queues, self._work_types, most
+            )
+        await self._hand_over(identity, assignments)
+        self._wants_room = False
+        if not is_ordinary:
+            self._ordinary_from = time.monotonic() + ORDINARY_REST
+            return 0.0
+        if assignments and assignments[0].jobs == most:
+            self._look_at = float("-inf")
+            return BREATH
+        self._look_at = min(self._look_at, self._looked_back_at + LOOK_BACK)
+        return max(BREATH, self._look_at - time.monotonic())
+
     async def _claim(self, identity: Identity, room: Room) -> Claim:
-        self._claimed_at = time.monotonic()
-        self._claims += 1
-        self._is_claiming = True
-        try:
+        with self._claiming():
             claim = await self._functions.next_job(
                 *identity,
                 self._queues,
@@ -151,14 +175,32 @@ class Claimer(Periodic):
                 reached=self._go_on_from(),
                 after_tenant=self._last_tenant,
             )
+        self._since = claim.seen_at - PROMOTED_MARGIN
+        self._last_tenant = claim.last_tenant
+        return claim
+
+    @contextmanager
+    def _claiming(self) -> Iterator[None]:
+        """Note that a claim is running, and whether its answer is lost."""
+        self._claimed_at = time.monotonic()
+        self._claims += 1
+        self._is_claiming = True
+        try:
+            yield
         except DatabaseUnavailable:
             self._wakeups.reconciliation.ring()
             raise
         finally:
             self._is_claiming = False
-        self._since = claim.seen_at - PROMOTED_MARGIN
-        self._last_tenant = claim.last_tenant
-        return claim
+
+    async def _hand_over(self, identity: Identity, assignments: list[Assignment]) -> None:
+        """Hand claimed jobs to the workers, or return them if the node has stopped meanwhile."""
+        if self.running:
+            self._workers.perform(assignments)
+        elif assignments:
+            returned = [ReturnedJobs(each.number) for each in assignments]
+            await self._functions.release(identity.incarnation, returned)
+        self._lanes.claimed(sum(each.jobs for each in assignments))
 
     def _look_since(self) -> datetime | None:
         if self._claimed_at - self._looked_at < FULL_LOOK:
@@ -179,6 +221,7 @@ class Claimer(Periodic):
         if looked_back or claim.reached is not None:
             for listener in self._listeners:
                 listener.looked(has_backlog=claim.reached is not None)
+        self._look_at = float("-inf")
         if not claim.is_quiet:
             self._empty_claims = 0
             return 0.0 if claim.reached else BREATH
@@ -188,9 +231,8 @@ class Claimer(Periodic):
         self._wants_room = claim.reached is not None
         self._empty_claims = 1 if claim.assignments else self._empty_claims + 1
         pause = idle_delay(self._empty_claims)
-        return pause if claim.due_in is None else min(pause, max(claim.due_in, 0.0))
-
-    async def _return(self, incarnation: int, claim: Claim) -> None:
-        if claim.assignments:
-            returned = [ReturnedJobs(each.number) for each in claim.assignments]
-            await self._functions.release(incarnation, returned)
+        if claim.due_in is not None:
+            pause = min(pause, max(claim.due_in, 0.0))
+        if claim.reached is None and len(self._queues) <= FEW_QUEUES:
+            self._look_at = time.monotonic() + pause
+        return pause

@@ -233,6 +233,30 @@ class StoredFunctions:
         *_, due_in, seen_at, last_tenant, rank, job_id = rows[-1]
         return Claim(assignments, due_in, seen_at, rank and (rank, job_id), last_tenant)
 
+    async def claim_ready(
+        self,
+        node_id: int,
+        incarnation: int,
+        queues: Sequence[str],
+        work_types: Sequence[str],
+        at_most: int,
+    ) -> tuple[list[Assignment], bool]:
+        """Claim the first few jobs of the current lane, if all are ordinary.
+
+        Returns:
+            The jobs taken, and whether they are ordinary; if not, none was taken, and `next_job`
+            can take them.
+        """
+        asked_at = time.monotonic()
+        rows = await self.pool.query_often(
+            "select lane, assignment, jobs, weight, chunk, is_ordinary"
+            f" from {self.schema}.claim_ready(its_node => %s, its_incarnation => %s,"
+            " queues => %s::text[], work_types => %s::text[], at_most => %s)",
+            (node_id, incarnation, list(queues), list(work_types), at_most),
+        )
+        *row, is_ordinary = rows[0]
+        return [_assignment(incarnation, asked_at, row)] if row[2] else [], is_ordinary
+
     async def complete(self, incarnation: int, completed: Sequence[CompletedJobs]) -> bool:
         """Move jobs that are done to history; return whether other jobs became ready."""
         rows = await self.pool.query_often(

@@ -29,6 +29,8 @@ class Harness:
         self.claims: list[Claim] = []
         self.asked_from: list[tuple[str, int] | None] = []
         self.looks: list[bool] = []
+        self.ordinary: list[tuple[int, bool]] = []
+        self.asked_for: list[int] = []
         clock = Clock()
         self.claimer = Claimer(
             clock,
@@ -58,6 +60,16 @@ class Harness:
         """Answer the next claim."""
         self.asked_from.append(reached)
         return self.claims.pop(0)
+
+    async def claim_ready(self, *asked: Any) -> tuple[list[Assignment], bool]:
+        """Answer the next claim of ordinary jobs."""
+        self.asked_for.append(asked[-1])
+        jobs, is_ordinary = self.ordinary.pop(0)
+        return [Assignment(1, 6, 0, jobs, jobs, "[]")] if jobs else [], is_ordinary
+
+    async def steps(self, count: int) -> list[float | None]:
+        """Claim so many times, each woken before its pause is over; returns the pauses."""
+        return [await self.claimer.step() for _ in range(count)]
 
 
 def claim(*taken: Assignment, reached: tuple[str, int] | None) -> Claim:
@@ -111,10 +123,58 @@ async def test_a_single_job_is_followed_by_no_claim(
     await waiting
 
 
-async def test_pauses_grow_only_while_nothing_is_found() -> None:
+async def test_pauses_grow_only_while_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A single job restarts them: its enqueue may have found the master awake."""
+    monkeypatch.setattr(claimer, "FEW_QUEUES", 0)
     harness = Harness()
     one = claim(Assignment(1, 5, 0, 1, 1, "[]"), reached=None)
     harness.claims = [claim(reached=None), claim(reached=None), one, claim(reached=None)]
-    pauses = [await harness.claimer.step() for _ in range(4)]
+    pauses = await harness.steps(4)
     assert pauses == [FIRST_IDLE, 2 * FIRST_IDLE, FIRST_IDLE, 2 * FIRST_IDLE]
+
+
+async def test_a_master_woken_from_sleep_claims_ordinary_jobs() -> None:
+    """Each time a few; a full claim follows a moment after the last one."""
+    harness = Harness()
+    harness.claims = [claim(reached=None)]
+    harness.ordinary = [(1, True), (0, True), (2, True)]
+    _, *pauses = await harness.steps(4)
+    assert harness.asked_for == [claimer.FEW] * 3
+    assert all(pause is not None and 0 < pause <= FIRST_IDLE for pause in pauses)
+    assert len(harness.asked_from) == 1
+
+
+async def test_an_overdue_full_claim_follows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other jobs may be due, or in other lanes; nor does it wait for a pause that was long."""
+    monkeypatch.setattr(claimer, "LOOK_BACK", 0.0)
+    harness = Harness()
+    harness.claims = [claim(reached=None), claim(reached=None)]
+    harness.ordinary = [(1, True)]
+    assert (await harness.steps(3))[1] == claimer.BREATH
+    assert len(harness.asked_from) == 2
+
+
+async def test_a_full_claim_takes_what_is_not_ordinary() -> None:
+    """At once; and no claim of ordinary jobs is tried for a moment."""
+    harness = Harness()
+    harness.claims = [claim(reached=None), claim(*TAKEN, reached=None), claim(reached=None)]
+    harness.ordinary = [(0, False)]
+    _, pause, *_ = await harness.steps(4)
+    assert (pause, len(harness.asked_for), len(harness.asked_from)) == (0.0, 1, 3)
+
+
+async def test_a_full_claim_follows_when_more_are_ready() -> None:
+    """As many as were asked for: there may be a stream of them."""
+    harness = Harness()
+    harness.claims = [claim(reached=None), claim(reached=None)]
+    harness.ordinary = [(claimer.FEW, True)]
+    assert (await harness.steps(3))[1] == claimer.BREATH
+    assert len(harness.asked_from) == 2
+
+
+async def test_jobs_too_heavy_for_the_room_need_a_full_claim() -> None:
+    """Those that come later may fit, but not before them."""
+    harness = Harness()
+    harness.claims = [claim(reached=PLACE), claim(reached=None)]
+    await harness.steps(2)
+    assert (harness.asked_for, len(harness.asked_from)) == ([], 2)
