@@ -5,7 +5,8 @@
 Needs npm. Installs both into a temporary folder, runs a fresh embedded server, and measures each in
 turn, some rounds: enqueueing one at a time on one connection and in bulk, two workers that drain
 a full queue of jobs that do nothing, and how soon a job starts on an idle worker, one every 20 ms,
-and at a steady 500 a second; txqueue's also where its process has joined the node.
+and at a steady 500 a second, with the CPU time in seconds of 1,000 such jobs; txqueue's also where
+its process has joined the node.
 Prints all figures, their medians, and how many times better txqueue's median is. Figures
 of one run belong to one machine and one hour: compare them with each other and nothing else.
 
@@ -34,6 +35,7 @@ import psycopg2.extensions
 from attrs import frozen
 from rich.console import Console
 
+from txqueue.bench.cpu_time import cpu_seconds
 from txqueue.bench.environment import warm_log
 from txqueue.embedded import EmbeddedServer
 from txqueue.store.reader import Session
@@ -44,7 +46,7 @@ RATE, STEADY_SECONDS = 500, 10
 LIMIT = 900.0
 SETTLE = 2.0
 VERSIONS = {"graphile-worker": "0.18.0", "pgqueuer": "1.6.0"}
-FALLS = ("p50", "p99", "steady_p50", "steady_p99")
+FALLS = ("p50", "p99", "steady_p50", "steady_p99", "steady_cpu")
 
 Figures = dict[str, float]
 
@@ -76,7 +78,13 @@ class Rival:
     def begin(self, kind: str) -> subprocess.Popen[str]:
         """Start a worker process."""
         line = [*self.command, "work", kind]
-        return subprocess.Popen(line, env=self.environment, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            line,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
 
     def wait_until_done(self) -> None:
         """Wait until no job is left."""
@@ -91,10 +99,18 @@ class Rival:
         singly = self.ask("one", SECONDS)["per_second"]
         self.drain(workers=1)
         bulk = self.ask("bulk", jobs)["per_second"]
-        drained, idle = self.drain(), self.latency(TIMED, EVERY_MS)
+        return {
+            **{"one_at_a_time": singly, "bulk": bulk, "drain": self.drain()},
+            **self.trickle(),
+        }
+
+    def trickle(self) -> Figures:
+        """Measure how soon jobs start, and what they cost."""
+        idle = self.latency(TIMED, EVERY_MS)
         steady = self.latency(RATE * STEADY_SECONDS, 1000 / RATE)
         return {
-            **{"one_at_a_time": singly, "bulk": bulk, "drain": drained, **idle},
+            "p50": idle["p50"],
+            "p99": idle["p99"],
             **{f"steady_{part}": figure for part, figure in steady.items()},
         }
 
@@ -108,15 +124,20 @@ class Rival:
         return float(sum(each["count"] for each in told) / (last - first))
 
     def latency(self, jobs: int, every_ms: float) -> Figures:
-        """Return how soon jobs start, enqueued at an interval in ms; in ms."""
+        """Return how soon jobs start, enqueued at an interval in ms, in ms; and the CPU time of the
+        worker and the server, in seconds per 1,000 jobs.
+        """
         process = self.begin("single")
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         time.sleep(SETTLE)
+        backend = int(self.session.value("select pg_backend_pid()"))
+        before = cpu_seconds(process.pid, backend) or 0.0
         self.ask("send", WARM_UP + jobs, every_ms)
         self.wait_until_done()
+        spent = (cpu_seconds(process.pid, backend) or 0.0) - before
         parts = quantiles(ended(process)["took"][WARM_UP:], n=100)
-        return {"p50": parts[49], "p99": parts[98]}
+        return {"p50": parts[49], "p99": parts[98], "cpu": spent / (WARM_UP + jobs) * 1000}
 
 
 def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -141,22 +162,31 @@ def ours(dsn: str, jobs: int) -> Figures:
         return dict(json.loads(told.stdout))
 
     enqueued = bench("enqueue", "--jobs", jobs)
+    return {
+        "one_at_a_time": enqueued["one_at_a_time_per_second"],
+        "bulk": enqueued["bulk_per_second"],
+        "drain": bench("drain", "--jobs", jobs, "--workers", WORKERS)["jobs_per_second"],
+        **our_trickle(bench),
+    }
+
+
+def our_trickle(bench: Callable[..., dict[str, Any]]) -> Figures:
+    """Measure how soon jobs start, by plain SQL and where the process has joined the node."""
     idle = bench("latency", "--jobs", TIMED, "--road", "claim")
     short = bench("latency", "--jobs", TIMED)
     pace = ("--rate", RATE, "--seconds", STEADY_SECONDS)
     steady, joined = bench("steady", *pace, "--road", "claim"), bench("steady", *pace)
     return {
-        "one_at_a_time": enqueued["one_at_a_time_per_second"],
-        "bulk": enqueued["bulk_per_second"],
-        "drain": bench("drain", "--jobs", jobs, "--workers", WORKERS)["jobs_per_second"],
         "p50": idle["p50_ms"],
         "p99": idle["p99_ms"],
         "joined_p50": short["p50_ms"],
         "joined_p99": short["p99_ms"],
         "steady_p50": steady["p50_ms"],
         "steady_p99": steady["p99_ms"],
+        "steady_cpu": steady["cpu_seconds_per_1000"],
         "steady_joined_p50": joined["p50_ms"],
         "steady_joined_p99": joined["p99_ms"],
+        "steady_joined_cpu": joined["cpu_seconds_per_1000"],
     }
 
 
