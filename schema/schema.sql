@@ -447,13 +447,16 @@ is_input(given text, its_type regtype) returns boolean;  -- worker
 -- only the owner may execute: check_isolation, refuse
 
 -- claim
+claim_ready(its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer)
+    returns (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, is_ordinary boolean);  -- worker
 next_job(its_node integer, its_incarnation integer, queues text[], work_types text[], free_weight integer,
     largest integer, capacity integer, chunk_jobs integer, workers integer, since timestamptz = null,
     take_suspects boolean = true, from_rank timestamptz = '-infinity', after_tenant text = '', from_job bigint = 0)
     returns table(lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
     due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint);  -- worker
 -- only the owner may execute: assign_N, choose_ready_N, chunk_entry, chunk_of, find_head, fit_capacity_N, job_terms,
--- lock_ready_N, make_eligible, make_published_ready, make_ready, next_due, promote, promote_due, separate_suspects
+-- lock_ready_N, make_eligible, make_published_ready, make_ready, next_due, promote, promote_due, separate_suspects,
+-- take_first_N
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)
@@ -465,8 +468,8 @@ release(its_incarnation integer, assignments bigint[], died boolean, all_but boo
 settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed boolean);  -- worker
 started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
     returns integer;  -- worker
--- only the owner may execute: complete_in_N, end_assigned, forget_attempts, give_back, make_next_stage, note_attempt,
--- start_next_stages
+-- only the owner may execute: complete_each_N, complete_in_N, end_assigned, forget_attempts, give_back,
+-- make_next_stage, note_attempt, start_next_stages
 
 -- enqueue
 enqueue(work_type text, payload jsonb, queue text = null, priority integer = null, weight integer = null,
@@ -624,18 +627,18 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views
---                   execute    add_parts, assignments_of, backlog, begin_archive, cancel, coalesce_into, complete,
---                              complete_one, declare_dead, direct_jobs, discard_failures, drain_node, drop_archived,
---                              due_schedules, end_archive, end_part, end_slot, enqueue, enqueue_assigned, enqueue_many,
---                              ensure_history, ensure_workset, explain_facts, fill_workset, find_job,
---                              find_met_conditions, heartbeat, history_due, identity, is_input, jobs_of, leave,
---                              lock_next_cut, next_job, next_part, pass_on, pause, pause_schedule, postpone_failures,
---                              publish, publish_schedules, put_schedule, refresh_backlog_flags, register_node, release,
---                              remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
---                              reserve_incarnation, resume, resume_schedule, retry, retry_failures, retry_workset,
---                              rotate, run_schedule, schedule_runs, set_limit, set_priority, settle,
---                              split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
---                              undrain_node
+--                   execute    add_parts, assignments_of, backlog, begin_archive, cancel, claim_ready, coalesce_into,
+--                              complete, complete_one, declare_dead, direct_jobs, discard_failures, drain_node,
+--                              drop_archived, due_schedules, end_archive, end_part, end_slot, enqueue,
+--                              enqueue_assigned, enqueue_many, ensure_history, ensure_workset, explain_facts,
+--                              fill_workset, find_job, find_met_conditions, heartbeat, history_due, identity, is_input,
+--                              jobs_of, leave, lock_next_cut, next_job, next_part, pass_on, pause, pause_schedule,
+--                              postpone_failures, publish, publish_schedules, put_schedule, refresh_backlog_flags,
+--                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
+--                              request_end_notices, rescue, reserve_incarnation, resume, resume_schedule, retry,
+--                              retry_failures, retry_workset, rotate, run_schedule, schedule_runs, set_limit,
+--                              set_priority, settle, split_workset_part, start_missed_cooldowns, start_workset,
+--                              started, stats, tick, undrain_node
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

@@ -12,6 +12,7 @@ from txqueue.store.errors import answered
 from txqueue.store.queries import Inquiry
 from txqueue.store.schema_files import checked_name
 from txqueue.store.schema_version import FIND, SchemaVersion, check_version
+from txqueue.store.session_bounds import SET, WITHOUT_JIT
 from txqueue.store.timestamps import read_any_moment
 
 __all__ = ["Reader", "Session"]
@@ -43,7 +44,9 @@ class Session:
             self._connection = psycopg2.connect(
                 dsn, application_name=application_name, connect_timeout=CONNECT_TIMEOUT
             )
-        self._connection.autocommit = True
+            self._connection.autocommit = True
+            backend = self._connection.get_backend_pid()
+            self.rows(SET, (list(WITHOUT_JIT), list(WITHOUT_JIT.values()), backend))
         read_any_moment(self._connection)
 
     def __enter__(self) -> Self:

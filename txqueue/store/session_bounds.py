@@ -1,23 +1,27 @@
-"""Limits that the server enforces for a session, even if its client dies."""
+"""Settings of the server for a session: limits that hold even if its client dies, and no JIT."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["SET", "kept_alive", "of_a_master", "of_a_worker"]
+__all__ = ["SET", "WITHOUT_JIT", "kept_alive", "of_a_master", "of_a_worker"]
 
 # Behind a pooler nothing is set, because clients share the session.
 SET: Final = """select set_config(name, value, false)
     from unnest(%s::text[], %s::text[]) as each (name, value)
     where pg_backend_pid() = %s"""
 
+# The server compiles a statement whose estimated cost is high, as that of calls of functions and of
+# many partitions is: a heartbeat took 50 ms instead of 1.6.
+WITHOUT_JIT: Final = {"jit": "off"}
 # The server ends the sessions of a dead host within 25 s, and releases their locks.
 _KEPT_ALIVE: Final = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "25000",
+    **WITHOUT_JIT,
 }
 # A claim or completion that waits longer for a lock is retried, so that its connection is free for
 # others.

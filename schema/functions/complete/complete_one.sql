@@ -7,6 +7,7 @@ create or replace function txqueue.complete_one(
 returns void
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     is_ended boolean;

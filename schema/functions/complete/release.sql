@@ -10,6 +10,7 @@ create or replace function txqueue.release(
 returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     this     job;

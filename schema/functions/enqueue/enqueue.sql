@@ -9,6 +9,7 @@ create or replace function txqueue.enqueue(
 returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     facts     record;

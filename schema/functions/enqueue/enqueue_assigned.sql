@@ -13,6 +13,7 @@ create or replace function txqueue.enqueue_assigned(
     out job_id bigint, out assignment bigint, out lane smallint, out its_weight integer)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     facts   record;

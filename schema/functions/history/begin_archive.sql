@@ -3,6 +3,7 @@
 create or replace function txqueue.begin_archive(its_leaf text) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 set lock_timeout = '2s'
 as $$
 declare

@@ -3,6 +3,7 @@
 create or replace function txqueue.drop_archived(its_leaf text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 set lock_timeout = '50ms'
 as $$
 begin

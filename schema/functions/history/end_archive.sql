@@ -4,6 +4,7 @@ create or replace function txqueue.end_archive(
     its_leaf text, its_attempt integer, its_location text, its_jobs bigint, its_checksum text) returns boolean
 language sql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
     with noted as (
         update archived

@@ -4,6 +4,7 @@
 create or replace function txqueue.ensure_history() returns text[]
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     changed text[] := '{}';

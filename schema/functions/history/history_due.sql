@@ -5,6 +5,7 @@ create or replace function txqueue.history_due(before date default null)
 returns table (leaf text, state text, day date)
 language sql stable security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
     select child.relname::text, right(parent.relname, -4), to_date(right(child.relname, 8), 'YYYYMMDD')
       from pg_inherits

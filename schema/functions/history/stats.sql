@@ -5,6 +5,7 @@ returns table (hour timestamptz, work_type text, done bigint, failed bigint, can
                busy double precision, mean double precision, longest double precision, waited double precision)
 language sql stable security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
     select date_trunc('hour', finished_at, 'UTC') as hour, ended.work_type, count(*) filter (where state = 'done'),
            count(*) filter (where state = 'failed'), count(*) filter (where state = 'cancelled'),

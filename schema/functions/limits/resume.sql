@@ -2,6 +2,7 @@
 create or replace function txqueue.resume(its_kind text, its_key text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     this    control := lock_control(its_kind, its_key);

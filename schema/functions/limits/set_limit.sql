@@ -7,6 +7,7 @@ create or replace function txqueue.set_limit(
 returns jsonb
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 set enable_seqscan = off
 as $$
 declare

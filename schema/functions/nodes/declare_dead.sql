@@ -3,6 +3,7 @@
 create or replace function txqueue.declare_dead(its_incarnation integer, ended integer[]) returns integer
 language sql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
     select mark_dead(array(
         select node.incarnation from node_info as node

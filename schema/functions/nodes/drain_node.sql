@@ -3,6 +3,7 @@
 create or replace function txqueue.drain_node(its_name text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     former text := lock_live_node(its_name);

@@ -10,6 +10,7 @@ create or replace function txqueue.heartbeat(
     out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     rescued integer := 0;

@@ -2,4 +2,5 @@
 create or replace function txqueue.identity() returns uuid
 language sql stable security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$ select identity from setting $$;

@@ -3,6 +3,7 @@
 create or replace function txqueue.leave(its_incarnation integer, its_state text) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 begin
     update node_info set state = its_state, ended_at = case when its_state = 'stopped' then clock_timestamp() end

@@ -2,6 +2,7 @@
 create or replace function txqueue.publish(work_types jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 begin
     insert into work_type as known (work_type, queue, priority, weight, policy)

@@ -8,6 +8,7 @@ create or replace function txqueue.register_node(
     out node_id integer, out incarnation integer)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     former integer;

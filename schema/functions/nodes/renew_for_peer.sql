@@ -4,6 +4,7 @@
 create or replace function txqueue.renew_for_peer(its_incarnation integer, heard integer[]) returns integer[]
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     kept integer[];

@@ -3,6 +3,7 @@
 create or replace function txqueue.reserve_incarnation() returns integer
 language sql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
     select nextval('incarnation')::integer
 $$;

@@ -5,6 +5,7 @@ create or replace function txqueue.cancel(
     ids bigint[], who text, out cancelled bigint[], out requested jsonb, out refused bigint[])
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     found bigint[];

@@ -5,6 +5,7 @@ create or replace function txqueue.discard_failures(
     out discarded integer, out until timestamptz)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 set enable_seqscan = off
 as $$
 declare

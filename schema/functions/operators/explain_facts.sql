@@ -4,6 +4,7 @@
 create or replace function txqueue.explain_facts(its_job_id bigint) returns jsonb
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 set enable_seqscan = off
 as $$
 declare

@@ -2,6 +2,7 @@
 create or replace function txqueue.repeat(its_job_id bigint, who text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 set enable_seqscan = off
 as $$
 declare

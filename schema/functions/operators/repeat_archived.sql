@@ -4,6 +4,7 @@ create or replace function txqueue.repeat_archived(
     its_job_id bigint, columns jsonb, its_payload jsonb, its_options jsonb, who text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     this job := jsonb_populate_record(null::job, jsonb_build_object(

@@ -6,6 +6,7 @@ create or replace function txqueue.retry_failures(
     out retried integer, out until timestamptz)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 set enable_seqscan = off
 as $$
 declare

@@ -3,6 +3,7 @@
 create or replace function txqueue.request_end_notices(seconds integer default 10) returns void
 language sql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
     select setval('awaited', least(greatest(seconds, 1), 60) + ceil(extract(epoch from clock_timestamp()))::bigint)
 $$;

@@ -14,6 +14,7 @@ create or replace function txqueue.rotate(
     out did text[], out holders text[])
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 set enable_seqscan = off
 as $$
 declare

@@ -3,6 +3,7 @@
 create or replace function txqueue.pause_schedule(its_name text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     this schedule := lock_schedule(its_name);

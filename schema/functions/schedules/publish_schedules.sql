@@ -3,6 +3,7 @@
 create or replace function txqueue.publish_schedules(its_work_types text[], schedules jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     this    record;

@@ -4,6 +4,7 @@ create or replace function txqueue.put_schedule(
     its_name text, terms jsonb, its_job jsonb, condition jsonb, who text, declared boolean default false) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 begin
     perform check_schedule(its_name, terms, its_job, condition);

@@ -5,6 +5,7 @@ create or replace function txqueue.add_parts(
 returns void
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 begin
     insert into workset_part (workset_id, origin, first, last, items)

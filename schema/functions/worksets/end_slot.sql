@@ -6,6 +6,7 @@ create or replace function txqueue.end_slot(
 returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     its  workset;

@@ -4,6 +4,7 @@
 create or replace function txqueue.ensure_workset(spec jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     its     workset := jsonb_populate_record(null::workset, spec - 'workset_id');

@@ -4,6 +4,7 @@
 create or replace function txqueue.fill_workset(its_name text, items jsonb) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     its     workset;

@@ -2,6 +2,7 @@
 create or replace function txqueue.lock_next_cut(its_name text, out is_cut boolean, out cut_to text)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 begin
     if lock_workset('cut ' || its_name, false) then

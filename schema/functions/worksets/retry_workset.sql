@@ -2,6 +2,7 @@
 create or replace function txqueue.retry_workset(its_name text) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     its   workset;

@@ -6,6 +6,7 @@ create or replace function txqueue.split_workset_part(
 returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     this workset_part;

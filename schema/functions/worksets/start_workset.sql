@@ -3,6 +3,7 @@
 create or replace function txqueue.start_workset(its_name text, its_items bigint default null) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     its workset;
