@@ -128,6 +128,51 @@ async def test_savepoints_are_the_applications(node: Master, dsn: str) -> None:
     assert node.states() == {"waiting": 1}
 
 
+async def _first(queue: WorkQueue, sql: str, parameter: object, error: type[Exception]) -> None:
+    """Swallow the error of a first statement, write, and change one's mind."""
+    async with queue.transaction() as txn:
+        with pytest.raises(error):
+            await txn.execute(sql, (parameter,))
+        await txn.execute("create table written ()")
+        raise ZeroDivisionError
+
+
+async def _is_written(queue: WorkQueue) -> bool:
+    async with queue.transaction() as txn:
+        return await txn.execute("select to_regclass('written')") != [(None,)]
+
+
+@pytest.mark.parametrize("sql", ["selec %s", "select %s / 0", "select %s; selec 1"])
+async def test_an_error_of_the_first_statement_fails_the_transaction(dsn: str, sql: str) -> None:
+    """Which begins in the same message; no later statement runs outside of a transaction."""
+    async with opened(dsn) as queue:
+        with pytest.raises(psycopg2.errors.InFailedSqlTransaction):
+            await _first(queue, sql, 1, psycopg2.Error)
+        assert not await _is_written(queue)
+
+
+async def test_a_first_statement_that_was_not_sent_fails_nothing(dsn: str) -> None:
+    """The driver refuses a parameter; the next statement is inside the transaction."""
+    async with opened(dsn) as queue:
+        with pytest.raises(ZeroDivisionError):
+            await _first(queue, "select %s", object(), psycopg2.ProgrammingError)
+        assert not await _is_written(queue)
+
+
+async def test_a_transaction_without_statements_asks_the_database_nothing(dsn: str) -> None:
+    """Its connection serves the next one as if it were new."""
+    async with opened(dsn, connections=1) as queue:
+        async with queue.transaction():
+            pass
+        with suppress(ZeroDivisionError):
+            async with queue.transaction():
+                raise ZeroDivisionError
+        async with queue.transaction() as txn:
+            begun = "select xact_start = query_start from pg_stat_activity where pid = %s"
+            [(backend,)] = await txn.execute("select pg_backend_pid()")
+            assert await txn.execute(begun, (backend,)) == [(False,)]
+
+
 @pytest.mark.parametrize(
     ("sql", "error"),
     [

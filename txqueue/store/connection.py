@@ -20,7 +20,10 @@ from txqueue.store.prepared_statements import Prepared
 from txqueue.store.session_bounds import SET
 from txqueue.store.timestamps import read_any_moment
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "Statement"]
+
+# A statement and its parameters.
+Statement = tuple[str, Sequence[object]]
 
 # Behind a pooler the process id is not a backend's, or another session's.
 CANCEL = """select pg_cancel_backend(pid) from pg_stat_activity
@@ -67,6 +70,7 @@ class Connection:
         self._timer: Any = None
         self._prepared = Prepared()
         self._pooled: bool | None = None
+        self._is_beginning = False
 
     @property
     def is_dead(self) -> bool:
@@ -187,9 +191,12 @@ class Connection:
             DatabaseUnavailable: When the connection is lost.
             Refused: When the database refuses the input.
         """
+        return list((await self._executed_often(sql, parameters)).fetchall())
+
+    async def _executed_often(self, sql: str, parameters: Sequence[object], then: str = "") -> Any:
         try:
             execution = self._prepared.execution(sql) or await self._prepare(sql)
-            cursor = await self._executed(execution, parameters)
+            return await self._executed(execution + then, parameters)
         except UNPREPARED:
             # The prepared statement was discarded, or returns other columns since a migration, or
             # there is an undetected pooler.
@@ -199,8 +206,7 @@ class Connection:
                     "the server no longer has a statement that this connection had prepared",
                     "retry the transaction: this will not happen twice",
                 ) from None
-            cursor = await self._executed(sql, parameters)
-        return list(cursor.fetchall())
+            return await self._executed(sql + then, parameters)
 
     async def _prepare(self, sql: str) -> str:
         """Prepare a statement if it is due; return the statement to send in its place."""
@@ -223,28 +229,72 @@ class Connection:
         names = [column.name for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
-    async def commit(self) -> None:
+    def begin(self) -> None:
+        """Open a transaction with the next statement, in the same message."""
+        self._is_beginning = True
+
+    async def commit(self, last: Statement | None = None) -> None:
         """Commit the open transaction.
+
+        Args:
+            last: A frequent statement to run before, in the same message. If it fails, the
+                transaction stays open.
 
         Raises:
             TransactionMisused: When one of its statements has ended the transaction.
             Refused: When one of its statements failed, even if the error was swallowed: the
                 server rolls back.
         """
-        if self.is_idle:
+        if not self._is_beginning and self.is_idle:
             raise ended_inside()
-        cursor = await self._executed("commit", ())
+        if last is not None:
+            cursor = await self._executed_often(*last, then="; commit")
+        elif self._is_beginning:
+            self._is_beginning = False
+            return
+        else:
+            cursor = await self._executed("commit", ())
         if cursor.statusmessage != "COMMIT":
             raise Refused(
                 "the transaction was rolled back, because a statement in it had failed",
                 "let the error of the statement end the transaction, or use a savepoint",
             )
 
+    async def roll_back(self) -> None:
+        """Roll back; if that fails, close the connection, which makes the server roll back."""
+        self._is_beginning = False
+        if self.is_dead:
+            self.close()
+        elif not self.is_idle:
+            try:
+                await self._executed("rollback", ())
+            except Exception:
+                self.close()
+
     async def _executed(
         self,
         sql: str,
         parameters: Sequence[object],
         translate: Callable[[BaseException], BaseException] = translation,
+    ) -> Any:
+        if not self._is_beginning:
+            return await self._sent(sql, parameters, translate)
+        self._is_beginning = False
+        try:
+            return await self._sent(f"begin; {sql}", parameters, translate)
+        except Exception:
+            if self.is_dead or not self.is_idle:
+                raise
+        # A message with a syntax error does not begin a transaction. The statement fails again
+        # inside one, so that the caller's next statement does not run outside.
+        await self._sent("begin", (), translate)
+        return await self._sent(sql, parameters, translate)
+
+    async def _sent(
+        self,
+        sql: str,
+        parameters: Sequence[object],
+        translate: Callable[[BaseException], BaseException],
     ) -> Any:
         self._be_patient()
         try:

@@ -11,7 +11,7 @@ from twisted.internet.defer import DeferredSemaphore
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.backoff import Backoff
-from txqueue.store.connection import Connection
+from txqueue.store.connection import Connection, Statement
 from txqueue.store.driver import IStoreReactor
 
 __all__ = ["ConnectionPool"]
@@ -79,20 +79,28 @@ class ConnectionPool:
             self._put_back(connection)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
+    async def transaction(
+        self, last: Callable[[], Statement] | None = None
+    ) -> AsyncIterator[Connection]:
         """Lend a connection inside a transaction: committed at the end, rolled back on an error.
+
+        The transaction begins with its first statement, in the same message.
+
+        Args:
+            last: Returns a frequent statement, which runs last and in the same message as the
+                commit.
 
         Raises:
             Refused: At its end, when a statement in it had failed and its error was swallowed.
         """
         async with self.connection() as connection:
-            await connection.query("begin")
+            connection.begin()
             try:
                 yield connection
+                await connection.commit(None if last is None else last())
             except BaseException:
-                await _roll_back(connection)
+                await connection.roll_back()
                 raise
-            await connection.commit()
 
     async def lend(self, borrower: Callable[[Connection], Awaitable[T]]) -> T:
         """Lend a connection to a function and return its result."""
@@ -158,14 +166,3 @@ class ConnectionPool:
         else:
             self._idle.append(connection)
         self._turn.release()
-
-
-async def _roll_back(connection: Connection) -> None:
-    """Roll back; if that fails, close the connection, which makes the server roll back."""
-    if connection.is_dead:
-        connection.close()
-        return
-    try:
-        await connection.query("rollback")
-    except Exception:
-        connection.close()

@@ -11,6 +11,7 @@ import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 from attrs import asdict, astuple
@@ -19,6 +20,7 @@ from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
+from txqueue.store.connection import Statement
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.driver import IStoreReactor
 from txqueue.store.outcomes import outcomes_text
@@ -201,7 +203,7 @@ class WorkerService:
     @asynccontextmanager
     async def _open_transaction(self, job: RunningJob) -> AsyncIterator[Transaction]:
         assert self._pool is not None
-        async with self._pool.transaction() as connection:
+        async with self._pool.transaction(partial(self._completion, job)) as connection:
             job.within = Transaction(connection, self._schema)
             try:
                 yield job.within
@@ -209,11 +211,17 @@ class WorkerService:
             finally:
                 txn, job.within = job.within, None
                 txn.end()
-            await connection.query_often(
-                self._complete_one,
-                (*astuple(job.token), job.id, job.result, job.last_progress, job.assignment.lane),
-            )
         job.is_completed = True
+
+    def _completion(self, job: RunningJob) -> Statement:
+        token = astuple(job.token)
+        return self._complete_one, (
+            *token,
+            job.id,
+            job.result,
+            job.last_progress,
+            job.assignment.lane,
+        )
 
     def _leave(self) -> None:
         self.log.critical(

@@ -11,11 +11,14 @@ set jit = off
 as $$
 declare
     is_ended boolean;
+    ignored  text;
 begin
-    perform check_isolation('a job does not end');
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform check_isolation('a job does not end');
+    end if;
     -- The commit follows at once; this limits how long a stopped process can hold the row and its group's
     -- key.
-    perform set_config('idle_in_transaction_session_timeout', '30s', true);
+    ignored := set_config('idle_in_transaction_session_timeout', '30s', true);
     if its_progress is null then
         is_ended := (complete(its_incarnation, array[its_lane::smallint], array[its_assignment], array[format('{%s}', its_job_id)],
                               case when its_result is not null then array[format('{"%s": %s}', its_job_id, its_result)] end)).total > 0;

@@ -1,6 +1,6 @@
 """A few connections that heal, as far as it shows without a database."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, cast
 
@@ -31,9 +31,17 @@ class Wire:
             raise RuntimeError(f"refused: {sql}")
         return [(len(self.asked),)]
 
-    async def commit(self) -> None:
+    def begin(self) -> None:
+        """Note it."""
+        self.asked.append("begin")
+
+    async def commit(self, last: tuple[str, Sequence[object]] | None = None) -> None:
         """Answer."""
-        await self.query("commit")
+        await self.query("commit" if last is None else f"{last[0]}; commit")
+
+    async def roll_back(self) -> None:
+        """Note it."""
+        self.asked.append("rollback")
 
     def close(self) -> None:
         """Note it."""
@@ -91,13 +99,12 @@ def _wires(pool: ConnectionPool) -> AbstractAsyncContextManager[Wire]:
     return pool.connection()  # type: ignore[return-value]  # the fixture put wires in
 
 
-async def broken_transaction(pool: ConnectionPool, accident: Callable[[], None]) -> None:
-    """Raise inside a transaction after an accident; the error must come out."""
+async def broken_transaction(pool: ConnectionPool) -> None:
+    """Raise inside a transaction; the error must come out."""
 
     async def run() -> None:
         async with pool.transaction() as connection:
             await connection.query("a")
-            accident()
             raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
@@ -191,25 +198,23 @@ async def test_a_transaction_is_committed_at_its_end(pool: ConnectionPool, serve
 
 async def test_an_error_rolls_a_transaction_back(pool: ConnectionPool, server: Server) -> None:
     """The error reaches the caller, and the connection is reused."""
-    await broken_transaction(pool, lambda: None)
+    await broken_transaction(pool)
     await pool.query("b")
     assert server.opened[0].asked == ["begin", "a", "rollback", "b"]
 
 
-async def test_a_rollback_that_fails_closes_the_connection(
+async def test_the_last_statement_of_a_transaction_comes_with_its_commit(
     pool: ConnectionPool, server: Server
 ) -> None:
-    """The server rolls back what is closed; the caller gets its own error."""
-    await broken_transaction(pool, lambda: setattr(server.opened[0], "refuses", "rollback"))
-    assert server.opened[0].is_closed
-
-
-async def test_a_dead_connection_is_not_asked_to_roll_back(
-    pool: ConnectionPool, server: Server
-) -> None:
-    """It is closed."""
-    await broken_transaction(pool, lambda: setattr(server.opened[0], "is_dead", True))
-    assert (server.opened[0].asked, server.opened[0].is_closed) == (["begin", "a"], True)
+    """What it says is asked for at the end; if it fails, all is rolled back."""
+    async with pool.transaction(lambda: ("last", ())) as connection:
+        await connection.query("a")
+    server.opened[0].refuses = "last; commit"
+    with pytest.raises(RuntimeError, match="refused"):
+        async with pool.transaction(lambda: ("last", ())):
+            pass
+    ended = ["begin", "a", "last; commit", "begin", "last; commit", "rollback"]
+    assert server.opened[0].asked == ended
 
 
 async def test_closing_closes_the_idle_now_and_the_lent_when_back(
