@@ -274,6 +274,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "find_broken_option",
         "find_broken_rule",
         "find_head",
+        "find_heads",
         "has_sleeping_master",
         "has_waiting_clients",
         "job_terms",

@@ -66,3 +66,17 @@ def test_a_claim_reads_only_what_it_may_take(
     assert node.claimed_ids(50) == ids
     assert node.value(READ) - before < 50
     node.connection.rollback()
+
+
+PROBES = "select sum(idx_scan)::integer from pg_stat_xact_user_tables where relname ~ '^job_ready_'"
+
+
+def test_a_claim_of_many_queues_looks_into_each_once(node: Master) -> None:
+    """However many of them its steps take jobs from."""
+    queues = [f"queue-{number}" for number in range(300)]
+    node.enqueue(*({"queue": queue} for queue in queues * 2))
+    node.connection.autocommit = False
+    before = node.value(PROBES)
+    assert len(node.take(100, queues=queues).ids) == 100
+    assert node.value(PROBES) - before < len(queues) + 3 * 64
+    node.connection.rollback()

@@ -2,9 +2,10 @@
 -- free_weight, as chunks of at most chunk_jobs, at least one for each worker if there are that many.
 --
 -- Its steps are next_due and promote_due; open_queues, if there are limits; tenant_turns, if there are tenants;
--- then, repeatedly, find_head (the next lane and queue), choose_ready (lock, admit groups, fit, separate
--- suspects) and assign (one chunk); charge_control, if there are limits. Jobs without tenant, limit, group or
--- suspect pass only next_due, find_head, choose_ready and assign.
+-- for each turn find_heads (the first job of each lane and queue); then, repeatedly, choose_ready (lock, admit
+-- groups, fit, separate suspects), assign (one chunk) and find_head (the next job of that lane and queue);
+-- charge_control, if there are limits. Jobs without tenant, limit, group or suspect pass only next_due,
+-- find_heads, choose_ready and assign.
 --
 -- Returns one row per chunk. The last row has no assignment, but
 --   due_in: seconds until the next job that waits for time is due.
@@ -64,9 +65,9 @@ declare
     turn       claim_turn;
     part       integer;
     by_turn    integer;
-    passed     smallint[];
     exhausted  text[] := '{}';
     -- One step: jobs of one lane and queue.
+    heads      ready_head[];
     head       ready_head;
     most       integer;
     open_room  integer;
@@ -123,11 +124,16 @@ begin
         end if;
         part := coalesce(turn.part, room);
         by_turn := 0;
-        passed := '{}';
-        while room > 0 and part > 0 and steps < most_steps and not is_last loop
+        if room > 0 and part > 0 and steps < most_steps and not is_last then
+            -- A step uses up one head, so that no later one than these is reached.
+            heads := find_heads(turn, queues, work_types, from_rank, from_job, most_steps - steps + 1);
+        end if;
+        while room > 0 and part > 0 and steps < most_steps and not is_last and cardinality(heads) > 0 loop
             steps := steps + 1;
-            head := find_head(turn, queues, work_types, passed, from_rank, from_job);
-            exit when head.lane is null;
+            head := heads[1];
+            heads := heads[2 :];
+            head.until_rank := heads[1].rank;
+            head.until_job := heads[1].job_id;
             if turn.tenant is null and not turn.is_reserve then
                 reached := head.rank;
                 reached_job := head.job_id;
@@ -141,6 +147,7 @@ begin
                 open_room := room - case when turn.is_reserve then 0 else open[place].kept end;
                 most := least(most, open[place].jobs - open[place].taken, open_room);
                 if most <= 0 then
+                    heads := array(select each from unnest(heads) as each where each.queue <> head.queue);
                     queues := array_remove(queues, head.queue);
                     is_all := false;
                     continue;
@@ -157,7 +164,6 @@ begin
             -- Nothing else was ready: if all is taken, there is no need to search again.
             is_last := head.until_rank is null and chosen.jobs < most and chosen.is_whole and turn.tenant is null and not is_held;
             is_all := is_all and not chosen.is_cut;
-            passed := case when chosen.is_drained then passed || head.lane else passed end;
             exit when chosen.is_blocked;
             -- A claim takes suspects once, and a single worker with suspects gets no other job.
             deaths := case when chosen.has_suspects then 1 else deaths end;
@@ -200,6 +206,16 @@ begin
                 end if;
                 reached := from_rank;
                 reached_job := from_job;
+            end if;
+            if not chosen.is_drained then
+                if taken = chosen.jobs then
+                    head.rank := chosen.last_rank;
+                    head.job_id := chosen.last_job;
+                end if;
+                head := find_head(turn, head, work_types);
+                if head.lane is not null then
+                    heads := array(select each from unnest(heads || head) as each order by each.rank, each.job_id);
+                end if;
             end if;
         end loop;
         if turn.tenant is not null then
