@@ -537,7 +537,8 @@ renew_for_peer(its_incarnation integer, heard integer[]) returns integer[];  -- 
 rescue(its_incarnation integer = null) returns integer;  -- worker
 reserve_incarnation() returns integer;  -- worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
--- only the owner may execute: find_cancellations, is_stale_cancellation, lease_margin, lock_live_node, mark_dead
+-- only the owner may execute: find_cancellations, is_stale_cancellation, lease_margin, lock_live_node, mark_dead,
+-- nearest_nodes
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker

@@ -2,7 +2,7 @@
 -- were enqueued before their type was published and committed after.
 --
 -- Returns whether this incarnation still owns its name (if not, it must drop its work), the state that
--- operators ordered, the live nodes that it can connect to, the running jobs that it must cancel, as
+-- operators ordered, the nearest_nodes() to which it connects, the running jobs that it must cancel, as
 -- [[assignment, job_id, who], ...], the other nodes of its host, as [[incarnation, pid], ...], and in how
 -- many seconds the first lease of another node expires.
 create or replace function txqueue.heartbeat(
@@ -40,12 +40,12 @@ begin
     select coalesce(jsonb_agg(jsonb_build_object(
                'node_id', node_id, 'name', name, 'incarnation', incarnation, 'address', address, 'port', port,
                'state', state, 'capacity', capacity, 'queues', queues, 'work_types', work_types,
-               'silence', extract(epoch from clock_timestamp() - heartbeat_at) / extract(epoch from lease)) order by node_id)
-               filter (where address is not null), '[]'),
-           coalesce(jsonb_agg(jsonb_build_array(incarnation, pid))
+               'silence', extract(epoch from clock_timestamp() - heartbeat_at) / extract(epoch from lease)) order by node_id), '[]')
+      into peers from nearest_nodes(its_incarnation);
+    select coalesce(jsonb_agg(jsonb_build_array(incarnation, pid))
                filter (where report ->> 'host' = its_report ->> 'host'), '[]'),
            extract(epoch from min(heartbeat_at + lease + lease_margin()) - clock_timestamp())
-      into peers, neighbours, next_end
+      into neighbours, next_end
       from node_info
      where state in ('alive', 'draining') and incarnation <> its_incarnation;
     if rescued >= 5000 then
