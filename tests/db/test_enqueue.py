@@ -183,6 +183,15 @@ def test_a_job_of_an_unpublished_type_waits(node: Master) -> None:
     assert [job_id] == node.take(work_types=["enqueue.unknown"]).ids
 
 
+def test_many_jobs_of_a_type_become_ready_in_parts(node: Master) -> None:
+    """So that the start of a node does not last; a heartbeat asks for the next one at once."""
+    job = {"work_type": "enqueue.unknown", "payload": {}}
+    node.value("select txqueue.enqueue_many(%s)", json.dumps([job] * 10_001))
+    assert node.publish("enqueue.unknown") == 10_000
+    assert node.value("select next_end from txqueue.heartbeat(%s, 0)", node.incarnation) is None
+    assert node.waiting("type") == []
+
+
 def test_a_type_published_while_an_enqueue_is_open_is_seen_to(node: Master, other: Master) -> None:
     """The enqueue did not see it, and the publishing did not see the job: a heartbeat sees both."""
     other.connection.autocommit = False

@@ -1,32 +1,38 @@
--- Makes the jobs ready that waited for a type which is now published. Returns how many.
+-- Makes up to 10,000 jobs ready that waited for a type which is now published. Returns how many; if it is that
+-- many, there may be more, for the next heartbeat.
 create or replace function txqueue.make_published_ready() returns integer
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 declare
-    this     job;
-    released integer := 0;
+    to_lane smallint := current_lane();
+    waiting tid[];
+    moved   integer;
 begin
-    for this in
-        delete from job_waiting
-         where ctid = any (array(
-            select ctid from job_waiting
-             where waiting_for = 'type' and work_type = any (array(
-                select known.work_type from work_type as known
-                 where exists (select from job_waiting as job
-                                where job.waiting_for = 'type' and job.work_type = known.work_type)))
-               for update skip locked))
-        returning *
-    loop
-        this.waiting_for := case when this.not_before > clock_timestamp() then 'time' end;
-        this.state := case when this.waiting_for is null then 'ready' else 'waiting' end;
-        this.lane := current_lane();
-        insert into job values (this.*);
-        released := released + 1;
-    end loop;
-    if released > 0 then
-        perform wake_masters();
+    waiting := array(
+        select ctid from job_waiting
+         where waiting_for = 'type' and work_type = any (array(
+            select known.work_type from work_type as known
+             where exists (select from job_waiting as job
+                            where job.waiting_for = 'type' and job.work_type = known.work_type)))
+         limit 10000 for update skip locked);
+    if waiting = '{}' then
+        return 0;
     end if;
-    return released;
+    with gone as (
+        delete from job_waiting where ctid = any (waiting) returning *, not_before > clock_timestamp() as is_early
+    )
+    insert into job (job_id, rank, not_before, not_after, enqueued_at, started_at, weight, priority, attempt, deaths,
+                     lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, result,
+                     followed, fingerprint, failed_at, progress)
+    select job_id, rank, not_before, not_after, enqueued_at, started_at, weight, priority, attempt, deaths,
+           to_lane, case when is_early then 'waiting' else 'ready' end::job_state, case when is_early then 'time' end,
+           work_type, queue, "group", tenant, options, payload, error, result,
+           followed, fingerprint, failed_at, progress
+      from gone;
+    get diagnostics moved = row_count;
+    perform wake_masters();
+    return moved;
 end $$;

@@ -14,6 +14,7 @@ set jit = off
 as $$
 declare
     rescued integer := 0;
+    readied integer := 0;
 begin
     update node_info set heartbeat_at = clock_timestamp(), load = its_load, report = its_report, vouched_at = null,
            leased_at = case when heartbeat_at < clock_timestamp() - lease or vouched_at is not null then clock_timestamp()
@@ -27,7 +28,7 @@ begin
         if owned then
             rescued := rescue(its_incarnation);
         end if;
-        perform make_published_ready();
+        readied := make_published_ready();
         perform propagate_late_ends();
         perform free_late_groups();
         perform refresh_backlog_flags();
@@ -48,8 +49,8 @@ begin
       into neighbours, next_end
       from node_info
      where state in ('alive', 'draining') and incarnation <> its_incarnation;
-    if rescued >= 5000 then
-        -- There may be more jobs, which a separate transaction rescues.
+    if rescued >= 5000 or readied >= 10000 then
+        -- There may be more jobs, for a separate transaction.
         next_end := 0;
     end if;
 end $$;

@@ -1,4 +1,5 @@
--- Publishes the policies of work types and readies the jobs that waited for one of them.
+-- Publishes the policies of work types, and readies jobs that waited for one of them: up to 10,000, the others
+-- with the next heartbeats. Returns how many.
 create or replace function txqueue.publish(work_types jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
