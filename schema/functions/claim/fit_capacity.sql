@@ -18,7 +18,7 @@ begin
                        sum(least(weight, capacity)) over running as total,
                        max(least(weight, capacity)) over running as heaviest,
                        sum(payload_octets(payload) + coalesce(octet_length(options::text), 0)) over running as octets
-                  from job_ready_0 where ctid = any (locked)
+                  from (select ctid, * from job_ready_0 where ctid = any (locked) offset 0) as mine -- as in assign()
                 window running as (order by rank, job_id)) as numbered
          where total <= room and heaviest <= largest and ((total <= part and octets <= octets_limit) or place = 1));
 end $$;

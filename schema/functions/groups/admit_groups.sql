@@ -22,8 +22,10 @@ declare
 begin
     select array_agg(keys.name), array_agg(keys.work_type)
       into held, types
-      from (select "group" as name, min(work_type) as work_type from job_ready_0
-             where ctid = any (locked) and "group" is not null group by "group" limit 500) as keys;
+      -- Offset 0 here and below, as in assign().
+      from (select "group" as name, min(work_type) as work_type
+              from (select "group", work_type from job_ready_0 where ctid = any (locked) offset 0) as mine
+             where "group" is not null group by "group" limit 500) as keys;
     keys := try_keys(array(select distinct key_of(name) from unnest(held) as name));
     select array_agg(its.name), array_agg(its.work_type) into held, types
       from unnest(held, types) as its (name, work_type) where key_of(its.name) = any (keys);
@@ -34,8 +36,8 @@ begin
       into taken, grouped
       from (select ready.ctid as tid, ready."group", ready.rank, ready.job_id, slots.room, row_number() over its as place,
                    first_value(ready.rank) over its as first_rank, first_value(ready.job_id) over its as first_job
-              from job_ready_0 as ready left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
-             where ready.ctid = any (locked)
+              from (select ctid, "group", rank, job_id from job_ready_0 where ctid = any (locked) offset 0) as ready
+                   left join unnest(held, rooms) as slots (name, room) on slots.name = ready."group"
             window its as (partition by ready."group" order by ready.rank, ready.job_id)) as mine
      where mine."group" is null or (mine.place <= mine.room
        -- Scalar subqueries, which the planner does not turn into a join: with old statistics of small tables,
@@ -46,10 +48,12 @@ begin
                and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null);
     grouped := coalesce(grouped, '{}');
     select array_agg(slots.name) into full_ from unnest(held, rooms) as slots (name, room)
-     where slots.room <= (select count(*) from job_ready_0 as mine where mine.ctid = any (grouped) and mine."group" = slots.name);
+     where slots.room <= (select count(*) from (select "group" from job_ready_0 where ctid = any (grouped) offset 0) as mine
+                           where mine."group" = slots.name);
     with gone as (
         delete from job_ready_0 where ctid = any (
-            array(select ctid from job_ready_0 where ctid = any (locked) and "group" = any (held) and ctid <> all (grouped))
+            array(select ctid from (select ctid, "group" from job_ready_0 where ctid = any (locked) offset 0) as mine
+                   where "group" = any (held) and ctid <> all (grouped))
             || array(select ctid from job_ready_0 where "group" = any (full_) and ctid <> all (grouped)
                       limit 10000 for update skip locked))
         returning *
