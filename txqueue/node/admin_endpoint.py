@@ -91,8 +91,8 @@ class AdminEndpoint(Service):
     def _made_server(self) -> PipeServer:
         answers: Responders = {Inspect: self._inspect}
         if self._endpoint.path is not None:
-            # A process that can open the socket has this account, and could do anything to this
-            # process.
+            # A process that can open the socket runs under this account, and could do anything to
+            # this process.
             return PipeServer(answers, MOST_CONNECTED, self._welcome)
         kind = UncertifiedPipe if self._endpoint.credentials is None else CertifiedPipe
         make = partial(kind, self._reactor)

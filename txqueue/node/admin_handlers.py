@@ -59,7 +59,7 @@ class Canceller(Protocol):
     """The workers, which may hold a cancelled job."""
 
     def cancel(self, job: CancelledJob) -> None:
-        """Make the worker that holds a job end it, if any does."""
+        """Make the worker that holds a cancelled job, if any, end the job."""
 
 
 class AdminHandlers:

@@ -25,12 +25,12 @@ LONGEST_SAID = 1000
 class Archiving(Periodic):
     """Archives days of history past retention, if the queue has an archive.
 
-    All nodes check; one at a time archives.
+    All nodes check; one node at a time archives.
 
     Args:
         reactor: Times the checks, and starts the process.
         functions: The stored functions.
-        dsn: The database.
+        dsn: The DSN of the database.
         schema: The name of the schema.
     """
 
@@ -56,7 +56,7 @@ class Archiving(Periodic):
         return AFTER_FAILURE
 
     def stopService(self) -> Deferred[None] | None:
-        """Kill the process; days that it has not verified are kept."""
+        """Stop, and end the archiving process; days not verified yet stay in the database."""
         stopping = super().stopService()
         if self._process is not None:
             with suppress(ProcessExitedAlready):
@@ -85,12 +85,12 @@ class _Output(ProcessProtocol):
         self._said = b""
 
     def outReceived(self, data: bytes) -> None:
-        """Keep the last bytes."""
+        """Keep the last bytes of the output."""
         self._said = (self._said + data)[-LONGEST_SAID:]
 
     errReceived = outReceived
 
     def processEnded(self, reason: Failure) -> None:
-        """Fire with the process's exit and its last output."""
+        """Fire `ended` with the exit status of the process and the end of its output."""
         said = " ".join(self._said.decode(errors="replace").split())
         self.ended.callback((getattr(reason.value, "exitCode", None), said))

@@ -24,20 +24,22 @@ from txqueue.system.clock import Clock
 __all__ = ["Claimer", "Lanes"]
 
 CHUNK_JOBS = 1000
-# Promotion skips dead rows of jobs due before this, except once in so many seconds, as a
-# transaction may commit a due job late.
+# A claim promotes only jobs that became due since this long before the previous claim, to skip the
+# dead rows of earlier ones. Once in FULL_LOOK seconds it promotes all due jobs, as a transaction
+# may commit a due job late.
 PROMOTED_MARGIN = timedelta(minutes=1)
 FULL_LOOK = 10.0
-# Claims likewise skip dead rows of claimed jobs for so many seconds; a new job that ranks before
-# the current ones may be claimed that much later.
+# For this many seconds, claims continue at the rank that the last one reached, to skip the dead
+# rows of claimed jobs. A new job of a smaller rank may be claimed that much later.
 LOOK_BACK = 0.1
-# The position of a claim that left jobs behind because a tenant's or queue's share was used up.
+# The rank that a claim returns if it left jobs because a tenant's or queue's share was used up.
 ANYWHERE = "-infinity"
 # Seconds between a claim that took all ready jobs and the next, so that its jobs are sent to the
 # workers first: both go through the reactor, and the claim would go ahead of them.
 BREATH = 0.001
-# How many jobs a claim of ordinary jobs takes, and of how many queues. Seconds for which none is
-# tried after one that met other jobs.
+# A job is ordinary if it has no group, a weight of 1 and a small payload, and is no suspect. FEW is
+# the most jobs that a claim of ordinary jobs takes, FEW_QUEUES the most queues of a node that makes
+# such claims. After one that met another job, the node makes none for ORDINARY_REST seconds.
 FEW, FEW_QUEUES = 8, 8
 ORDINARY_REST = 1.0
 
@@ -50,16 +52,16 @@ class Lanes(Protocol):
 
 
 class Claimer(Periodic):
-    """Claims with ``next_job()`` while the workers have room, and sleeps while nothing is ready.
+    """Claims ready jobs while the workers have room, and sleeps while no job is ready.
 
     Args:
         clock: Times the waits.
         functions: The stored functions.
-        lease: Without it the claimer does not claim.
+        lease: The node's lease; without it the claimer does not claim.
         queues: The queues that the node serves.
         work_types: The names of the node's work types.
         workers: Run the jobs.
-        heavy_jobs: Limits the weight of a job.
+        heavy_jobs: Limits the weight of the jobs that a claim takes.
         lanes: Notified of the number of jobs that each claim took.
         listeners: Notified after each claim whether it left ready jobs.
         wakeups: Has the claimer's alarm; wakes the reconciliation when the answer to a claim is
@@ -102,16 +104,16 @@ class Claimer(Periodic):
         self._last_tenant: str | None = None
         self._looked_back_at = float("-inf")
         self._wants_room = False
-        # The moment by which all jobs are looked at; until then, a claim of ordinary jobs will do.
+        # When the next claim of any jobs is due; until then, a claim of ordinary jobs will do.
         self._look_at = self._ordinary_from = float("-inf")
 
     @property
     def claim(self) -> int | None:
-        """The number of the claim that is running; None while there is none."""
+        """The number of the running claim; None while no claim runs."""
         return self._claims if self._is_claiming else None
 
     def room_made(self) -> None:
-        """Claim because workers have room, unless the last claim found nothing."""
+        """Claim, as workers have room, unless the last claim left no ready job."""
         if self._wants_room:
             self.alarm.ring()
 
@@ -121,7 +123,7 @@ class Claimer(Periodic):
         return super().stopService()
 
     async def step(self) -> float | None:
-        """Claim once if there is room; return how long to wait for the next claim."""
+        """Claim once if the workers have room; return the seconds until the next claim."""
         identity = self._lease.identity
         room = self._workers.room
         delay = claim_delay(room, time.monotonic() - self._claimed_at)
@@ -138,11 +140,11 @@ class Claimer(Periodic):
         return self._pause_after(claim)
 
     def _is_ordinary(self) -> bool:
-        """Whether there was nothing left a moment ago, so that only new jobs are expected."""
+        """Whether the last claim of any jobs left none, so that only new ones can be ready."""
         return self._ordinary_from <= time.monotonic() < self._look_at
 
     async def _claim_ready(self, identity: Identity, room: Room) -> float:
-        """Claim a few ordinary jobs; return how long to wait for the next claim."""
+        """Claim a few ordinary jobs; return the seconds until the next claim."""
         most = min(FEW, room.free)
         with self._claiming():
             assignments, is_ordinary = await self._functions.claim_ready(
@@ -181,7 +183,7 @@ class Claimer(Periodic):
 
     @contextmanager
     def _claiming(self) -> Iterator[None]:
-        """Note that a claim is running, and whether its answer is lost."""
+        """Note that a claim is running, and ring the reconciliation if its answer is lost."""
         self._claimed_at = time.monotonic()
         self._claims += 1
         self._is_claiming = True

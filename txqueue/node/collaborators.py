@@ -30,19 +30,19 @@ class Capacity(Protocol):
 
     @property
     def room(self) -> Room:
-        """The room for a claim."""
+        """What a claim may take: the room of all workers together."""
 
     @property
     def takes_suspects(self) -> bool:
-        """Whether a suspect can get a process of its own."""
+        """Whether a suspect can get a worker that runs nothing else."""
 
     @property
     def loads(self) -> list[Load]:
-        """The load of each worker that may get any job."""
+        """The load of each worker that may get jobs now; none is kept for a suspect."""
 
     @property
     def load(self) -> float:
-        """The outstanding weight as a fraction of the capacity."""
+        """The weight of the jobs that the workers hold, as a fraction of their capacity."""
 
 
 class Holdings(Protocol):
@@ -50,21 +50,21 @@ class Holdings(Protocol):
 
     @property
     def assignments(self) -> list[int]:
-        """The assignments of which some worker holds jobs."""
+        """The numbers of the assignments of which the workers hold jobs."""
 
     @property
     def holdings(self) -> Counter[int]:
-        """The number of held jobs of each assignment."""
+        """How many jobs of each assignment the workers hold."""
 
     async def holds(self, assignments: Collection[int]) -> dict[int, set[int]]:
-        """Return which jobs of some assignments are held."""
+        """Return which jobs of the given assignments the workers hold."""
 
 
 class Executor(Capacity, Holdings, Protocol):
     """The workers together: they run jobs, hold them and have room for more."""
 
     def perform(self, assignments: Sequence[Assignment]) -> None:
-        """Perform the jobs of assignments."""
+        """Hand the jobs of assignments to the workers."""
 
     async def take_back(self, most: int | None = None) -> Unstarted:
         """Take unstarted jobs back from the workers: all, or the last ones up to a weight.
@@ -74,7 +74,7 @@ class Executor(Capacity, Holdings, Protocol):
         """
 
     def cancel(self, job: CancelledJob) -> None:
-        """Make the worker that holds a cancelled job end it, if any does."""
+        """Make the worker that holds a cancelled job, if any, end the job."""
 
 
 class Records(Protocol):
@@ -82,21 +82,27 @@ class Records(Protocol):
 
     @property
     def mark(self) -> int:
-        """A mark of all outcomes noted so far."""
+        """A number that stands for all outcomes noted so far; see `has_written`."""
 
     def has_written(self, mark: int) -> bool:
-        """Tell whether all outcomes noted before a mark are written."""
+        """Tell whether all outcomes are written that were noted before `mark` was read."""
 
     @property
     def is_clean(self) -> bool:
-        """Whether every outcome is written."""
+        """Whether all outcomes noted so far are written."""
 
 
 class GivenBack(Protocol):
     """The writer of returned jobs."""
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
-        """Return the remaining jobs of an assignment, or some of them, to the queue."""
+        """Return jobs of an assignment to the queue.
+
+        Args:
+            assignment: The number of the assignment.
+            died: Whether the process that held the jobs died.
+            ids: The jobs' numbers; None for all that remain of the assignment.
+        """
 
 
 class Description(Protocol):

@@ -1,4 +1,4 @@
-"""Writes the outcomes of assigned jobs: done, settled otherwise, started, returned."""
+"""Writes what workers report of assigned jobs: done, ended otherwise, running or returned."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Completions"]
 LAST_TRIES = 6
 # The delay after a statement, in seconds, in which a few more jobs are collected for the next.
 GATHERING, FEW = 0.01, 50
-# The most assignments that one statement completes, and that one returns.
+# The most assignments that one statement completes, and the most that one statement returns.
 MOST_COMPLETED, MOST_GIVEN_BACK = 10_000, 500
 # Seconds after a failure during which a statement completes no more than the last successful one.
 FORGIVEN = 60.0
@@ -37,7 +37,7 @@ FORGIVEN = 60.0
 
 @define
 class _Entries:
-    """The entries to write: completions first, so that no done job is returned.
+    """The reports to write: completions first, so that no done job is returned to the queue.
 
     Only the latest report of a running job is kept, so that memory stays bounded during an outage.
     """
@@ -49,14 +49,14 @@ class _Entries:
 
     @property
     def can_wait(self) -> bool:
-        """Whether the entries are few jobs without a result, for which no caller waits."""
+        """Whether all entries are a few done jobs without results, for which no caller waits."""
         if len(self.finished) >= FEW or self.settled or self.started or self.given_back:
             return False
         return not any(each.results for each in self.finished)
 
     @property
     def ends(self) -> int:
-        """About how many jobs have ended."""
+        """About how many ended jobs the entries report."""
         finished = sum(each.ids.count(",") + 1 for each in self.finished)
         return finished + sum(each.jobs for each in self.settled)
 
@@ -65,7 +65,7 @@ class _Entries:
 
 
 class Completions(Periodic):
-    """Collects entries while a statement runs, and writes them all with the next one.
+    """Collects workers' reports while a statement runs, and writes them with the next statements.
 
     Args:
         clock: Times the retries.
@@ -89,16 +89,16 @@ class Completions(Periodic):
         self._written_at = float("-inf")
         self._has_freed = False
         self._most, self._failed_at = MOST_COMPLETED, float("-inf")
-        # The number of the latest entry, and of the latest one up to which all are written.
+        # The numbers of the latest entry noted, the latest being written and the latest written.
         self._noted = self._taken = self._written = 0
 
     @property
     def mark(self) -> int:
-        """A mark of all entries noted so far; see `has_written`."""
+        """A number that stands for all entries noted so far; see `has_written`."""
         return self._noted
 
     def has_written(self, mark: int) -> bool:
-        """Tell whether all entries noted before a mark are written."""
+        """Tell whether all entries are written that were noted before `mark` was read."""
         return self._written >= mark
 
     def finish(self, finished: CompletedJobs) -> None:
@@ -108,25 +108,25 @@ class Completions(Periodic):
         self.alarm.ring()
 
     def settle(self, settled: SettledJobs) -> None:
-        """Note jobs with other outcomes."""
+        """Note jobs that ended otherwise than done, or with progress to store."""
         self._open.settled.append(settled)
         self._noted += 1
         self.alarm.ring()
 
     def start(self, jobs: Iterable[StartedJob]) -> None:
-        """Note running jobs; the last report of each counts."""
+        """Note reports of running jobs; only the latest report of a job is written."""
         self._open.started |= {job.key: job for job in jobs}
         self.alarm.ring()
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
-        """Note the remaining jobs of an assignment, or some of them, to return to the queue."""
+        """Note jobs of an assignment to return to the queue: those in `ids`, or all that remain."""
         self._open.given_back.append(ReturnedJobs(assignment, ids, died))
         self._noted += 1
         self.alarm.ring()
 
     @property
     def unwritten(self) -> int:
-        """How many jobs have ended whose outcome is not written yet."""
+        """The number of ended jobs whose outcome is not written yet."""
         return self._open.ends + self._writing.ends
 
     @property
@@ -135,7 +135,7 @@ class Completions(Periodic):
         return not self._open and not self._writing
 
     async def close(self) -> None:
-        """Write the remaining entries and stop; give up if the database does not answer."""
+        """Stop, and write the remaining entries, or give up after a few errors of the database."""
         stopping = self.stopService()
         if stopping is not None:
             await stopping
@@ -160,7 +160,7 @@ class Completions(Periodic):
         return None
 
     async def _gather(self) -> None:
-        """Wait briefly for more entries after a statement, unless a caller may wait for one."""
+        """Wait briefly for more entries after a statement, unless a caller may wait."""
         rest = self._written_at + GATHERING - self._clock.seconds()
         if rest > 0 and self.running and not self._has_freed and self._open.can_wait:
             waiting: Deferred[None] = Deferred()
@@ -186,14 +186,14 @@ class Completions(Periodic):
             self._wakeups.look_for_work()
 
     async def _complete(self, incarnation: int, entries: _Entries) -> None:
-        """Write some completions; after a failure half as many, in case they were too many."""
+        """Write completions, as many as one statement may; after an error, half as many."""
         finished = entries.finished
         some = finished[: self._most]
         try:
             freed = await self._functions.complete(incarnation, some)
         except Exception as error:
             if not is_passing(error) and any(each.results for each in some):
-                # One of them cannot be stored: settled, each can be tried by itself.
+                # A result cannot be stored: write these jobs by `settle`, which can try each alone.
                 finished[: len(some)] = [each for each in some if not each.results]
                 entries.settled += [
                     as_settled_jobs(_as_settled(each)) for each in some if each.results
@@ -222,7 +222,7 @@ class Completions(Periodic):
                 await self._settle_one(incarnation, job)
 
     async def _settle_one(self, incarnation: int, job: SettledJob) -> None:
-        """Write one outcome alone, so that one that cannot be stored does not block the others."""
+        """Write one outcome alone; if it cannot be stored, let its job fail with that error."""
         try:
             self._tell(await self._functions.settle(incarnation, [as_settled_jobs([job])]))
         except Exception as error:
@@ -234,7 +234,7 @@ class Completions(Periodic):
 
 
 def _as_settled(finished: CompletedJobs) -> list[SettledJob]:
-    """Return jobs that are done with one outcome each, so that each can be tried by itself."""
+    """Return one outcome for each of these done jobs, so that each can be written alone."""
     results = json.loads(finished.results or "{}")
     return [
         SettledJob(int(number), finished.assignment, "done", result=results.get(number))

@@ -34,8 +34,8 @@ from txqueue.wire.pipe import Pipe, Responders
 
 __all__ = ["CreditPeers", "Credits", "Queue"]
 
-# A transaction may commit and its client vanish: for this many seconds after the last credit was
-# out, the node polls often for jobs whose message was lost.
+# A client may commit a transaction and vanish: for this many seconds after clients last held
+# credit, the node polls often for jobs whose message was lost.
 LINGER = 30.0
 # How often the distribution of credit over nodes is reviewed, seconds.
 EVEN_OUT = 1.0
@@ -45,7 +45,7 @@ class Queue(Protocol):
     """The queue that the node serves."""
 
     async def identity(self) -> str:
-        """Return the queue's identity."""
+        """Return the text that identifies the queue: its database and schema."""
 
 
 class CreditPeers(Protocol):
@@ -55,7 +55,7 @@ class CreditPeers(Protocol):
         """Return the loads of the peers that may get jobs."""
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Notify a peer of jobs that are assigned to it."""
+        """Notify a peer of assignments that it has got."""
 
     def wake(self) -> None:
         """Notify peers with room that there may be work."""
@@ -82,16 +82,16 @@ class Credits:
     """Grants credit while the queue has no backlog and nodes have room; runs delivered jobs.
 
     Args:
-        clock: Tells how long ago credit was out.
+        clock: Tells how long ago clients last held credit.
         queue: The queue; clients of another queue are refused.
         name: The node's name.
-        lease: Without it no credit is granted.
+        lease: The node's lease; without it no credit is granted.
         lifecycle: A draining node grants no credit.
         workers: Run delivered jobs; their room limits the credit.
-        peers: Their room counts for credit too.
+        peers: The other masters, whose room counts for credit too.
         deduplicator: Filters assignments that arrived before.
         inbox: Collects assignments that a client has named by number only.
-        wakeups: Wakes the services that act when a client joins or asks.
+        wakeups: Wakes the search for orphans when a client joins, and the claimer when one asks.
     """
 
     log = Logger()
@@ -129,7 +129,7 @@ class Credits:
         self._count = 0
 
     def greet(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
-        """Return the handlers of a process's commands, and a function to call at its end."""
+        """Return the handlers of a process's commands, and a function to call after it is gone."""
         guest = _Guest(pipe)
 
         def deliver(heads: str, chunks: str) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class Credits:
 
     @property
     def are_out(self) -> bool:
-        """Whether directly dispatched jobs may be on their way."""
+        """Whether jobs may be on their way to this node by direct dispatch."""
         if any(guest.stock.total() for guest in self._guests):
             self._out_at = self._clock.seconds()
         return self._clock.seconds() - self._out_at < LINGER
@@ -163,12 +163,12 @@ class Credits:
             self._even_out()
 
     def room_made(self) -> None:
-        """Review the credit because workers have room."""
+        """Grant credit that clients lack, as workers have room."""
         if self._is_short:
             self.review()
 
     def heard(self, reply: HeartbeatReply) -> None:
-        """Review the credit after a heartbeat: draining withdraws all credit."""
+        """Withdraw all credit if draining has begun, and grant credit again if it has ended."""
         del reply
         is_draining, was_draining = self._lifecycle.is_draining, self._was_draining
         if is_draining != was_draining:
@@ -184,7 +184,7 @@ class Credits:
             self._fill(guest, self._nodes())
 
     def _nodes(self) -> list[NodeLoad]:
-        """Return the nodes for credit, this node first; granted credit counts as load."""
+        """Return the nodes that credit may name, this node first; granted credit counts as load."""
         own = self._lease.reaching
         if own is None or self._lifecycle.is_draining or self._has_backlog:
             return []
@@ -197,7 +197,7 @@ class Credits:
         ]
 
     def _even_out(self) -> None:
-        """Grant credit again where other nodes are now better, as peers come, go and fill up."""
+        """Replace credit where other nodes are less loaded now, as peers come, go and fill up."""
         self._evened_at = self._clock.seconds()
         for guest in self._guests:
             had, guest.stock = guest.stock, Counter()
@@ -268,7 +268,7 @@ class Credits:
             self.review()
 
     def _woken(self) -> dict[str, Any]:
-        """Claim, as there is work; notify the peers too if there is no room here."""
+        """Claim at a client's request; notify the peers too if the workers here have no room."""
         self._wakeups.look_for_work()
         if not self._workers.room.free:
             self._peers.wake()

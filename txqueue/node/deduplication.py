@@ -5,9 +5,9 @@ from __future__ import annotations
 __all__ = ["Deduplicator"]
 
 BLOCK = 1024
-"""How many assignment numbers a block holds, a bit each."""
+"""How many assignment numbers a block of bits stands for, with one bit each."""
 REMEMBERED = 1000
-"""How many blocks are kept: enough for the last million assignments of the whole cluster."""
+"""How many blocks of bits are kept: enough for the cluster's last million assignments."""
 
 
 class Deduplicator:

@@ -22,7 +22,7 @@ __all__ = ["Description"]
 
 @frozen
 class Description:
-    """Collects the description from the services, without a query."""
+    """Collects the node's description of itself from its services, without a query."""
 
     _settings: NodeSettings
     _lease: Lease
@@ -37,11 +37,11 @@ class Description:
 
     @property
     def load(self) -> float:
-        """Weight outstanding, as a fraction of capacity."""
+        """The weight of the jobs that the workers hold, as a fraction of their capacity."""
         return self._workers.load
 
     def measured(self) -> dict[str, Any]:
-        """Return the measurements that a heartbeat carries besides the load; plain data."""
+        """Return, as plain data, the measurements that a heartbeat carries besides the load."""
         return {
             "workers": len(self._workers.all),
             "missing": self._reconciliation.missing,

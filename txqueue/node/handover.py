@@ -28,7 +28,7 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Handover", "Neighbours"]
 
-# Seconds between two reviews of the peers: normally, while work arrives, and without peers.
+# Seconds between two comparisons with the peers: normally, while they pass work, and without peers.
 LOOK, EAGER, ALONE = 0.1, 0.02, 0.5
 # Jobs beyond a worker's room go back to the queue after this many seconds.
 LASTING = 0.3
@@ -43,13 +43,13 @@ class Neighbours(Protocol):
 
     @property
     def reports(self) -> list[NodeReport]:
-        """The peers' reports."""
+        """The recent reports of the peers."""
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Notify a peer of its assignments."""
+        """Notify a peer of assignments that it has got."""
 
     async def steal(self, incarnation: int, weight: int) -> tuple[list[int], int]:
-        """Ask a peer for unstarted work."""
+        """Ask a peer for unstarted work; return the assignments it passed on, and their weight."""
 
 
 class Handover(Periodic):
@@ -100,7 +100,7 @@ class Handover(Periodic):
         self._rests: dict[int, tuple[float, float]] = {}
 
     def room_made(self) -> None:
-        """Ask again because workers have room, if the last request brought work."""
+        """Ask a peer for work again, as workers have room, if the last request brought some."""
         if self._is_eager:
             self.alarm.ring()
 
@@ -115,7 +115,7 @@ class Handover(Periodic):
             Deferred.fromCoroutine(self.pass_all()).addErrback(self._not_passed)
 
     def taken(self, assignments: Sequence[int]) -> None:
-        """Accept assignments from a peer; a draining node returns them."""
+        """Accept assignments from a peer; a draining node returns them to the queue."""
         if not self._lifecycle.is_draining:
             self._inbox.read(assignments)
             return
@@ -156,7 +156,7 @@ class Handover(Periodic):
         return 0
 
     async def surrender(self, incarnation: int, weight: int) -> tuple[list[int], int]:
-        """Pass unstarted work, up to a weight, to a node that asks; the answer names it.
+        """Pass unstarted work, up to a weight, to the node that asks for it.
 
         Returns:
             The assignments that the other node now has, and their weight.
@@ -224,7 +224,7 @@ class Handover(Periodic):
 
     @property
     def _held_by(self) -> int:
-        """The incarnation of this run while its lease holds: no row names 0."""
+        """The incarnation of this run while its lease holds, otherwise 0, which no row names."""
         identity = self._lease.identity
         return identity.incarnation if identity else 0
 

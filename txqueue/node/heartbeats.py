@@ -1,4 +1,4 @@
-"""Registers the node in NODE_INFO and renews its lease by heartbeats."""
+"""Registers the node in the table `node_info`, and renews its lease by heartbeats."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class LoadMeter(Protocol):
 
     @property
     def load(self) -> float:
-        """Weight outstanding, as a fraction of capacity."""
+        """The weight of the jobs that the workers hold, as a fraction of their capacity."""
 
     def measured(self) -> Mapping[str, Any]:
-        """Return the other measurements as plain data."""
+        """Return the measurements besides the load, as plain data."""
 
 
 class Processes(Protocol):
     """The worker processes, which are killed when another run has taken the node's name."""
 
     def stop_at_once(self) -> None:
-        """End all processes now."""
+        """Kill all worker processes."""
 
 
 class Heartbeats(Periodic):
@@ -53,12 +53,12 @@ class Heartbeats(Periodic):
             capacity, queues, version.
         work_types: The node's work types, with their policies.
         host: Identifies the host among hosts; `NO_HOST` to hide it.
-        lease: The lease.
+        lease: The node's lease.
         keeper: Notified when the lease is acquired, renewed or lost.
-        lifecycle: Notified of operators' orders, and when another run has taken the name.
+        lifecycle: Notified when operators drain the node, or another run has taken its name.
         load_meter: Measures the node.
         listeners: Notified of the answer to each heartbeat.
-        processes: Killed when another run has taken the name.
+        processes: The workers, killed when another run has taken the node's name.
         wakeups: Has the alarm of heartbeats; wakes the services that take jobs after an undrain.
     """
 
@@ -95,21 +95,21 @@ class Heartbeats(Periodic):
         self._next_end: float | None = None
 
     async def step(self) -> float | None:
-        """Renew the lease, or register if there is no run yet."""
+        """Send a heartbeat, or register the node if it is not registered."""
         if not self._lease.is_registered:
             await self._register()
             # The first heartbeat names the peers.
             return 0.0
         await self._renew()
         interval = self._lease.seconds / BEATS_A_LEASE
-        # If another node's lease expires before the next heartbeat, send one at that moment to
-        # rescue it.
+        # If another node's lease expires before the next heartbeat, send one at that time, to
+        # rescue that node's jobs.
         return (
             interval if self._next_end is None else min(interval, max(self._next_end, LEAST_PAUSE))
         )
 
     def stopService(self) -> Deferred[None] | None:
-        """Stop renewing."""
+        """Stop renewing the lease."""
         self._keeper.stop()
         return super().stopService()
 
@@ -125,7 +125,7 @@ class Heartbeats(Periodic):
             )
 
     async def _register(self) -> None:
-        """Register under the name, fencing an earlier run."""
+        """Register under the node's name, which fences an earlier run."""
         began = time.monotonic()
         identity = Identity(*await self._functions.register_node(self._node, self._work_types))
         self._lease.reached()
@@ -160,7 +160,7 @@ class Heartbeats(Periodic):
             self._wakeups.look_for_work()
 
     async def _begin_anew(self) -> None:
-        """Register again, unless another run of the name has taken over."""
+        """Register again, unless another run has taken the node's name."""
         newest = await self._functions.incarnation_of(self._node["name"])
         if newest > self._lease.incarnation:
             self._give_way()

@@ -1,4 +1,4 @@
-"""A loaded node leaves heavy jobs to an idle peer."""
+"""Lets a loaded node leave heavy jobs to an idle peer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["HeavyJobLimit", "IdlePeers"]
 # The fraction of taken room from which a node counts as loaded, and the fraction of a worker's
 # capacity from which a job counts as heavy.
 LOADED, HEAVY = 0.5, 0.25
-# Seconds after which a peer that has not claimed them counts as unable to, and for which nothing is
-# then left to it.
+# Seconds after which an idle peer that has not claimed the heavy jobs counts as unable to, and
+# seconds for which this node then leaves it no jobs.
 PATIENCE, REST = 2.0, 10.0
 
 
@@ -22,7 +22,7 @@ class IdlePeers(Protocol):
     """The loads of the peers."""
 
     def has_idle(self, queues: Collection[str], work_types: Collection[str]) -> bool:
-        """Tell whether a peer that serves all of these is nearly idle."""
+        """Tell whether a peer that serves all these queues and work types is nearly idle."""
 
 
 class HeavyJobLimit:
@@ -53,7 +53,7 @@ class HeavyJobLimit:
         self._is_limiting = False
 
     def heaviest(self, room: Room) -> int:
-        """Return the weight of the heaviest job to claim."""
+        """Return the weight of the heaviest job that a claim may take."""
         waited = 0.0 if self._since is None else self._clock.seconds() - self._since
         if waited >= PATIENCE + REST:
             self._since, waited = None, 0.0

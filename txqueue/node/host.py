@@ -1,4 +1,4 @@
-"""Tells whether two nodes run on one host, and proves that a process of it has ended."""
+"""Identifies this host, and tells whether one of its processes has ended."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from txqueue.system.procfs import STATE, stat_of
 __all__ = ["NO_HOST", "has_ended", "host_identity"]
 
 NO_HOST = ""
-"""The host of a node whose process other nodes cannot check."""
+"""The `host_identity` of a node whose process other nodes cannot check."""
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = "/proc/self/ns/pid"
 
 
 def host_identity() -> str:
-    """Return an identity of this boot and its process id namespace; `NO_HOST` if unknown."""
+    """Return a text that identifies this boot and process id namespace; `NO_HOST` if unknown."""
     try:
         return f"{_BOOT.read_text().strip()} {os.readlink(_NAMESPACE)}"
     except OSError:

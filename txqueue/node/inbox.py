@@ -13,7 +13,7 @@ MOST_NAMED = 2_000
 
 
 class Inbox:
-    """The assignments that clients and peers have named.
+    """The numbers of assignments that clients and peers have named and no service has read yet.
 
     Args:
         wakeups: Wakes the service that reads the inbox.
@@ -28,7 +28,7 @@ class Inbox:
         return bool(self._named) or self._is_overfull
 
     def read(self, assignments: Sequence[int]) -> None:
-        """Add assignment numbers."""
+        """Add numbers of assignments, and wake the service that reads them."""
         self._named += assignments
         if len(self._named) > MOST_NAMED:
             self._named.clear()
@@ -36,9 +36,9 @@ class Inbox:
         self._wakeups.orphans.ring()
 
     def take(self) -> list[int]:
-        """Return the numbers, each once, and empty the inbox.
+        """Return the assignment numbers, each once, and empty the inbox.
 
-        Empty if there were too many: polling for all unknown assignments finds them too.
+        Return none if there were too many: polling for all unknown assignments finds them too.
         """
         named = [] if self._is_overfull else list(dict.fromkeys(self._named))
         self._named, self._is_overfull = [], False

@@ -14,21 +14,21 @@ from txqueue.system.clock import Clock
 __all__ = ["LagMeter", "memory"]
 
 BEAT = 0.1
-# The fraction of a lag that remains after each beat: a stall shows for about a second.
+# The fraction of the measured lag that remains after each beat: a stall shows for about a second.
 FADING = 0.8
 _STATM = Path("/proc/self/statm")
 
 
 class LagMeter(Periodic):
-    """Measures ten times a second.
+    """Measures the lag of the reactor and of the workers ten times a second.
 
     Args:
         clock: Times the beats.
-        workers: Have the waiting jobs.
+        workers: Have the jobs that wait in them.
 
     Attributes:
-        lag: Seconds by which the reactor has recently been late.
-        steady: The weight that waits in the workers now and also waited a beat ago.
+        lag: Seconds by which the reactor has recently called timers late.
+        steady: The weight that waits in the workers now and also waited a tenth of a second ago.
     """
 
     name = "lag"

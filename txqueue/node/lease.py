@@ -9,7 +9,7 @@ __all__ = ["Identity", "Lease"]
 
 
 class Identity(NamedTuple):
-    """The identity of a node's run, as the database numbers it."""
+    """The numbers that the database has given to a node and to this run of it."""
 
     node_id: int
     incarnation: int
@@ -29,17 +29,17 @@ class Lease:
 
     @property
     def until(self) -> float:
-        """The moment at which the lease expires, by the monotonic clock."""
+        """When the lease expires, by the monotonic clock."""
         return self._renewed_at + self.seconds
 
     @property
     def is_registered(self) -> bool:
-        """Whether the node has an incarnation, whether its lease holds or not."""
+        """Whether the node has an incarnation, even if its lease has expired."""
         return self._identity is not None
 
     @property
     def incarnation(self) -> int:
-        """The incarnation, even after the lease, as its writes are fenced; 0 for none."""
+        """The incarnation, even if the lease has expired, as writes are fenced; 0 for none."""
         return self._identity.incarnation if self._identity else 0
 
     @property
@@ -49,18 +49,19 @@ class Lease:
 
     @property
     def reaching(self) -> Identity | None:
-        """The identity while this node itself reaches the database; else a peer may renew its
-        lease.
+        """The run's identity while its lease holds and the database answers this node, else None.
+
+        Without answers, a peer may still renew the lease.
         """
         is_reached = time.monotonic() - self._reached_at < self.seconds / 2
         return self.identity if is_reached else None
 
     def register(self, identity: Identity) -> None:
-        """Start a run, whose lease is not renewed yet."""
+        """Begin a run of this identity; only `renew` starts its lease."""
         self._identity = identity
 
     def forget(self) -> None:
-        """End the run, as other nodes have its jobs."""
+        """Forget the run's identity, as other nodes have taken its jobs."""
         self._identity = None
 
     def reached(self) -> None:
@@ -68,5 +69,5 @@ class Lease:
         self._reached_at = time.monotonic()
 
     def renew(self, began: float) -> None:
-        """Renew the lease from a moment of the monotonic clock, unless that is earlier."""
+        """Let the lease count from `began`, by the monotonic clock, if it is not counted later."""
         self._renewed_at = max(began, self._renewed_at)

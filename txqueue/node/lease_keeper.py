@@ -1,4 +1,4 @@
-"""Acts when the node's lease is acquired, renewed, expired or lost; `heartbeats` renews it."""
+"""Acts when the node's lease is acquired, renewed or lost, or expires."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class LeaseHolders(Protocol):
     """The workers, which start jobs only while the lease holds."""
 
     def renew(self, until: float, incarnation: int) -> None:
-        """Start this run's jobs until a moment of the monotonic clock."""
+        """Allow run `incarnation` to start jobs until `until`, by the monotonic clock."""
 
     def give_back(self) -> None:
-        """Return all unstarted jobs."""
+        """Return all unstarted jobs to the queue."""
 
 
 class CreditGiver(Protocol):
     """The service that grants credit only while the lease holds."""
 
     def review(self) -> None:
-        """Give and withdraw credit as things are now."""
+        """Grant or withdraw credit, as the lease and the loads now require."""
 
 
 class LeaseKeeper:
@@ -36,7 +36,7 @@ class LeaseKeeper:
 
     Args:
         clock: Times the expiry.
-        lease: The lease.
+        lease: The node's lease.
         workers: Start jobs while the lease holds.
         credits: Grants credit while the lease holds.
         wakeups: Wakes the services that claim once the lease is acquired.
@@ -62,32 +62,37 @@ class LeaseKeeper:
         self._is_stopped = False
 
     def registered(self, identity: Identity, began: float) -> None:
-        """Start a new run, whose registration was sent at a moment of the monotonic clock."""
+        """Begin a new run; its lease counts from `began`, when the registration was sent."""
         self._lease.register(identity)
         self._hold(began)
         self._wakeups.look_for_work()
 
     def renewed(self, began: float) -> None:
-        """Renew the lease from the moment at which a heartbeat was sent."""
+        """Let the lease count from `began`, when the last heartbeat was sent."""
         had_lease = self._lease.identity is not None
         self._hold(began)
         if not had_lease:
             self._wakeups.look_for_work()
 
     def kept(self, answered_at: float) -> None:
-        """Renew the lease because a peer did, from the moment at which this node answered it."""
+        """Accept that a peer has renewed this node's lease in the database.
+
+        Args:
+            answered_at: When this node last answered that peer's liveness check, by the monotonic
+                clock; the lease counts from then.
+        """
         is_news = answered_at + self._lease.seconds > self._lease.until
         if self._lease.is_registered and is_news:
             self.log.warn("the database is not reachable; a peer has renewed this node's lease")
             self.renewed(answered_at)
 
     def lost(self) -> None:
-        """Start none of the node's jobs, as other nodes may have them."""
+        """Withdraw credit and return all unstarted jobs, as other nodes may have taken them."""
         self._credits.review()
         self._workers.give_back()
 
     def stop(self) -> None:
-        """Stop watching the expiry."""
+        """Stop watching for the expiry of the lease."""
         self._is_stopped = True
         self._stop_watching()
 
@@ -100,7 +105,7 @@ class LeaseKeeper:
             self._expiry = self._clock.callLater(left, self._expired)
 
     def _expired(self) -> None:
-        """Act on the expiry: other nodes may presume this node dead."""
+        """Act on the expiry of the lease: other nodes may presume this node dead."""
         self.log.warn("the lease could not be renewed in time: no job starts until it is")
         self.lost()
 

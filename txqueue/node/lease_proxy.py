@@ -22,16 +22,16 @@ class KnownPeers(Protocol):
     """The other masters."""
 
     def peer(self, incarnation: int) -> Peer | None:
-        """Return a peer, if it is known."""
+        """Return the peer of an incarnation; None if it is unknown."""
 
 
 class LeaseProxy(Periodic):
-    """Asks suspected nodes whether they are alive before their jobs are rescued.
+    """Asks silent peers whether they are alive, and renews the leases of those that answer.
 
     Args:
-        clock: Times the retries.
+        clock: Times the retries and the answers.
         functions: The stored functions.
-        lease: Without it this node renews no other lease.
+        lease: This node's lease; without it, this node renews no lease of a peer.
         peers: The other masters.
     """
 
@@ -48,13 +48,13 @@ class LeaseProxy(Periodic):
         self._suspects: list[int] = []
 
     def heard(self, reply: HeartbeatReply) -> None:
-        """Read from a heartbeat for which fraction of their leases the other nodes were silent."""
+        """Note the nodes that have been silent for a large fraction of their leases."""
         self._suspects = [row["incarnation"] for row in reply.peers if row["silence"] > SUSPECT]
         if self._suspects:
             self.alarm.ring()
 
     async def step(self) -> float | None:
-        """Ask the suspects, and renew the leases of those that answer."""
+        """Ask the silent peers whether they are alive, and renew the leases of those that are."""
         suspects, self._suspects = self._suspects, []
         identity = self._lease.identity
         if not suspects or identity is None:
@@ -71,7 +71,7 @@ class LeaseProxy(Periodic):
         return None
 
     async def _lives(self, peer: Peer) -> bool:
-        """Ask a peer whether it is alive; without a prompt answer, presume it is not."""
+        """Ask a peer whether it is alive; presume that it is not if it does not answer promptly."""
         try:
             return await peer.lives(self._clock)
         except Exception as error:

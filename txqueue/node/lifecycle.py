@@ -8,7 +8,7 @@ __all__ = ["Lifecycle"]
 
 
 class Lifecycle:
-    """The state of the node as decided by an operator, a signal or a failure.
+    """The state of the node, as an operator, a signal or a failure has decided it.
 
     Args:
         reactor: Stopped when the node fails.
@@ -30,7 +30,7 @@ class Lifecycle:
         return self._is_drained or self.is_ending
 
     def order(self, *, drain: bool) -> bool:
-        """Note an operator's order; return whether it changes the state."""
+        """Note whether an operator drains the node; return whether this begins or ends draining."""
         was_draining, self._is_drained = self.is_draining, drain
         return self.is_draining != was_draining
 
@@ -39,8 +39,8 @@ class Lifecycle:
         self.is_ending = True
 
     def fail(self) -> None:
-        """Stop the process, unless it is already stopping."""
+        """Note a failure and stop the process, unless it is already stopping."""
         if not self.is_ending:
             self.has_failed = True
-            # An immediate failure happens before the reactor runs.
+            # The node may fail before the reactor runs.
             self._reactor.callWhenRunning(self._reactor.stop)

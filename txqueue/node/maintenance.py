@@ -24,7 +24,7 @@ class Maintenance(Periodic):
         clock: Times the steps.
         functions: The stored functions.
         workers: Tell whether the node has work.
-        records: Tell whether the node had work a moment ago.
+        records: Tell whether outcomes of jobs are still to be written.
     """
 
     name = "maintenance"
@@ -48,7 +48,7 @@ class Maintenance(Periodic):
             self.alarm.ring()
 
     async def step(self) -> float | None:
-        """Rotate once, and maintain history once an hour."""
+        """Rotate the lanes once; once an hour, also create and drop partitions of history."""
         if time.monotonic() - self._history_at > HISTORY:
             await self._functions.ensure_history()
             self._history_at = time.monotonic()

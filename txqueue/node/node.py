@@ -22,7 +22,7 @@ class Node(MultiService):
 
     Args:
         reactor: The master's reactor.
-        settings: The node's settings; the modules of ``app`` are imported.
+        settings: The node's settings; the modules of its ``app`` are already imported.
     """
 
     log = Logger()

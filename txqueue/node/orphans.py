@@ -1,4 +1,4 @@
-"""Finds jobs that were handed to the node but whose message was lost."""
+"""Finds jobs that were handed to the node by a message that was lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Clients", "HandingPeers", "OrphanFinder"]
 
-# Seconds between two polls: while processes have credit, while only peers may hand jobs over, and
+# Seconds between two polls: while clients have credit, while only peers may hand jobs over, and
 # otherwise, as a transaction may commit long after its client vanished.
 OFTEN, NOW_AND_THEN, SELDOM = 1.0, 2.0, 10.0
 
@@ -27,7 +27,7 @@ class Clients(Protocol):
 
     @property
     def are_out(self) -> bool:
-        """Whether jobs may be under way by direct dispatch."""
+        """Whether jobs may be on their way to this node by direct dispatch."""
 
 
 class HandingPeers(Protocol):
@@ -35,7 +35,7 @@ class HandingPeers(Protocol):
 
     @property
     def has_fresh(self) -> bool:
-        """Whether a peer's jobs may be on their way to this node."""
+        """Whether jobs may be on their way from a peer to this node."""
 
 
 class OrphanFinder(Periodic):
@@ -44,8 +44,8 @@ class OrphanFinder(Periodic):
     Args:
         clock: Times the polls.
         functions: The stored functions.
-        lease: Without it no job is adopted.
-        inbox: Has the assignments that messages named by number only.
+        lease: The node's lease; without it no job is adopted.
+        inbox: Has the assignments that messages named only by their numbers.
         workers: Run the jobs found.
         deduplicator: Filters assignments that arrived before.
         clients: Tell whether jobs of clients may be on their way.
@@ -53,7 +53,7 @@ class OrphanFinder(Periodic):
         wakeups: Has the service's alarm.
 
     Attributes:
-        adopted: How many jobs were found so far.
+        adopted: How many jobs this service has found and handed to workers so far.
     """
 
     name = "orphans"
@@ -84,7 +84,7 @@ class OrphanFinder(Periodic):
         self.adopted = 0
 
     async def step(self) -> float | None:
-        """Read the named assignments, or poll for all unknown ones."""
+        """Read the assignments that messages named, and poll for unknown ones if it is time."""
         identity = self._lease.identity
         if identity is None:
             return OFTEN

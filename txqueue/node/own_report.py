@@ -14,7 +14,7 @@ __all__ = ["Measured", "OwnReport"]
 
 
 class Measured(Protocol):
-    """The measurements of the process."""
+    """The measurements of the master: its reactor lag, and the weight that waits in its workers."""
 
     lag: float
     steady: int
@@ -25,13 +25,13 @@ class Measured(Protocol):
 
 
 class OwnReport:
-    """Makes the report on which peers base decisions.
+    """Makes the report by which peers decide how to share work with this node.
 
     Args:
         lease: A node that cannot reach the database reports no room.
         lifecycle: Tells whether the node drains.
         workers: Have the load and its limit.
-        lag: Measures the reactor and the waiting jobs.
+        lag: Measures reactor lag and the weight that waits in the workers.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ __all__ = ["PATIENCE", "Peer", "joined", "numbers_in"]
 
 # The timeout of an answer, in seconds.
 PATIENCE = 5.0
-# The timeout of a suspect's answer, as its lease is about to expire.
+# The timeout of a silent peer's answer, as its lease is about to expire.
 SOON = 1.0
 # The most assignments in one message.
 MOST_NUMBERS = 1_000
@@ -36,13 +36,13 @@ class Peer:
     Attributes:
         row: The peer's row from the last heartbeat.
         pipe: The connection to the peer; None while there is none.
-        report: The peer's last report over that connection.
-        heard_at: When its last message arrived, by the reactor's clock.
-        handed: Assignments to send to it in this turn of the reactor.
-        dialling: The attempt to connect; None while there is none.
-        retry: The timer of the next attempt.
-        is_asked: Whether a request for work is open.
-        answered_at: When this node last answered its liveness check, by the monotonic clock.
+        report: The peer's last report over this connection; None before the first.
+        heard_at: When the last report arrived, or the connection was made, by the reactor's clock.
+        handed: The numbers of assignments to send to the peer in the reactor's next turn.
+        dialling: Fires when this node has connected or failed to; None while it is not connecting.
+        retry: The timer after which this node connects again.
+        is_asked: Whether this node is answering the peer's request for work.
+        answered_at: When this node last answered the peer's liveness check, by the monotonic clock.
     """
 
     row: dict[str, Any]
@@ -68,17 +68,17 @@ class Peer:
 
     @property
     def is_sought(self) -> bool:
-        """Whether the peer is connected, or a connection is being made."""
+        """Whether the peer is connected, or this node is connecting or waits to connect again."""
         waits = self.retry is not None and self.retry.active()
         return self.pipe is not None or self.dialling is not None or waits
 
     @property
     def is_lasting_trouble(self) -> bool:
-        """Whether failures last for a while; true once per series, for the log."""
+        """Whether connecting has failed so often that it is logged; true once in a series."""
         return self._pause == LOUD_PAUSE
 
     def describe(self) -> dict[str, Any]:
-        """Return whether the peer is connected, and its reported load."""
+        """Return the peer's name, whether it is connected, and its reported load."""
         said = self.report
         return {
             "name": self.name,
@@ -89,12 +89,12 @@ class Peer:
         }
 
     def next_pause(self) -> float:
-        """Return the backoff before the next attempt, with jitter."""
+        """Return the seconds until this node connects again; they grow with each failure."""
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
         return pause * random.uniform(0.5, 1.5)
 
     def linked(self, pipe: PeerPipe, now: float) -> None:
-        """Use an authenticated connection of the peer; an earlier one is dead or forged."""
+        """Use an authenticated connection to the peer, and close a former one: dead, or forged."""
         former, self.pipe = self.pipe, pipe
         self.report = None
         self.heard_at = now
@@ -113,7 +113,7 @@ class Peer:
         self.handed.clear()
 
     def tell(self, report: str) -> None:
-        """Send this node's report."""
+        """Send this node's report to the peer."""
         if self.pipe is not None:
             self.pipe.say(ReportLoad, load=report)
 
@@ -123,7 +123,7 @@ class Peer:
             self.pipe.say(WakePeer)
 
     def forward(self, clock: Clock, assignments: Sequence[int]) -> None:
-        """Notify the peer of its assignments, together once per turn of the reactor."""
+        """Notify the peer of assignments that it has got, once per turn of the reactor."""
         if self.pipe is None or not assignments:
             return
         if not self.handed:
@@ -148,14 +148,14 @@ class Peer:
         return numbers_in(answer["assignments"]), answer["weight"]
 
     async def lives(self, clock: Clock) -> bool:
-        """Ask the peer whether it is alive, if it is connected."""
+        """Ask the peer whether it is alive; return False if it is not connected."""
         if self.pipe is None:
             return False
         answer = await self.pipe.say(Lives).addTimeout(SOON, clock)
         return bool(answer["lives"])
 
     def kept(self) -> None:
-        """Notify the peer that this node has renewed its lease."""
+        """Notify the peer that this node has renewed the peer's lease."""
         if self.pipe is not None:
             self.pipe.say(Kept)
 
@@ -170,15 +170,15 @@ class Peer:
 
 
 def joined(numbers: Sequence[int]) -> str:
-    """Return numbers in the form of a message."""
+    """Return assignment numbers in the form in which messages carry them."""
     return ",".join(map(str, numbers))
 
 
 def numbers_in(text: str) -> list[int]:
-    """Read the numbers of a message.
+    """Read the assignment numbers of a message.
 
     Raises:
-        ValueError: When one is not a valid assignment number.
+        ValueError: When the text has anything but valid assignment numbers.
     """
     numbers = [int(number) for number in text.split(",")[:MOST_NUMBERS] if number]
     if not all(0 < number <= LARGEST_NUMBER for number in numbers):

@@ -26,16 +26,16 @@ from txqueue.wire.peer_connection import PeerPipe, PeerServer, dialled
 
 __all__ = ["Exchange", "Keeper", "PeerNetwork"]
 
-# Shortest interval between reports when the load changes, and the regular interval; seconds.
+# Shortest interval between two reports when the load changes, and the regular interval; seconds.
 TICK, LEAST = 0.1, 1.0
 # Seconds of silence after which a peer is disconnected.
 SILENCE = 6.0
-# Shortest interval of extra heartbeats, and of log lines, because of unknown nodes; seconds.
+# Shortest interval between two extra heartbeats, or two log lines, about unknown nodes; seconds.
 LOOK_AGAIN = 1.0
 
 
 class Exchange(Protocol):
-    """The service that hands work over."""
+    """The service that accepts work from peers and passes work to them."""
 
     def taken(self, assignments: Sequence[int]) -> None:
         """Accept assignments from a peer."""
@@ -44,7 +44,7 @@ class Exchange(Protocol):
         """Pass unstarted work, up to a weight, to a peer.
 
         Returns:
-            The assignments, and their weight.
+            The assignments that the peer now has, and their weight.
         """
 
 
@@ -52,11 +52,18 @@ class Keeper(Protocol):
     """Keeps the node's lease."""
 
     def kept(self, answered_at: float) -> None:
-        """Renew the lease because a peer did, from the moment at which this node answered it."""
+        """Accept that a peer has renewed this node's lease in the database.
+
+        Args:
+            answered_at: When this node last answered that peer's liveness check, by the monotonic
+                clock; the lease counts from then.
+        """
 
 
 class PeerNetwork(Periodic):
-    """Keeps a connection to each other master; of two, the later started one connects.
+    """Keeps one connection between this master and each other.
+
+    This master connects to those that started before it; those that start later connect to it.
 
     Args:
         reactor: Connects, listens and schedules.
@@ -68,12 +75,12 @@ class PeerNetwork(Periodic):
         lifecycle: Ends the node when it cannot listen.
         own: This node's report.
         exchange: Accepts work from peers, and passes work to peers that ask.
-        wakeups: Wakes the claimer when a peer asks, and the heartbeats when an unknown node
+        wakeups: Wakes the claimer at a peer's request, and the heartbeats when an unknown node
             connects.
     """
 
-    # Twisted's ClientService does not fit: a peer is dialled only while heartbeats name it, by one
-    # of the two nodes, and its connection may as well come from its side.
+    # Twisted's ClientService does not fit: this node connects to a peer only while heartbeats list
+    # it, and accepts a connection from a peer that started later.
 
     name = "peer network"
     log = Logger()
@@ -111,7 +118,7 @@ class PeerNetwork(Periodic):
         self._told_at = self._looked_at = self._warned_at = float("-inf")
 
     def startService(self) -> None:
-        """Begin to listen."""
+        """Begin to listen for peers."""
         super().startService()
         self._listening = self._endpoint.listen(self._reactor, self._server)
         self._listening.addErrback(self._cannot_listen)
@@ -126,7 +133,7 @@ class PeerNetwork(Periodic):
         return self._listening.addCallback(_closed).addCallback(lambda _: finished)
 
     def heard(self, reply: HeartbeatReply) -> None:
-        """Update the peers from a heartbeat: drop dead ones, connect to new ones."""
+        """Disconnect peers that a heartbeat no longer lists, and connect to new ones."""
         if self._lease.incarnation != self._incarnation:
             self._table.clear()
             self._incarnation = self._lease.incarnation
@@ -137,7 +144,7 @@ class PeerNetwork(Periodic):
         self.alarm.ring()
 
     async def step(self) -> float | None:
-        """Send the load if it is due, and disconnect silent peers."""
+        """Send this node's report to all peers if it is due, and disconnect silent peers."""
         linked = [peer for peer in self._table if peer.pipe is not None]
         if not linked:
             return None
@@ -157,7 +164,7 @@ class PeerNetwork(Periodic):
     def greeted(
         self, pipe: PeerPipe, name: str, incarnation: int, version: str
     ) -> dict[str, object]:
-        """Check a claimed identity: the certificate and the last heartbeat must agree with it."""
+        """Check the identity that a peer claims against its certificate and the last heartbeat."""
         del version
         peer = self._table.peer(incarnation)
         is_certified = pipe.certified is None or pipe.certified == name
@@ -188,7 +195,7 @@ class PeerNetwork(Periodic):
         return Deferred.fromCoroutine(self._give(pipe, weight))
 
     def woken(self, pipe: PeerPipe) -> dict[str, object]:
-        """Look for work because a peer asks."""
+        """Look for work at a peer's request."""
         if self._table.at(pipe) is not None:
             self._wakeups.look_for_work()
         return {}
@@ -208,7 +215,7 @@ class PeerNetwork(Periodic):
         return {}
 
     def left(self, pipe: PeerPipe) -> None:
-        """Handle a lost connection."""
+        """Forget a lost connection; connect again later if that is this node's part."""
         self._server.forget(pipe)
         if pipe.why_dropped is not None and self.running:
             self._warn_of(pipe)
@@ -241,7 +248,7 @@ class PeerNetwork(Periodic):
     def _link(self, peer: Peer, pipe: PeerPipe) -> None:
         peer.linked(pipe, self._reactor.seconds())
         self.log.info("connected with peer {peer}", peer=peer.name)
-        # The report follows the answer to the greeting; before it, the peer would not accept it.
+        # Send the report after the answer to the greeting; the peer accepts none before.
         self._told = None
         self._reactor.callLater(0, self.alarm.ring)
 

@@ -38,22 +38,22 @@ class PeerTable:
     # Written by the service that keeps the connections.
 
     def update(self, rows: Mapping[int, dict[str, Any]]) -> None:
-        """Store the rows of live peers, and close the connections to others."""
+        """Store the rows of the live peers by incarnation, and disconnect all other peers."""
         for number in self._peers.keys() - rows.keys():
             self._peers.pop(number).close()
         for number, row in rows.items():
             self._peers.setdefault(number, Peer(row)).row = row
 
     def clear(self) -> None:
-        """Close all connections."""
+        """Forget all peers, and close the connections to them."""
         self.update({})
 
     def at(self, pipe: PeerPipe) -> Peer | None:
-        """Return the peer of a connection; None if it is not identified."""
+        """Return the peer of a connection; None if the peer is not identified."""
         return next((peer for peer in self._peers.values() if peer.pipe is pipe), None)
 
     def peer(self, incarnation: int) -> Peer | None:
-        """Return one of them, if it is known."""
+        """Return the peer of an incarnation; None if it is unknown."""
         return self._peers.get(incarnation)
 
     # Queries by services of this node.
@@ -67,7 +67,7 @@ class PeerTable:
 
     @property
     def has_fresh(self) -> bool:
-        """Whether a peer may have jobs on their way to this node."""
+        """Whether jobs may be on their way from a peer: at least one has reported recently."""
         return bool(self.reports)
 
     def loads(self) -> list[NodeLoad]:
@@ -75,7 +75,7 @@ class PeerTable:
         return [report.as_load for report in self.reports]
 
     def has_idle(self, queues: Collection[str], work_types: Collection[str]) -> bool:
-        """Tell whether a peer that serves all of these is nearly idle by its recent report."""
+        """Tell whether a peer that serves all these queues and work types is nearly idle."""
         able = {
             number
             for number, peer in self._peers.items()
@@ -84,7 +84,7 @@ class PeerTable:
         return any(report.is_idle for report in self.reports if report.incarnation in able)
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Notify a peer of its assignments; if the message is lost, polling finds them."""
+        """Notify a peer of assignments that it has got; without a message it polls for them."""
         peer = self._peers.get(incarnation)
         if peer is not None:
             peer.forward(self._clock, assignments)
@@ -93,7 +93,8 @@ class PeerTable:
         """Ask a peer for unstarted work.
 
         Returns:
-            The assignments that this node now has, and their weight; none without an answer.
+            The assignments that this node now has, and their weight; none if the peer does not
+            answer.
         """
         peer = self._peers.get(incarnation)
         if peer is None:
@@ -111,5 +112,5 @@ class PeerTable:
             peer.wake()
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return for each peer whether it is connected, and its reported load."""
+        """Return each peer's name, whether it is connected, and its reported load."""
         return [peer.describe() for peer in self._peers.values()]

@@ -1,4 +1,4 @@
-"""Base of services that repeat a step, and of waits that can be cut short."""
+"""The base class of services that repeat a step, and a sleep that can be ended early."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Alarm:
         self._wake()
 
     async def wait(self, seconds: float | None) -> None:
-        """Sleep for a number of seconds, or until the ring if None."""
+        """Sleep for a number of seconds, or without limit for None, until the alarm rings."""
         if not self._rung and (seconds is None or seconds > 0):
             self._sleeper = Deferred()
             if seconds is not None:
@@ -55,7 +55,7 @@ class Periodic(Service):
 
     Args:
         clock: Times the waits.
-        alarm: Cuts a wait short; None to make one.
+        alarm: Ends a wait early when it rings; None to make a new alarm.
     """
 
     log = Logger()
@@ -97,8 +97,7 @@ class Periodic(Service):
             self._pause = FIRST_PAUSE
             return delay
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
-        # Jitter: all nodes lose the database at the same moment, but must not return at the same
-        # moment.
+        # Jitter: all nodes lose the database together, but must not return together.
         return pause * random.uniform(0.5, 1.0)
 
     def _complain(self, error: Exception) -> None:

@@ -21,7 +21,7 @@ __all__ = ["IMasterReactor", "Process", "Spawner", "Stoppable"]
 
 
 class Process(Protocol):
-    """A started process: the used part of Twisted's IProcessTransport."""
+    """A started process: the part of Twisted's IProcessTransport that a node uses."""
 
     pid: int | None
 
@@ -30,7 +30,7 @@ class Process(Protocol):
 
 
 class Spawner(Clock, Protocol):
-    """Starts processes: the used parts of IReactorProcess and IReactorSocket."""
+    """Starts processes: the parts of IReactorProcess and IReactorSocket that a node uses."""
 
     def spawnProcess(
         self,
@@ -50,10 +50,10 @@ class Spawner(Clock, Protocol):
 
 
 class Stoppable(Protocol):
-    """Stops the process: the used part of IReactorCore."""
+    """Stops the process: the part of IReactorCore that a node uses."""
 
     def callWhenRunning(self, callable: Callable[..., Any], *args: Any) -> object:
-        """Call a function once the reactor runs, or now if it does."""
+        """Call a function once the reactor runs, at once if it already runs."""
 
     def stop(self) -> None:
         """Stop the reactor."""

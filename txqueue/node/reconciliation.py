@@ -1,4 +1,4 @@
-"""Compares the jobs assigned to the node with those it holds, and returns missing ones."""
+"""Compares the jobs assigned to the node with those it holds; returns others to the queue."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["GAP", "YOUNGEST", "Claims", "Reconciliation", "missing"]
 
 # The age, in seconds, at which an assignment is checked; a younger one's message may be on its way.
 YOUNGEST = 1.0
-# Seconds between two checks that must agree, unless heartbeats are shorter, and the fraction of
-# time that checks may take.
+# Seconds between two checks that must agree, unless heartbeats come more often; and the shortest
+# pause after a check, as a multiple of its duration.
 GAP, SHARE = 2.0, 50.0
-# How often, and how many seconds apart, to check whether all reports are written.
+# How often to check whether all reports are written, and the seconds between two such checks.
 TRIES, PAUSE = 20, 0.1
 # The most assignments whose jobs are compared at a time.
 MOST = 1000
@@ -41,7 +41,7 @@ class Claims(Protocol):
 
 @frozen
 class _Look:
-    """The result of a check: assignments with missing jobs, and the state at that moment."""
+    """The result of a check: the assignments with missing jobs, and when and in which state."""
 
     at: float
     mark: int
@@ -50,11 +50,11 @@ class _Look:
 
 
 def missing(assigned: Mapping[int, int], held: Mapping[int, int]) -> dict[int, int]:
-    """Return how many jobs of each assignment are assigned and not held.
+    """Return for each assignment how many of its jobs are assigned to the node but not held by it.
 
     Args:
-        assigned: Jobs by assignment, as the database has them.
-        held: Jobs by assignment, as the node has them.
+        assigned: The number of jobs by assignment, as the database has them.
+        held: The number of jobs by assignment, as the node holds them.
     """
     return {
         assignment: jobs - held.get(assignment, 0)
@@ -67,14 +67,14 @@ class Reconciliation(Periodic):
     """Periodically checks for jobs that are assigned to the node but not held by it.
 
     Whatever the cause (a claim that commits after its master has given it up, an assignment that
-    arrived in part), such a job would never run. Before it is returned, two checks must find it, so
-    that it is not on its way, and all earlier reports must be written. The statement names the job,
-    so that a late one returns nothing else.
+    arrived in part), such a job would never run. Before this service returns it to the queue, two
+    checks must find it, so that it is not on its way, and all earlier reports must be written. The
+    statement that returns it names it, so that a late statement returns no other job.
 
     Args:
         clock: Times the checks.
         functions: The stored functions.
-        lease: Without it there is nothing to compare.
+        lease: The node's lease; without it there is nothing to compare.
         every: Seconds between two checks.
         workers: Hold the node's jobs.
         records: Writes the outcomes of jobs.
@@ -83,8 +83,9 @@ class Reconciliation(Periodic):
         wakeups: Has the service's alarm.
 
     Attributes:
-        missing: How many jobs the last check missed, of the assignments that two checks found.
-        given_back: How many jobs were returned so far.
+        missing: How many jobs the last check found missing, in assignments that also lacked jobs
+            at the check before.
+        given_back: How many jobs this service has returned to the queue so far.
     """
 
     name = "reconciliation"
@@ -116,7 +117,7 @@ class Reconciliation(Periodic):
         self.missing = self.given_back = 0
 
     async def step(self) -> float | None:
-        """Check once; return the jobs that the previous check missed as well."""
+        """Check once; return to the queue the jobs that were also missing at the previous check."""
         identity = self._lease.identity
         if identity is None:
             self._last = None
@@ -182,7 +183,7 @@ class Reconciliation(Periodic):
         )
 
     async def _written(self, mark: int) -> bool:
-        """Wait a moment until all reports before a mark are written."""
+        """Wait briefly until all reports up to a mark are written; return whether they are."""
         for _ in range(TRIES):
             if self._records.has_written(mark):
                 return True

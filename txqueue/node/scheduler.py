@@ -1,4 +1,4 @@
-"""Ticks schedules: enqueues their jobs at their moments; the first master to check does it."""
+"""Ticks schedules: enqueues their jobs when they are due, on the first master that checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ __all__ = ["Scheduler"]
 SHORTEST, LONGEST = 0.2, 5.0
 # Shortest interval after a wake-up, as most wake-ups are not about schedules.
 WOKEN = 1.0
-# Checks skip dead rows of earlier moments, except once in so many seconds.
+# Checks look for schedules that became due since MARGIN before the last check, to skip dead rows;
+# once in FULL_LOOK seconds, for all due ones.
 MARGIN, FULL_LOOK = timedelta(seconds=5), 10.0
 MENDING = 60.0
 # A failed check of a condition is repeated after this multiple of the time that it took.
@@ -33,9 +34,9 @@ class Scheduler(Periodic):
 
     Args:
         clock: Times the checks.
-        schedules: The stored functions.
+        schedules: The stored functions of schedules.
         classes: The node's work types; the schedules that they declare are published first.
-        lease: Without it this node does not tick.
+        lease: The node's lease; without it this node ticks no schedule.
         wakeups: Has the scheduler's alarm; wakes the claimer when jobs were enqueued.
 
     Raises:
@@ -63,7 +64,7 @@ class Scheduler(Periodic):
         self._looked_at = self._looked_far_at = self._mended_at = float("-inf")
         self._next_look = float("-inf")
         self._since: datetime | None = None
-        # Seconds until the next moment that the last check planned.
+        # Seconds until the earliest next moment of the schedules that the last check ticked.
         self._soonest = LONGEST
         # Conditions that could not be checked: when to check them again, and the error.
         self._unanswered: dict[tuple[str, str], tuple[float, str]] = {}
@@ -103,8 +104,8 @@ class Scheduler(Periodic):
     async def _tick_all(self, found: Due) -> bool:
         """Tick due schedules; return whether more are due now.
 
-        Schedules with a condition come last, table by table: one that cannot be read delays only
-        its own schedules.
+        Schedules with a condition come last, table by table: a table that cannot be read delays
+        only the schedules whose condition reads it.
         """
         self._soonest = LONGEST
         is_behind = False

@@ -105,8 +105,8 @@ class Services:
 
     @cached_property
     def backoff(self) -> Backoff:
-        """The reconnect backoff, shorter than the lease, or other nodes rescue this node's jobs
-        first.
+        """The backoff of reconnects; its longest delay is shorter than the lease, or other nodes
+        would rescue this node's jobs first.
         """
         return Backoff(longest=self.settings.lease / 5)
 
@@ -245,7 +245,7 @@ class Services:
 
     @cached_property
     def orphans(self) -> OrphanFinder:
-        """Finds jobs handed to the node whose message was lost."""
+        """Finds jobs that were handed to the node by a message that was lost."""
         return OrphanFinder(
             self.reactor,
             self.functions,
@@ -260,7 +260,7 @@ class Services:
 
     @cached_property
     def reconciliation(self) -> Reconciliation:
-        """Returns jobs that are assigned to the node but not held by it."""
+        """Returns to the queue the jobs that are assigned to the node but not held by it."""
         return Reconciliation(
             self.reactor,
             self.functions,

@@ -36,7 +36,8 @@ class NodeSettings:
         admin: The admin endpoint; None for no endpoint.
         listen: The endpoint for peers; None for no peers.
         kill_stuck: Seconds after which a worker that does not answer is killed; None for never.
-        host: Identifies the host; nodes of one host detect at once when each other's process ends.
+        host: Identifies the host; a node detects at once when the process of another node of its
+            host ends.
     """
 
     dsn: str = field(repr=False)
@@ -54,7 +55,7 @@ class NodeSettings:
 
 
 def row_of(chosen: NodeSettings) -> dict[str, Any]:
-    """Return the columns that a node registers; peers connect to its address."""
+    """Return the columns of the row that a node registers."""
     listen = chosen.listen
     return {
         "name": chosen.name,
@@ -99,7 +100,7 @@ def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
 
 
 def served_types() -> list[type[WorkItem]]:
-    """Return the work types that this node runs; encrypted ones only if it has a key."""
+    """Return the work types that this node runs; encrypted ones only if this process has a key."""
     known = known_work_types()
     locked = [cls.work_type for cls in known if cls.encrypted and not has_key()]
     if locked:

@@ -7,7 +7,7 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Wakeups"]
 
-# The text of wake_masters().
+# The text of a notification by wake_masters() about jobs only.
 JOBS = "jobs"
 
 
@@ -20,9 +20,9 @@ class Wakeups:
     Attributes:
         claimer: Rings when there may be jobs to claim.
         scheduler: Rings when a schedule may be due.
-        orphans: Rings when the message about jobs for this node may be lost.
+        orphans: Rings when this node may have assignments that no message brought.
         reconciliation: Rings when the answer to a claim is lost.
-        heartbeats: Rings when an unknown peer may be in the answer to the next heartbeat.
+        heartbeats: Rings when an unknown node connects, as the next heartbeat may list it.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -38,7 +38,7 @@ class Wakeups:
         self.scheduler.ring()
 
     def notified(self, text: str) -> None:
-        """Look for work after a notification: only for jobs, if it is only about jobs."""
+        """Wake the claimer after a NOTIFY, and also the scheduler unless it is about jobs only."""
         if text == JOBS:
             self.claimer.ring()
         else:

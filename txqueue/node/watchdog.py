@@ -1,4 +1,4 @@
-"""Detects worker processes that do not answer, and returns their unstarted jobs."""
+"""Detects worker processes that do not answer; returns their unstarted jobs to the queue."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from txqueue.system.clock import Clock
 
 __all__ = ["EVERY", "SILENT", "Watchdog", "Watched", "WatchedWorkers"]
 
-# Seconds between two pings, and after which a silent worker must not start other jobs; after twice
-# that time its unstarted jobs are known.
+# Seconds between two pings, and seconds of silence after which a worker must not start other jobs;
+# after twice that silence, its unstarted jobs are returned to the queue.
 EVERY, SILENT = 1.0, 2.0
 
 
@@ -36,15 +36,15 @@ class Watched(Protocol):
 
     @property
     def held(self) -> dict[int, int]:
-        """The number of jobs that it holds, by assignment."""
+        """The number of jobs that the worker holds, by assignment."""
 
     @property
     def in_flight(self) -> set[int]:
-        """The numbers of the jobs that it runs."""
+        """The numbers of the jobs that the worker runs."""
 
     @property
     def begun(self) -> set[int] | None:
-        """The numbers of the jobs that it has started; None if unknown."""
+        """The numbers of the jobs that the worker has started; None if unknown."""
 
     def ping(self) -> None:
         """Ping the worker."""
@@ -53,14 +53,14 @@ class Watched(Protocol):
         """Stop the worker from starting jobs until it has reported its unstarted ones."""
 
     def disown(self, jobs: Iterable[JobKey]) -> None:
-        """Return jobs that the worker will not start."""
+        """Return to the queue jobs that the worker has not started and will not start."""
 
     def kill(self) -> None:
         """Kill the worker."""
 
 
 class WatchedWorkers(Protocol):
-    """The workers, one by one."""
+    """The worker processes of the node."""
 
     @property
     def ready(self) -> Sequence[Watched]:
@@ -77,7 +77,7 @@ class Watchdog(Periodic):
     Args:
         clock: Times the pings.
         functions: The stored functions.
-        lease: Without it no job is returned.
+        lease: The node's lease; without it no job is returned.
         workers: The workers.
         records: Writes the outcomes of jobs.
         kill_after: Seconds of silence after which a worker is killed; None for never.
@@ -102,7 +102,7 @@ class Watchdog(Periodic):
         self._workers = workers
         self._records = records
         self._kill_after = kill_after
-        # The mark of the reports at the moment when each process was stopped.
+        # By process id, the mark of the outcomes noted when the process was stopped.
         self._marks: dict[int, int] = {}
 
     async def step(self) -> float | None:
@@ -140,7 +140,7 @@ class Watchdog(Periodic):
         worker.stop()
 
     async def _relieve(self, worker: Watched) -> None:
-        """Return the unstarted jobs of a stopped worker, once its reports are written."""
+        """Return a stopped worker's unstarted jobs to the queue, once its reports are written."""
         identity, begun = self._lease.identity, worker.begun
         if identity is None or begun is None:
             return

@@ -29,7 +29,7 @@ class WorkerPool(Service):
 
     Args:
         reactor: Starts the processes.
-        workers: Gives them jobs.
+        workers: Gives jobs to the processes.
         settings: The settings that a worker gets at its start, as JSON.
         listeners: Notified when a worker has room.
     """
@@ -102,7 +102,7 @@ class WorkerPool(Service):
         self._tell_of_room()
 
     def worker_lost(self, worker: WorkerProcess) -> None:
-        """Handle a closed pipe: return its jobs at once, and start another process."""
+        """Return the jobs of a worker whose pipe closed, and replace its process."""
         self._workers.lost(worker, is_blamed=not self._is_ending)
         if self.running:
             worker.kill()

@@ -1,4 +1,4 @@
-"""A worker process, as its master uses it: the pipe, and the jobs that it holds."""
+"""A worker process, as its master uses it: the pipe to it, and the jobs that it holds."""
 
 from __future__ import annotations
 
@@ -55,20 +55,26 @@ class Reports(Protocol):
     """Receives the reports of workers."""
 
     def finish(self, finished: CompletedJobs) -> None:
-        """Note jobs whose handlers returned None."""
+        """Note jobs that are done."""
 
     def settle(self, settled: SettledJobs) -> None:
-        """Note jobs with other outcomes."""
+        """Note jobs that ended otherwise than done, or with progress to store."""
 
     def start(self, jobs: Iterable[StartedJob]) -> None:
-        """Note jobs that run for longer than a beat."""
+        """Note running jobs: those that run for longer than a second, or have new progress."""
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
-        """Note jobs that the worker will not run."""
+        """Note jobs of an assignment to return to the queue.
+
+        Args:
+            assignment: The number of the assignment.
+            died: Whether the process that held the jobs died.
+            ids: The jobs' numbers; None for all that remain of the assignment.
+        """
 
 
 class Owner(Protocol):
-    """The owner of a worker process."""
+    """The pool that started a worker process, which calls it."""
 
     reactor: Spawner
     capacity: int
@@ -82,7 +88,7 @@ class Owner(Protocol):
 
 
 class _Exit(ProcessProtocol):
-    """Notices the end of a process."""
+    """Reports the signal or status with which a process ends."""
 
     def __init__(self, ended: Callable[[str], None]) -> None:
         self._ended = ended
@@ -101,20 +107,20 @@ def _name_of(number: int) -> str:
 
 
 class WorkerProcess:
-    """One worker process, started.
+    """One started worker process.
 
     Args:
         owner: The pool that started it.
-        key: Identifies the worker.
+        key: Identifies the worker within the pool.
 
     Attributes:
         is_ready: Whether it can get jobs.
-        is_late: Whether a request to it is overdue.
+        is_late: Whether its answer to a request is overdue.
         is_stopped: Whether it must not start jobs until it has reported its unstarted ones.
         held: The number of jobs that it holds, by assignment.
         outstanding: The weight of those jobs.
         ended: Fires when both the process and its pipe have ended.
-        end: The signal or status with which the process ended; None while it runs.
+        end: The signal or status with which the process ended; empty while it runs.
 
     Raises:
         OSError: When the process cannot be started.
@@ -180,11 +186,11 @@ class WorkerProcess:
 
     @property
     def load(self) -> Load:
-        """The worker's load, in the form of `policy`."""
+        """The worker's load, in the form in which `policy.dispatch` takes it."""
         return Load(self.key, self._owner.capacity, self.outstanding, self._pace())
 
     def _pace(self) -> float:
-        """Return the weight that it finishes per second, less while it reports nothing."""
+        """Return the weight that the worker finishes per second; it falls while no report comes."""
         passed = self._owner.reactor.seconds() - self._paced_at
         if passed < PACE_WINDOW:
             return self._rate
@@ -192,7 +198,7 @@ class WorkerProcess:
         return updated_rate(rate, 0, passed - PACE_WINDOW)
 
     def perform(self, assignment: Assignment) -> None:
-        """Hand jobs over."""
+        """Send the jobs of an assignment to the worker."""
         # Send at once to an idle worker, not at the end of the reactor's turn.
         say = self._pipe.say if self.held else self._pipe.say_now
         self.held[assignment.number] = assignment.jobs
@@ -209,8 +215,9 @@ class WorkerProcess:
         )
 
     def renew(self, until: float, incarnation: int) -> None:
-        """Let the worker start this run's jobs until a moment of the monotonic clock, which
-        processes share.
+        """Let the worker start jobs of run `incarnation` until `until`.
+
+        `until` is a time of the monotonic clock, which all processes of a host share.
         """
         self._pipe.say(RenewLease, until=until, incarnation=incarnation)
 
@@ -219,7 +226,7 @@ class WorkerProcess:
         self._pipe.say(CancelRunning, **asdict(job))
 
     async def take_back(self, most: int | None = None) -> Unstarted:
-        """Take unstarted jobs back: all, or the last ones up to a weight.
+        """Take unstarted jobs back from the worker: all, or the last ones up to a weight.
 
         Returns:
             The jobs that the worker will not start; the caller now has them.
@@ -272,7 +279,7 @@ class WorkerProcess:
         return self._in_flight.begun
 
     def disown(self, jobs: Iterable[JobKey]) -> None:
-        """Give back jobs that it has not begun and will not begin."""
+        """Return to the queue jobs that the worker has not started and will not start."""
         lost = set(jobs) - self._disowned
         self._disowned |= lost
         for job in lost:
@@ -280,13 +287,13 @@ class WorkerProcess:
         self.return_(Unstarted(sorted(lost), 0))
 
     async def holds(self, assignments: Iterable[int]) -> dict[int, set[int]]:
-        """Ask the worker which jobs of some assignments it holds; ended ones are reported first."""
+        """Ask the worker which jobs of these assignments it holds; it reports ended jobs first."""
         answer = await self._pipe.say(Hold, assignments=json.dumps(list(assignments)))
         return {int(key): set(ids) for key, ids in json.loads(answer["held"]).items()}
 
     @property
     def in_flight(self) -> set[int]:
-        """The numbers of the jobs that it runs, or was running when it died."""
+        """The numbers of the jobs that the worker runs, or was running when it died."""
         return self._in_flight.ids
 
     async def give_back(self) -> None:

@@ -102,12 +102,12 @@ class Workers:
 
     @property
     def takes_suspects(self) -> bool:
-        """Whether suspects can get a process of their own."""
+        """Whether a suspect can get a worker that runs nothing else."""
         return self._alone is None and self._clock.seconds() >= self._suspects_from
 
     @property
     def assignments(self) -> list[int]:
-        """The assignments of which some worker holds jobs, or will."""
+        """The assignments whose jobs workers hold, or of which a suspect waits for a worker."""
         waiting = [self._suspect.number] if self._suspect else []
         held = [assignment for worker in self._workers.values() for assignment in worker.held]
         return waiting + held
@@ -119,7 +119,7 @@ class Workers:
 
     @property
     def holdings(self) -> Counter[int]:
-        """The number of jobs of each assignment that workers hold, or will."""
+        """How many jobs of each assignment workers hold; a suspect that still waits counts."""
         held: Counter[int] = Counter()
         if self._suspect is not None:
             held[self._suspect.number] += self._suspect.jobs
@@ -128,7 +128,7 @@ class Workers:
         return held
 
     async def holds(self, assignments: Collection[int]) -> dict[int, set[int]]:
-        """Return which jobs of some assignments the workers hold.
+        """Return which jobs of the given assignments the workers hold.
 
         Raises:
             TimeoutError: When a worker that holds some of them does not answer in time.
@@ -145,12 +145,12 @@ class Workers:
 
     @property
     def loads(self) -> list[Load]:
-        """The load of each worker that may get any job."""
+        """The load of each worker that may get jobs now; none is kept for a suspect."""
         return [worker.load for worker in self._open()]
 
     @property
     def load(self) -> float:
-        """Weight outstanding, as a fraction of capacity."""
+        """The weight of the jobs that the workers hold, as a fraction of their capacity."""
         total = self.count * self.capacity
         return sum(worker.outstanding for worker in self._workers.values()) / total
 
@@ -185,7 +185,7 @@ class Workers:
                 chosen.perform(assignment)
 
     def renew(self, until: float, incarnation: int) -> None:
-        """Let the workers start a run's jobs until a moment of the monotonic clock."""
+        """Let the workers start jobs of run `incarnation` until `until`, by the monotonic clock."""
         self._lease = until, incarnation
         for worker in self.ready:
             worker.renew(*self._lease)
@@ -204,7 +204,7 @@ class Workers:
             self.cancel(cancelled)
 
     def cancel(self, job: CancelledJob) -> None:
-        """Make the worker that holds a cancelled job end it, if any does."""
+        """Make the worker that holds a cancelled job, if any, end the job."""
         for worker in self.ready:
             if job.assignment in worker.held:
                 worker.cancel(job)
@@ -212,7 +212,7 @@ class Workers:
     async def take_back(self, most: int | None = None) -> Unstarted:
         """Take unstarted jobs back from the workers: all, or the last ones up to a weight.
 
-        The unstarted jobs of a worker that does not answer in time are returned once it answers.
+        If a worker does not answer in time, its unstarted jobs return to the queue once it answers.
 
         Returns:
             The jobs that the workers will not start; the caller now has them.
@@ -253,16 +253,16 @@ class Workers:
 
     @property
     def ready(self) -> list[WorkerProcess]:
-        """The workers that can get jobs, or could if they answered."""
+        """The workers that have imported the application, even those that do not answer."""
         return [worker for worker in self._workers.values() if worker.is_ready]
 
     def _open(self) -> list[WorkerProcess]:
-        """The workers that may get any job."""
+        """The workers that may get jobs now: they answer, and are not kept for a suspect."""
         return [each for each in self.ready if each is not self._alone and not each.is_late]
 
     def _place_suspect(self) -> None:
-        """Send the suspect once its worker is free of other jobs; admit others again once it is
-        done.
+        """Send the suspect once its worker holds no other jobs; once the suspect is done, let the
+        worker get other jobs again.
         """
         if self._alone is None or self._alone.held:
             return
