@@ -95,7 +95,7 @@ class AssignedJob:
 
 
 class JobKey(NamedTuple):
-    """The name of one job of an assignment."""
+    """What identifies an assigned job: the number of its assignment and its own number."""
 
     assignment: int
     job_id: int
@@ -128,7 +128,7 @@ class StartedJob:
 
     @property
     def key(self) -> JobKey:
-        """The job's name."""
+        """The number of the job's assignment and the job's own number."""
         return JobKey(self.assignment, self.job_id)
 
 

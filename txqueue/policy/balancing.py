@@ -22,9 +22,10 @@ __all__ = [
     "overflow_shares",
 ]
 
-# A change of load by one of these steps is reported at once; the exact load follows with the next
-# regular report. A node is idle if at least this share of its capacity is free.
+# A node is idle if at least this fraction of its capacity is free.
 IDLE = 0.9
+# A change of load by one of this many steps is reported at once; the exact load follows with the
+# next regular report.
 STEPS = 16
 # The most weight that an idle node asks for.
 MOST_STOLEN = 2_000
@@ -80,7 +81,7 @@ class NodeReport:
 
     @property
     def burden(self) -> tuple[int, ...]:
-        """Return the load in coarse steps; a change of it is reported to peers at once."""
+        """The load in coarse steps; each change of the steps is reported to peers at once."""
         fullness = STEPS * self.outstanding // max(1, self.limit)
         waits = (self.ahead.bit_length(), self.excess.bit_length())
         return (fullness, self.limit.bit_length(), *waits, self.is_draining)
@@ -92,18 +93,18 @@ class NodeReport:
         return NodeLoad(self.node_id, self.incarnation, self.outstanding, limit)
 
     def as_text(self) -> str:
-        """Return the report as it is sent; it does not name its sender."""
+        """Return the report as JSON text for the peers, without the node's identity and capacity."""
         said = asdict(self)
         del said["node_id"], said["incarnation"], said["capacity"]
         return json.dumps(said)
 
     @classmethod
     def read(cls, node: dict[str, Any], text: str) -> NodeReport:
-        """Read a peer's report; identity and state come from the database, never from the message.
+        """Read a peer's report; identity and capacity come from the database, not the message.
 
         Args:
             node: The peer's ``node_id, incarnation, capacity, state`` in the database.
-            text: The report.
+            text: The report as JSON text.
 
         Raises:
             ValueError: When the text is not a report.
@@ -126,11 +127,11 @@ class NodeReport:
 
 @frozen
 class Unstarted:
-    """Jobs that workers gave back before they started them.
+    """Jobs that workers gave back unstarted.
 
     Attributes:
         jobs: The jobs.
-        weight: The total weight; for a part of other jobs, an estimate.
+        weight: The sum of their weights; an estimate if they are a part of other unstarted jobs.
     """
 
     jobs: Sequence[JobKey] = ()
@@ -141,7 +142,7 @@ class Unstarted:
 
     @property
     def ids(self) -> dict[int, list[int]]:
-        """The job numbers by assignment."""
+        """The numbers of the jobs by assignment."""
         found: dict[int, list[int]] = {}
         for assignment, job_id in self.jobs:
             found.setdefault(assignment, []).append(job_id)
@@ -152,7 +153,7 @@ class Unstarted:
         return self._part([job for job in self.jobs if job.job_id not in gone])
 
     def cut(self, weight: int) -> tuple[Unstarted, Unstarted]:
-        """Divide the jobs into a part of about this weight, and the rest."""
+        """Divide the jobs into a part of about a given weight, and the rest."""
         jobs = -(-weight * len(self.jobs) // max(1, self.weight))
         return self._part(self.jobs[:jobs]), self._part(self.jobs[jobs:])
 
@@ -167,7 +168,7 @@ class Unstarted:
 
 @frozen
 class Transfer:
-    """An intended move of work: from or to the node of an incarnation, up to a weight."""
+    """An intended transfer of jobs, up to a weight, to or from the node of an incarnation."""
 
     incarnation: int
     weight: int
@@ -188,7 +189,8 @@ def give_back_shares(loads: Sequence[Load], most: int | None) -> dict[int, int |
         most: The total weight to give back; None for all of it.
 
     Returns:
-        The weight by worker, the worker with the most waiting work first; None for all of it.
+        The weight that each worker gives back, by its key; None for all that waits in it. The
+        worker with the most waiting work gives first.
     """
     if most is None:
         return {load.key: None for load in loads}
@@ -203,8 +205,8 @@ def choose_steal(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | No
     """Decide which peer an idle node asks for work, and for how much.
 
     A node asks once it holds less than half of its limit, and asks only a peer with more waiting
-    work than itself. It asks for the larger of what it can start at once and its share of what
-    waits there; so the same work is not asked back.
+    work than itself. It asks for what it can start at once, or for its share of what waits there if
+    that is more, so that the peer does not ask for the same work back.
     """
     if mine.outstanding > mine.free or mine.idle == 0:
         return None
@@ -216,7 +218,7 @@ def choose_steal(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | No
 
 
 def overflow_shares(mine: NodeReport, peers: Sequence[NodeReport]) -> list[Transfer]:
-    """Divide the work beyond a node's room among the peers that could start some of it at once."""
+    """Divide the work beyond a node's room among the peers that could start work at once."""
     return drain_shares(mine.excess, [peer for peer in peers if peer.idle > 0])
 
 
@@ -228,7 +230,7 @@ def drain_shares(weight: int, peers: Sequence[NodeReport]) -> list[Transfer]:
         peers: The peers that may take some of it.
 
     Returns:
-        Transfers, none larger than its peer's room; the largest first.
+        One transfer for each chosen peer, none larger than the peer's room; the largest first.
     """
     room = sum(peer.free for peer in peers)
     if room == 0:

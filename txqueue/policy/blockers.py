@@ -27,8 +27,8 @@ class Explanation:
         reason: One word for programs: ``time, backoff, workset, rate, group, parents, unique,
             unknown_type, pause, no_capable_node, limit, reserve, no_free_capacity, next, assigned,
             running, rescue, done, failed, quarantine, cancelled``.
-        detail: One sentence for people.
-        remedy: What would make it run.
+        detail: The reason in one sentence for people.
+        remedy: What would make the job run.
     """
 
     job_id: int
@@ -42,10 +42,10 @@ def explain(facts: Facts) -> Explanation:
     """Explain why a job does not run.
 
     Args:
-        facts: The result of ``explain_facts()``, with its moments as ISO 8601 text.
+        facts: The result of ``explain_facts()``, with its timestamps as ISO 8601 text.
 
     Returns:
-        The gravest reason: as long as it lasts, the end of no other reason would let the job run.
+        The gravest reason: while it lasts, the job does not run even if all other reasons end.
     """
     job = facts["job"]
     reason, detail, remedy = _BY_STATE[job["state"]](facts)
@@ -53,7 +53,7 @@ def explain(facts: Facts) -> Explanation:
 
 
 def explain_archived(job: Facts, now: datetime) -> Explanation:
-    """Explain an archived job by its columns, whose moments are datetimes."""
+    """Explain the state of an archived job from its columns, whose timestamps are datetimes."""
     ago = age((now - job["finished_at"]).total_seconds())
     detail = f"it was {job['state']} {ago} ago, and is archived"
     remedy = f"to run it once more: txqueue repeat {job['job_id']}"
@@ -374,5 +374,5 @@ def _parsed(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        # A moment before year 1 or after 9999: use the nearest that Python has.
+        # A timestamp before year 1 or after 9999: use the nearest that Python has.
         return (datetime.min if text.endswith("BC") else datetime.max).replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Dispatch: room, least load, delays between claims. Decisions on values, without I/O."""
+"""Decides, without I/O, how much a claim takes, when it runs, and which worker gets its jobs."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ __all__ = [
 # A worker holds the jobs it runs, and as many more as it finishes in this many seconds.
 HORIZON = 0.1
 MOST_AHEAD = 20_000
-# Half-life in seconds of the measured pace, so that the pace follows a burst this fast.
+# Half-life, in seconds, of what a worker's measured pace remembers.
 MEMORY = 0.1
 # The longest delay between two claims while there is little room, seconds.
 CLAIM_PAUSE = 0.008
@@ -40,7 +40,7 @@ class Load:
     Attributes:
         key: Identifies the worker.
         capacity: The weight that it runs at a time.
-        outstanding: The weight handed to it and not yet reported as finished.
+        outstanding: The weight of the jobs that it has got and not yet reported as finished.
         rate: The weight that it has recently finished per second.
     """
 
@@ -51,8 +51,8 @@ class Load:
 
     @property
     def limit(self) -> int:
-        """The weight that the worker may hold: its capacity, plus what it soon finishes at its
-        pace.
+        """The weight that the worker may hold: its capacity, plus what it finishes in a tenth of a
+        second.
         """
         return self.capacity + min(int(self.rate * HORIZON), MOST_AHEAD)
 
@@ -74,7 +74,7 @@ class Room:
     Attributes:
         free: The weight that all workers together can still take.
         limit: The weight that all workers could take if they held nothing.
-        largest: The weight of the heaviest job that fits into some worker.
+        largest: The weight of the heaviest job for which a worker has room.
         capacity: The largest capacity of a worker.
         workers: How many workers have room.
     """
@@ -93,8 +93,8 @@ class NodeLoad:
     Attributes:
         node_id: The node.
         incarnation: The node's run.
-        outstanding: The weight handed to the node and not yet finished, plus weight granted as
-            credit.
+        outstanding: The weight of the jobs that the node has got and not yet finished, plus the
+            weight granted to clients as credit.
         capacity: The weight that the node can take in all.
     """
 
@@ -110,7 +110,7 @@ class NodeLoad:
 
 
 def credit_limit(nodes: Sequence[NodeLoad], clients: int) -> int:
-    """Return the credit that each client may have: an equal share of the nodes, up to a maximum."""
+    """Return the credit that each client may have: an equal share of the nodes, up to a limit."""
     total = sum(node.capacity for node in nodes)
     return min(MOST_CREDIT, total // max(1, clients))
 
@@ -119,11 +119,11 @@ def new_credit(nodes: Sequence[NodeLoad], weight: int) -> dict[int, int]:
     """Spread new credit over the nodes, each step to the least loaded node that has room for it.
 
     Args:
-        nodes: The granting node first; it wins ties.
-        weight: The most to spread.
+        nodes: The loads of the nodes, first that of the granting node, which wins ties.
+        weight: The largest weight to spread.
 
     Returns:
-        The weight by incarnation; less in all if the nodes have less room.
+        The credit by incarnation; less than `weight` in all if the nodes have less room.
     """
     given: dict[int, int] = {}
     loads = list(nodes)
@@ -140,7 +140,7 @@ def new_credit(nodes: Sequence[NodeLoad], weight: int) -> dict[int, int]:
 
 
 def room_of(loads: Iterable[Load]) -> Room:
-    """Sum up what a claim may take."""
+    """Return what a claim may take, from the load of each worker."""
     known = list(loads)
     return Room(
         free=sum(load.free for load in known),
@@ -152,12 +152,12 @@ def room_of(loads: Iterable[Load]) -> Room:
 
 
 def least_loaded(loads: Sequence[Load]) -> Load:
-    """Return the worker for a chunk: the one that can start most, then the one with most room."""
+    """Return the load of the worker that can start most at once; on a tie, has most room."""
     return max(loads, key=lambda load: (load.idle, load.free, -load.outstanding, -load.key))
 
 
 def updated_rate(rate: float, weight: int, seconds: float) -> float:
-    """Update a worker's pace with the weight just finished; older work counts less."""
+    """Return a worker's new pace from its former pace and the weight it has finished since."""
     if seconds <= 0:
         return rate
     keep = math.pow(0.5, seconds / MEMORY)

@@ -1,4 +1,4 @@
-"""The outcome of an attempt whose handler did not simply return: a pure decision."""
+"""Decides, without I/O, the outcome of an attempt whose handler failed or returned a directive."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Verdict:
     stage: Mapping[str, Any] | None = None
 
     def of(self, job: JobKey) -> SettledJob:
-        """Return the outcome of a job."""
+        """Return this outcome as the outcome of a given job."""
         return SettledJob(
             job.job_id,
             job.assignment,
@@ -61,7 +61,7 @@ EXPIRED = Verdict("cancelled", error="expired: its not_after passed before it co
 """The outcome of a job whose `not_after` passed before it could start."""
 
 LEASE_OUT = Verdict("snooze", delay=0.0)
-"""The outcome when the node's lease expired during the run: run again, spend no attempt."""
+"""The outcome of a run during which the node's lease expired: run again, spend no attempt."""
 
 
 def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> Verdict:
@@ -70,7 +70,7 @@ def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> V
     Args:
         error: The exception that the handler raised.
         retry: The retry policy of the work type.
-        failures: Attempts spent before this one.
+        failures: The number of attempts spent before this one.
         chance: A random number in [0, 1) that decides the jitter.
 
     Returns:
@@ -105,7 +105,7 @@ def judge_cancelled(error: BaseException | None, who: str) -> Verdict:
     """Decide the outcome of a cancelled job that did not return normally.
 
     Args:
-        error: The exception that the handler raised; None if it had not started.
+        error: The exception that the handler raised; None if the job had not started.
         who: The operator that cancelled the job.
     """
     # CancelledError and the like add nothing to the operator's name.
@@ -131,7 +131,7 @@ def _deferred_timeout(error: BaseException) -> str | None:
 
 
 def error_text(error: BaseException) -> str:
-    """Return an exception's line and its traceback, without its beginning if it is long."""
+    """Return an exception's type, message and traceback; only the end of a long traceback."""
     line = exception_line(error)
     summary = _deferred_timeout(error) or line.strip()
     whole = exception_text(error, line).strip()

@@ -32,7 +32,7 @@ _MOMENTS = frozenset(
         *("first_seen", "last_seen", "hour", "due", "next_due", "last_due"),
     }
 )
-# Keys under which application data stands: a text there may only look like a moment.
+# Keys under which application data stands: a text there may look like a timestamp and be none.
 _DATA = frozenset({"payload", "result", "progress", "options", "detail", "policy", "report"})
 
 
@@ -52,7 +52,7 @@ class Page:
 
 
 def first_page(rows: Iterable[Mapping[str, Any]], at_most: int = LARGEST_PAGE) -> Page:
-    """Return as many elements as fit, but at least one.
+    """Return the first elements of a list: as many as fit, but at least one.
 
     Args:
         rows: The list.
@@ -72,7 +72,7 @@ def first_page(rows: Iterable[Mapping[str, Any]], at_most: int = LARGEST_PAGE) -
 
 
 def join_numbers(ids: Iterable[int]) -> str:
-    """Return job numbers as the commands carry them."""
+    """Return job numbers joined by commas, as operators' commands carry them."""
     return ",".join(map(str, ids))
 
 
@@ -80,7 +80,7 @@ def numbers(text: str) -> list[int]:
     """Return the job numbers in a text of `join_numbers`.
 
     Raises:
-        AdminRefused: When the text has no valid job numbers.
+        AdminRefused: When the text has anything but valid job numbers, or too many.
     """
     parts = [part for part in text.split(",") if part.strip()]
     try:
@@ -97,12 +97,12 @@ def numbers(text: str) -> list[int]:
 
 
 def as_text(document: object, indent: int | None = None) -> str:
-    """Return a document as JSON text: moments in ISO 8601, lengths of time in seconds."""
+    """Return a document as JSON text: timestamps in ISO 8601, durations in seconds."""
     return json.dumps(document, default=_plain, ensure_ascii=False, indent=indent)
 
 
 def read_document(text: str) -> Any:
-    """Parse a text of `as_text`; its moments become datetimes, except inside application data."""
+    """Parse a text of `as_text`; timestamps become datetimes, except inside application data."""
     document = json.loads(text)
     return _with_moments(document)
 

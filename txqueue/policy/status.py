@@ -24,14 +24,14 @@ __all__ = [
 Row = Mapping[str, Any]
 
 LIMITS = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
-"""What an operator can limit."""
+"""The limits that an operator can set on a queue, a group or a tenant."""
 
 SERVING = ("alive", "draining")
 OLD_SNAPSHOT = 300.0
 
 
 def node_document(node: Row, now: datetime) -> dict[str, Any]:
-    """Return the description of a node: its row, and its ages by the database's clock."""
+    """Return a node's row, with the seconds since its start and since its last heartbeat."""
     since = {"heartbeat_seconds": node["heartbeat_at"], "up_seconds": node["started_at"]}
     ages = {name: round((now - moment).total_seconds(), 3) for name, moment in since.items()}
     return {**node, **ages}
@@ -50,9 +50,9 @@ def summary(
     """Summarize the state of all queues and nodes.
 
     Args:
-        live: The numbers of jobs by queue, work_type, state and waiting_for.
-        recent: What each queue completed recently.
-        nodes: The nodes.
+        live: The number of unended or failed jobs by queue, work_type, state and waiting_for.
+        recent: How many jobs each queue completed recently, and since when.
+        nodes: The rows of the nodes.
         snapshots: The snapshots that keep vacuum from removing rows.
         history: The estimated number of jobs in each final state.
         controls: What operators have paused or limited.
@@ -76,8 +76,8 @@ def queues(
     """Summarize each queue that has jobs, recently had some, or is served by a node.
 
     Args:
-        live: The numbers of jobs by queue, work_type, state and waiting_for.
-        recent: What each queue completed recently.
+        live: The number of unended or failed jobs by queue, work_type, state and waiting_for.
+        recent: How many jobs each queue completed recently, and since when.
         nodes: The nodes.
         now: The time by the database's clock.
 
@@ -131,10 +131,10 @@ def _served(nodes: Iterable[Row]) -> dict[str, list[str]]:
 def warnings(
     live: Sequence[Row], nodes: Sequence[Row], snapshots: Iterable[Row], now: datetime
 ) -> list[dict[str, str]]:
-    """Return what is wrong, and how to fix it.
+    """Return what is wrong with nodes, queues and jobs, and how to fix it.
 
     Args:
-        live: The numbers of jobs by queue, work_type, state and waiting_for.
+        live: The number of unended or failed jobs by queue, work_type, state and waiting_for.
         nodes: The nodes.
         snapshots: The snapshots that keep vacuum from removing rows.
         now: The time by the database's clock.
@@ -184,7 +184,7 @@ def full(controls: Iterable[Row]) -> list[dict[str, str]]:
 
 
 def recurring(schedules: Row) -> list[dict[str, str]]:
-    """Yield warnings for schedules that no node ticks or whose last job is missing."""
+    """Return warnings for schedules that no node ticks, and those whose last job was refused."""
     found = []
     for kind, number, what, remedy in (
         (

@@ -1,4 +1,4 @@
-"""Formats exceptions and their tracebacks: the frames of a place once, not for each failure."""
+"""Formats exceptions; the text of a traceback is kept for later failures at the same place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import CodeType, TracebackType
 
 __all__ = ["exception_line", "exception_text"]
 
-# How many places are remembered: an application fails in few of them, again and again.
+# How many places of failure are remembered: an application fails at few of them, repeatedly.
 MOST_PLACES = 200
 _Place = tuple[tuple[CodeType, int], ...]
 _texts: dict[_Place, str] = {}
@@ -19,7 +19,7 @@ def exception_line(error: BaseException) -> str:
 
 
 def exception_text(error: BaseException, line: str) -> str:
-    """Return what `traceback.format_exception` does; source files are read once for each place.
+    """Return the text of `traceback.format_exception`, kept for failures at the same place.
 
     Args:
         error: The exception.
@@ -32,7 +32,7 @@ def exception_text(error: BaseException, line: str) -> str:
 
 
 def _is_linked(error: BaseException) -> bool:
-    """Tell whether the text also shows other exceptions."""
+    """Tell whether an exception's text also shows other exceptions."""
     if error.__cause__ is not None or isinstance(error, BaseExceptionGroup):
         return True
     return error.__context__ is not None and not error.__suppress_context__

@@ -1,4 +1,4 @@
-"""The part of a reactor's interface that most of the code needs: its clock, and a steady one."""
+"""The clock of a reactor, as most of the code uses it, and reactors with a steady clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Clock(Protocol):
     """Twisted's IReactorTime, as a protocol that a type checker reads without a plugin."""
 
     def seconds(self) -> float:
-        """Return the time."""
+        """Return the time in seconds."""
         ...
 
     def callLater(self, delay: float, callable: Callable[..., Any], *args: Any) -> Timer:

@@ -1,4 +1,4 @@
-"""Memory of long-running processes: short garbage collections, and free memory returned."""
+"""Keeps garbage collections short, and returns free memory to the system."""
 
 from __future__ import annotations
 
@@ -14,32 +14,31 @@ def freeze_loaded_objects() -> None:
     """Exempt all objects loaded so far from garbage collection, as they live until the process
     ends.
 
-    Collections are short from then on. Instagram does the same: "Copy-on-write friendly Python
+    Later collections are short. Instagram does the same: "Copy-on-write friendly Python
     garbage collection", 2017.
     """
     gc.collect()
     gc.freeze()
-    # A full collection runs once a quarter more objects exist than at the last one, so freeze after
-    # it.
+    # Python runs a full collection once there are a quarter more objects than at the last one, so
+    # collect once more, now that the frozen objects do not count.
     gc.collect()
 
 
 def collect_often() -> None:
     """Collect all generations after 5,000 new objects instead of 80,000.
 
-    For processes in which few, small objects outlive a turn of the reactor: their garbage in
-    reference cycles stayed for hours. An application's process may have large objects, so not
-    there.
+    Only for processes in which few, small objects outlive a turn of the reactor; without this,
+    garbage in reference cycles stays there for hours. The process of an application may have large
+    objects, for which frequent collections take long.
     """
     gc.set_threshold(700, 1, 1)
 
 
 def return_free_memory() -> None:
-    """Return free memory inside the C library's heap to the system; by itself it trims only the
-    end.
+    """Return free memory inside the C library's heap to the system.
 
-    Long-lived small objects lie between the texts of claims, which come and go. C libraries other
-    than glibc lack the call; with them nothing happens.
+    By itself the library returns only the heap's end, but long-lived small objects lie between the
+    texts of claims, which come and go. Without glibc, do nothing.
     """
     if _TRIM is not None:
         _TRIM(0)

@@ -1,4 +1,4 @@
-"""The jobs that a worker has started, in shared memory that the master reads if the worker dies."""
+"""The jobs that a worker has started, in memory that it shares with its master."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ _LOG_END: Final = _LOG + 4096
 # Cells for the jobs of two bursts, and for jobs that end meanwhile.
 _MARGIN: Final = 128
 _NOTHING: Final = memoryview(bytes(_WIDTH * (_LOG_END - _LOG))).cast("q")
-# No worker runs more jobs at a time; if one does, no job is suspected.
+# No worker runs more jobs at a time; if one does, further jobs are not noted.
 _MOST: Final = 65_536
 
 
 class InFlight:
     """The started and unreported jobs of a worker, and whether it may start more.
 
-    A process that dies or blocks cannot report, and it may hold thousands of jobs, most of which it
-    never started. Writing a cell takes about 50 ns; a message for each job would take far longer.
+    The master reads this memory when the worker dies or blocks. Such a worker cannot report, and
+    may hold thousands of jobs, most of which it never started. To note a job here takes about 50
+    ns; a message for each job would take far longer.
 
     Args:
         capacity: The largest number of jobs that run at a time.
-        descriptor: An open file of `made`; None for memory that only this process has.
+        descriptor: The descriptor of a file of `made`; None for memory of this process only.
     """
 
     def __init__(self, capacity: int, descriptor: int | None = None) -> None:
@@ -64,16 +65,16 @@ class InFlight:
 
     @property
     def ids(self) -> set[int]:
-        """The numbers of the jobs in flight."""
+        """The numbers of the jobs that are running."""
         log = self._cells[_LOG:_LOG_END].tolist()
         just_begun = max(0, next((each for each in reversed(log) if each), 0))
         return {just_begun, *self._cells[_LOG_END:].tolist()} - {0}
 
     @property
     def begun(self) -> set[int] | None:
-        """Return the numbers of the jobs that have started and whose end was not reported.
+        """The numbers of the jobs that have started and whose end was not reported.
 
-        None if that is unknown: more jobs ran, or ended at once, than there are cells.
+        None if they are unknown: more jobs ran, or ended at once, than the memory can note.
         """
         kept = self._cells[_LOG_END:].tolist()
         if self._cells[_IS_INCOMPLETE] or 0 not in kept:
@@ -95,17 +96,17 @@ class InFlight:
         self._cells[_STOPPED] = is_stopped
 
     def begin(self, job_id: int) -> None:
-        """Note the start of a job; the one noted before has ended, or was kept with `keep`."""
+        """Note the start of a job; the job noted before has ended, or was noted with `keep`."""
         self._cells[self._next] = job_id
         self._next += 1
 
     def pause(self) -> None:
-        """Note that the job just started is no longer the latest."""
+        """Note that the job started last has ended, or was noted with `keep`."""
         if self._next > _LOG:
             self._cells[self._next - 1] = -abs(self._cells[self._next - 1])
 
     def keep(self, job_id: int) -> None:
-        """Note that a started job keeps running."""
+        """Note that a started job keeps running while others start."""
         if self._free and job_id not in self._places:
             place = self._places[job_id] = self._free.pop()
             self._cells[place] = job_id
@@ -124,7 +125,7 @@ class InFlight:
     def _log_end(self, job_id: int) -> None:
         last = self._cells[self._next - 1] if self._next > _LOG else 0
         ends = self._next
-        # At every moment, a job that was just started stays the last.
+        # At every instant, the last entry is the job that was just started, if it still runs.
         if last > 0 and last != job_id:
             self._cells[ends + 1] = last
             self._next += 1
@@ -132,11 +133,11 @@ class InFlight:
         self._next += 1
 
     def reported(self) -> None:
-        """Note that all ended jobs are being reported."""
+        """Note that the worker is reporting all jobs that have ended so far."""
         self._reported, self._is_reported = self._next, True
 
     def forget_reported(self) -> None:
-        """Start the log anew with the jobs that were not reported."""
+        """Forget the ended jobs that were reported, to make room for others."""
         if not self._is_reported:
             return
         kept = self._cells[self._reported : self._next].tolist()

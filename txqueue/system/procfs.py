@@ -21,7 +21,7 @@ STATE = 0
 
 
 def stat_of(pid: int) -> list[str]:
-    """Return the fields of ``/proc/PID/stat`` after the name, which may contain blanks.
+    """Return the fields of ``/proc/PID/stat`` after the program's name, which may contain blanks.
 
     Raises:
         OSError: When there is no such process, or this process may not see it.
@@ -37,12 +37,12 @@ def is_alive(pid: int) -> bool:
 
 
 def all_processes() -> Iterator[int]:
-    """Yield the numbers of all processes."""
+    """Yield the ids of all processes."""
     return (int(path.name) for path in Path("/proc").glob("[0-9]*"))
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the numbers of a process's children."""
+    """Return the ids of a process's children."""
     found: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         # A thread may end during the scan.
@@ -52,7 +52,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def descendants_of(pid: int) -> list[int]:
-    """Return the numbers of a process's children, their children and so on."""
+    """Return the ids of a process's children, their children and so on."""
     children = children_of(pid)
     return children + [each for child in children for each in descendants_of(child)]
 

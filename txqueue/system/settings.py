@@ -1,4 +1,4 @@
-"""Reads settings: from a flag, the environment, the configuration file or libpq, in this order."""
+"""Reads settings from a flag, the environment or the configuration file: the first that has it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Settings:
     """Looks up settings: flags override ``TXQUEUE_*``, which override the configuration file.
 
     Args:
-        flags: The options of the command line; None for those not given.
+        flags: The options of the command line by name; None for each that is not given.
         environ: The environment.
         folder: The folder of ``txqueue.toml`` or ``pyproject.toml``.
 
@@ -42,7 +42,7 @@ class Settings:
         self._file = _from_file(folder)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a setting's value; from the environment it is text."""
+        """Return the value of a setting, as text if it comes from the environment."""
         if self._flags.get(name) is not None:
             return self._flags[name]
         if (value := self._environ.get(PREFIX + name.upper())) is not None:
@@ -86,7 +86,7 @@ class Settings:
         return found
 
     def node_socket(self, name: str) -> str:
-        """Return the default admin socket of this account's node on this host."""
+        """Return the default admin socket of this account's node of a name on this host."""
         return f"unix:{self.state_dir() / quote(name, safe='')}.sock"
 
     def state_dir(self) -> Path:
@@ -95,7 +95,7 @@ class Settings:
         return Path(self.get("state_dir", Path(home) / "txqueue"))
 
     def dsn(self) -> str:
-        """Return the first DSN; an empty one means libpq's own variables."""
+        """Return the first configured DSN; if empty, libpq uses its own environment variables."""
         return self.dsns()[0]
 
     def dsns(self) -> list[str]:
@@ -138,7 +138,7 @@ def _from_file(folder: Path) -> Mapping[str, Any]:
 
 
 def _known(path: Path, found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return settings of which each name is known.
+    """Return the settings of a file, after a check that each name is known.
 
     Raises:
         ConfigurationError: When a name is unknown, as a misspelt setting would have no effect.

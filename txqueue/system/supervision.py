@@ -1,4 +1,4 @@
-"""Starts processes that never outlive this one: each waits until its watcher is running."""
+"""Starts processes that never outlive this one: each waits at a gate until a watcher runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GATE = 'read -r _ && exec "$@"'
 
 
 def start_gated(command: Sequence[str], **manners: Any) -> subprocess.Popen[bytes]:
-    """Start a process that becomes the program once its gate is opened.
+    """Start a process that becomes a given program once its gate is opened.
 
     Before that, the process ends when its standard input closes: at the latest when this process
     dies.
@@ -32,14 +32,14 @@ def start_gated(command: Sequence[str], **manners: Any) -> subprocess.Popen[byte
 
 
 def open_gate(process: subprocess.Popen[bytes], *, talks: bool = False) -> None:
-    """Let the program start.
+    """Let a gated process become its program.
 
     Args:
         process: The result of `start_gated`.
-        talks: Whether its standard input stays open; otherwise it is closed.
+        talks: Whether the program's standard input stays open; otherwise it is closed.
     """
     assert process.stdin is not None
-    # If the process has already ended, its owner notices.
+    # If the process has already ended, the caller that waits for it notices.
     with suppress(BrokenPipeError):
         os.write(process.stdin.fileno(), b"\n")
     if not talks:

@@ -56,7 +56,7 @@ def _die_with_master() -> None:
 
 
 def _end_with_master(pipe: int) -> None:
-    """Exit soon after the master, even if a handler blocks the reactor: the jobs run elsewhere."""
+    """Exit soon after the master, even if a handler blocks the reactor: others get its jobs."""
     poll = select.poll()
     poll.register(pipe, 0)
     poll.poll()

@@ -1,4 +1,4 @@
-"""Writes failed attempts to the node's log: a line for each, with the traceback of the last."""
+"""Writes failed attempts to the node's log: a line for each, and a job's last traceback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from txqueue.policy.outcome import summary_of
 
 __all__ = ["MOST_LINES", "WINDOW", "FailureLog", "line_of"]
 
-# The most failures of one kind that are written in a number of seconds; others are only counted.
+# The most failures of one kind that are written in this many seconds; others are only counted.
 MOST_LINES, WINDOW = 5, 10.0
 # The most kinds remembered at a time, as an application may create exception classes at run time.
 MOST_KINDS = 200
@@ -25,7 +25,7 @@ Kind: TypeAlias = tuple[str, str]
 
 @define
 class _Window:
-    """How many failures of one kind were written since a moment, and how many were not."""
+    """How many failures of one kind were written since a time, and how many were left out."""
 
     since: float
     written: int = 0
@@ -36,7 +36,7 @@ class FailureLog:
     """Logs the failures of one worker process.
 
     Args:
-        seconds: Returns the time.
+        seconds: Returns the time in seconds.
         write: Called with the text and whether the job has failed for good.
         hooks: Returns the application's hooks.
     """
@@ -63,7 +63,7 @@ class FailureLog:
                 self._write(True, f"the failure hook {name} failed:\n{traceback.format_exc()}")
 
     def look(self) -> None:
-        """Log how many failures of each kind were left out, at the end of its time."""
+        """Log how many failures were left out, for each kind whose time window is over."""
         now = self._seconds()
         for kind, window in list(self._windows.items()):
             if now - window.since >= WINDOW:

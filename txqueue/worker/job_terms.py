@@ -13,7 +13,7 @@ __all__ = ["check_terms", "is_expired", "is_grouped"]
 
 
 def check_terms(terms: Any) -> None:
-    """Check the options among the terms as `WorkQueue.enqueue` does, as SQL accepts any JSON.
+    """Check the options in a job's terms as `WorkQueue.enqueue` does, as SQL accepts any JSON.
 
     Raises:
         InvalidWork: When an option is not valid.

@@ -10,7 +10,7 @@ from txqueue.system.clock import Clock, Timer
 
 __all__ = ["LeaseWatch"]
 
-# Seconds in which interrupted jobs must end. No node takes them for a second after the lease.
+# Seconds in which interrupted jobs must end; other nodes take them a second after the lease's end.
 GRACE = 0.5
 
 
@@ -39,9 +39,9 @@ class LeaseWatch:
         self._incarnation = 0
 
     def renew(self, until: float, incarnation: int = 0) -> None:
-        """Note a lease until a moment of the monotonic clock.
+        """Note that the lease of run `incarnation` holds until `until`, by the monotonic clock.
 
-        The lease of a new run does not cover jobs of the run before, which other nodes have.
+        It does not cover jobs of earlier runs of the node, which other nodes may have taken.
         """
         if incarnation > self._incarnation:
             self._incarnation = incarnation
@@ -50,7 +50,7 @@ class LeaseWatch:
         self._wait(max(0.0, until - time.monotonic()), self._look)
 
     def stop(self) -> None:
-        """Stop watching."""
+        """Stop watching the lease."""
         for timer in (self._timer, self._former):
             if timer is not None and timer.active():
                 timer.cancel()

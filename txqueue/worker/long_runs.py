@@ -11,7 +11,7 @@ from txqueue.worker.running_job import Execution
 __all__ = ["BEAT", "Watch", "is_hung"]
 
 BEAT = 1.0
-"""Seconds between two checks; a job that runs for longer is reported."""
+"""Seconds between two checks of the running jobs; a job that runs for longer is reported."""
 
 
 def is_hung(silent: float, heartbeat: float | None) -> bool:
@@ -20,10 +20,10 @@ def is_hung(silent: float, heartbeat: float | None) -> bool:
 
 
 class Watch:
-    """Checks all running jobs once a beat.
+    """Reports long runs and new progress, and interrupts hung handlers.
 
     Args:
-        clock: Returns the time.
+        clock: Returns the time in seconds.
         running: Returns the running jobs.
         report: Receives the reports of long runs and of progress.
     """
@@ -39,7 +39,7 @@ class Watch:
         self._report = report
 
     def look(self) -> None:
-        """Check once."""
+        """Check all running jobs once."""
         now = self._clock()
         runs = list(self._running())
         told = [self._told(run, now) for run in runs if _is_news(run, now)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["coalesced", "complete_with_follow_ups", "enqueue_follow_ups", "judge_next"]
 
-# Seconds between two attempts to complete a job while the database is away.
+# Shortest and longest pause before completing a job is tried again, while the database is away.
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 
 
@@ -33,8 +33,7 @@ async def complete_with_follow_ups(
 ) -> None:
     """Complete a job and enqueue its follow-up work, in one transaction.
 
-    The handler has succeeded, so this is retried while the database is away, as all completions
-    are.
+    The handler has succeeded, so the transaction is retried while the database is away.
 
     Args:
         job: The job.
@@ -59,7 +58,7 @@ async def _completed(job: RunningJob) -> bool:
     """Complete a job; return whether that succeeded."""
     try:
         async with job.transaction():
-            """The commit also enqueues the follow-up work: see `enqueue_follow_ups`."""
+            """The commit completes the job and enqueues its follow-up work."""
     except Exception as error:
         if not is_passing(error):
             raise
@@ -74,10 +73,10 @@ async def enqueue_follow_ups(job: RunningJob, txn: Transaction) -> None:
 
 
 async def coalesced(job: RunningJob, limit: int, *, later: bool = False) -> list[WorkItem]:
-    """End similar pending jobs in a job's own transaction; return their work items.
+    """End pending jobs that are similar to a job, in its own transaction; return their work items.
 
     Raises:
-        InvalidWork: When that transaction is not open, or a payload does not fit.
+        InvalidWork: When that transaction is not open, or a payload does not fit its class.
     """
     if job.within is None:
         raise InvalidWork(

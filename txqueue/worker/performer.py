@@ -35,8 +35,8 @@ from txqueue.worker.unstarted import Backlog
 
 __all__ = ["Performer", "Report"]
 
-# Seconds for which jobs are started before the reactor gets its turn. The clock is read after a
-# burst of jobs, which is longer the quicker the jobs are.
+# Seconds for which jobs are started before the reactor gets its turn. The clock is read after each
+# burst of jobs; a burst has more jobs if the last one took less than QUICK.
 SLICE, QUICK = 0.005, 0.001
 LONGEST_BURST = 64
 # Seconds after which a burst ends, so that messages of the master are read.
@@ -48,13 +48,13 @@ class Report(Protocol):
     """Receives the worker's reports."""
 
     def finish(self, held: HeldAssignment) -> None:
-        """Report jobs of an assignment that are done."""
+        """Report the done jobs of an assignment."""
 
     def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
-        """Report jobs with other outcomes."""
+        """Report jobs that ended otherwise than done, or with progress to store."""
 
     def start(self, jobs: list[StartedJob]) -> None:
-        """Report jobs that run for longer than a beat, or have new progress."""
+        """Report running jobs: those that run for longer than a second, or have new progress."""
 
     def log_text(self, is_grave: bool, text: str) -> None:
         """Write a text to the node's log."""
@@ -125,7 +125,7 @@ class Performer:
             running.cancel()
 
     def perform(self, assignment: Assignment) -> None:
-        """Take the jobs of an assignment."""
+        """Accept the jobs of an assignment, and start them as the capacity allows."""
         held = HeldAssignment(assignment)
         is_idle = not self._waiting and not self._is_scheduled
         self._waiting.extend((held, job) for job in read_chunk(assignment.chunk))
@@ -136,7 +136,7 @@ class Performer:
         self._schedule()
 
     def renew(self, until: float, incarnation: int = 0) -> None:
-        """Allow the start of a run's jobs until a moment of the monotonic clock."""
+        """Allow jobs of run `incarnation` to start until `until`, by the monotonic clock."""
         self._lease_until = until
         if incarnation > self._incarnation:
             self._incarnation = incarnation
@@ -150,7 +150,7 @@ class Performer:
             self._touched[held.token.assignment] = held
 
     def give_up_waiting(self, most: int | None = None) -> tuple[dict[int, list[int]], int]:
-        """Give up unstarted jobs: all, or the last ones up to a weight, or one job more.
+        """Give up unstarted jobs: all, or the last ones until their weight reaches `most`.
 
         Returns:
             The numbers of the given-up jobs by assignment, and their weight.
@@ -158,7 +158,7 @@ class Performer:
         return self._waiting.give_up(most)
 
     def held(self, assignments: Set[int]) -> dict[int, list[int]]:
-        """Return the unended jobs of some assignments; report the ended ones first."""
+        """Report ended jobs, then return the numbers of the other jobs of the given assignments."""
         self._flush()
         found: dict[int, list[int]] = {}
         waiting = ((held.token.assignment, job.job_id) for held, job in self._waiting)

@@ -30,16 +30,17 @@ OpenTransaction = Callable[["RunningJob"], "AbstractAsyncContextManager[Transact
 
 
 class HeldAssignment:
-    """An assignment that the worker holds, and what of it is done and not yet reported.
+    """An assignment that the worker holds, and which of its jobs are to be reported as done.
 
     Attributes:
         token: The fencing token of every write about the jobs.
-        asked_at: When the claim began, by the monotonic clock.
-        lane: The lane that holds their rows.
-        done: The numbers of jobs that are done.
-        results: The values of those that returned one, as members of a JSON object by number.
-        jobs: How many jobs the worker no longer holds: done, completed by themselves, or dropped.
-        weight: The weight of those jobs.
+        asked_at: When the claim of the jobs was sent, by the monotonic clock.
+        lane: The lane that has the rows of the jobs.
+        done: The numbers of the jobs that are done, since the last report.
+        results: Their results, as members of a JSON object by job number.
+        jobs: How many jobs the worker no longer holds, since the last report: done, completed by
+            their own transaction, or dropped.
+        weight: The weight of the jobs that the worker no longer holds.
     """
 
     __slots__ = ("asked_at", "done", "jobs", "lane", "results", "token", "weight")
@@ -51,21 +52,21 @@ class HeldAssignment:
         self.clear()
 
     def clear(self) -> None:
-        """Start a new report."""
+        """Begin a new report, as the last one was sent."""
         self.done: list[int] = []
         self.results: list[str] = []
         self.jobs = 0
         self.weight = 0
 
     def let_go(self, weight: int) -> None:
-        """Note that the worker no longer holds a job."""
+        """Note that the worker no longer holds a job of a given weight."""
         self.jobs += 1
         self.weight += weight
 
 
 @frozen
 class Parents:
-    """The outcomes of the jobs that a job waited for, such as the members of a batch."""
+    """How many of the jobs that a job waited for are done, failed and cancelled."""
 
     done: int
     failed: int
@@ -80,14 +81,15 @@ class RunningJob:
         attempt: The number of this run, from 1.
         weight: The share of the worker's capacity that the job takes.
         is_completed: Whether the job's own transaction has completed it.
-        cancelled_by: The operator that cancelled it while it ran; None if it was not cancelled.
-        is_ended: Whether the worker ends it because the node's lease has expired.
-        terms: Its options, with whether it counts for a limit and the seconds left until its
-            ``not_after``; None for none.
-        follow_ups: The work that its handler adds with `then`, enqueued when the job completes.
-        result: The result that its own transaction stores, as JSON text; None for no result.
+        cancelled_by: The operator that cancelled the job; None if it was not cancelled.
+        is_ended: Whether the worker ends the job because the node's lease has expired.
+        terms: The job's options, with whether the job counts for a limit and the seconds left
+            until its ``not_after``; None for none.
+        follow_ups: The work that the handler adds with `then`, enqueued when the job completes.
+        result: The result that the job's own transaction stores, as JSON text; None for no result.
         within: The job's own transaction while it is open.
-        last_progress: The last progress it reported, as JSON text; stored with its completion.
+        last_progress: The last progress that the handler reported, as JSON text; stored when the
+            job ends.
     """
 
     __slots__ = (
@@ -145,12 +147,12 @@ class RunningJob:
 
     @property
     def key(self) -> JobKey:
-        """The name of the job within the node."""
+        """The number of the job's assignment and the job's own number."""
         return JobKey(self._assignment.token.assignment, self.id)
 
     @property
     def assignment(self) -> HeldAssignment:
-        """The assignment that it is a job of."""
+        """The assignment to which the job belongs."""
         return self._assignment
 
     def beat(self) -> None:
@@ -171,7 +173,7 @@ class RunningJob:
             An awaitable that is already done; awaiting it is optional.
 
         Raises:
-            InvalidWork: When JSON cannot carry it.
+            InvalidWork: When JSON cannot carry the numbers.
         """
         self._progress = self.last_progress = encode_result([done, total, note[:LONGEST_NOTE]])
         self.beat()
@@ -179,11 +181,11 @@ class RunningJob:
 
     @property
     def has_progress(self) -> bool:
-        """Whether there is progress that was not yet sent to the master."""
+        """Whether the handler has reported progress that was not yet sent to the master."""
         return self._progress is not None
 
     def take_progress(self) -> str | None:
-        """Return the progress that was not yet sent to the master, as JSON text."""
+        """Return the progress not yet sent to the master, as JSON text; None for none."""
         said, self._progress = self._progress, None
         return said
 
@@ -206,7 +208,9 @@ class RunningJob:
 
     @property
     def parents(self) -> Parents | None:
-        """The outcomes of the jobs it waited for, with ``after_any_end`` or in a batch."""
+        """The outcomes of the jobs that this job waited for, as a batch callback or with
+        ``after_any_end``; None for other jobs.
+        """
         ends = (self.terms or {}).get("parents")
         return None if ends is None else Parents(**ends)
 
@@ -218,9 +222,9 @@ class RunningJob:
             options: As for `WorkQueue.enqueue`.
 
         Returns:
-            An awaitable: of the new job's number inside the job's own `transaction`, otherwise of
-            None, as the work is enqueued after the handler returns. A function in a thread does not
-            await it.
+            An awaitable of the new job's number, inside the job's own `transaction`; otherwise an
+            awaitable of None, as the work is enqueued after the handler returns. A function in a
+            thread does not await it.
 
         Raises:
             InvalidWork: When the work or an option is not valid, or the job is already completed.
@@ -237,10 +241,10 @@ class RunningJob:
         return succeed(None)
 
     async def coalesce(self, limit: int = 1000, *, later: bool = False) -> list[WorkItem]:
-        """Do the work of similar pending jobs as well: its own transaction ends them as done.
+        """Do the work of similar pending jobs as well: the job's own transaction ends them as done.
 
-        Similar are jobs of the same work type, queue, tenant and group, except those with a unique
-        key and those that other jobs wait for.
+        Jobs are similar if they have the same work type, queue, tenant and group, have no unique
+        key, and no other job waits for them.
 
         Args:
             limit: The largest number of jobs, at most 10,000.
@@ -251,7 +255,8 @@ class RunningJob:
             left out.
 
         Raises:
-            InvalidWork: When the job's own transaction is not open, or a payload does not fit.
+            InvalidWork: When the job's own transaction is not open, or a payload does not fit its
+                class.
         """
         return await coalesced(self, limit, later=later)
 
@@ -266,10 +271,10 @@ class Execution:
         terms: The job's terms.
         began: When it started, by the reactor's clock.
         ending: Fires when the handler ends.
-        heard_at: When the handler last beat, or else when it started.
+        heard_at: When the handler last called `beat` or `progress`, or else when it started.
         is_reported: Whether the run was reported to the master.
-        is_hung: Whether it was interrupted because its handler did not beat.
-        is_completing: Whether the handler has returned and its completion is being written.
+        is_hung: Whether the worker has interrupted the handler because it was silent for too long.
+        is_completing: Whether the handler has returned and the job's completion is being written.
     """
 
     job: RunningJob

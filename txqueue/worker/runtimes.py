@@ -1,4 +1,4 @@
-"""Runs handlers: coroutines are driven by hand until they wait; Deferreds, asyncio, threads."""
+"""Runs handlers: functions, Twisted's and asyncio's coroutines, and functions in threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from txqueue.store.encryption import decrypted, encrypted
 __all__ = ["Kind", "WorkThrough", "in_asyncio", "kind_of"]
 
 WorkThrough = Callable[[type[WorksetItem], Any], Coroutine[Any, Any, Any]]
-"""Works through a workset as one of its jobs."""
+"""Runs one job of a workset: takes parts of the workset and processes their items."""
 
 
 @frozen
@@ -34,9 +34,9 @@ class Kind:
     """What a worker needs of a work type, prepared once.
 
     Attributes:
-        cls: The class.
-        structure: Makes an instance of a payload: ``structure(payload, cls)``.
-        begin: Starts ``perform`` and returns its value, or a Deferred if it waits.
+        cls: The class of the work items.
+        structure: Makes a work item from a payload: ``structure(payload, cls)``.
+        begin: Starts ``perform`` and returns its value, or a Deferred if the handler waits.
     """
 
     cls: type[WorkItem]
@@ -47,8 +47,8 @@ class Kind:
         """Make a work item from a payload.
 
         Raises:
-            InvalidWork: When it does not fit; the message names the field.
-            KeyUnavailable: When it is encrypted, and this process cannot decrypt it.
+            InvalidWork: When the payload does not fit the class; the message names the field.
+            KeyUnavailable: When the payload is encrypted, and this process cannot decrypt it.
         """
         try:
             return self.structure(payload, self.cls)
@@ -67,7 +67,7 @@ class Kind:
         """Return the form in which a result is stored, as JSON text.
 
         Raises:
-            InvalidWork: When JSON cannot carry it.
+            InvalidWork: When JSON cannot carry the result.
         """
         text = encode_result(value)
         if not self.cls.encrypted:
@@ -81,10 +81,10 @@ def kind_of(
     threads: ThreadPool,
     work_through: WorkThrough | None = None,
 ) -> Kind:
-    """Prepare a work type.
+    """Prepare a work type for the jobs of this worker.
 
     Args:
-        cls: The class.
+        cls: The class of the work items.
         reactor: Receives the results of threads.
         threads: The pool that runs threaded handlers.
         work_through: Runs the jobs of worksets.
@@ -116,7 +116,7 @@ def _opening(payload: Any, cls: type[WorkItem]) -> WorkItem:
 
 
 def _by_hand(work: WorkItem, job: Any) -> Any:
-    """Drive a coroutine to its first wait; most need no Deferred at all."""
+    """Drive a coroutine to its first wait; most end without one, and so need no Deferred."""
     coroutine = work.perform(job)
     try:
         awaited = coroutine.send(None)
@@ -166,7 +166,7 @@ _BAD_YIELD = "Task got bad yield: <Deferred"
 
 
 def _refuse(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Fail a coroutine that awaits anything but a Deferred, as it would not wait."""
+    """Fail a coroutine that awaits anything but a Deferred, as Twisted cannot wait for it."""
     coroutine.throw(
         TypeError(
             "the handler awaits something of asyncio's; declare runtime = Runtime.ASYNCIO,"

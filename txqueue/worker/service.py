@@ -102,7 +102,7 @@ class WorkerService:
             )
 
     def finish(self, held: HeldAssignment) -> None:
-        """Report jobs of an assignment that are done."""
+        """Report the done jobs of an assignment."""
         self._pipe.say(
             Finish,
             lane=held.lane,
@@ -114,7 +114,7 @@ class WorkerService:
         )
 
     def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
-        """Report jobs with other outcomes."""
+        """Report jobs that ended otherwise than done, or with progress to store."""
         self._pipe.say(
             Settle,
             weight=weight,
@@ -123,7 +123,7 @@ class WorkerService:
         )
 
     def start(self, jobs: list[StartedJob]) -> None:
-        """Report jobs that have run for longer than a beat, or have new progress."""
+        """Report running jobs: those that run for longer than a second, or have new progress."""
         self._pipe.say(Start, jobs=json.dumps([asdict(job) for job in jobs]))
 
     def log_text(self, is_grave: bool, text: str) -> None:

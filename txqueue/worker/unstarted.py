@@ -10,14 +10,14 @@ from txqueue.worker.running_job import HeldAssignment
 __all__ = ["Backlog", "Waiting"]
 
 Waiting = tuple[HeldAssignment, AssignedJob]
-"""A waiting job and its assignment."""
+"""An unstarted job, after its assignment."""
 
 
 class Backlog(deque[Waiting]):
-    """The waiting jobs, in the order of arrival."""
+    """The unstarted jobs of a worker, in the order of their arrival."""
 
     def give_up(self, most: int | None) -> tuple[dict[int, list[int]], int]:
-        """Remove all jobs, or the last ones up to a weight, or one job more.
+        """Remove jobs: all, or the last ones until their weight reaches `most`.
 
         Returns:
             The numbers of the removed jobs by assignment, and their weight.
@@ -31,7 +31,7 @@ class Backlog(deque[Waiting]):
         return {assignment: ids[::-1] for assignment, ids in unstarted.items()}, weight
 
     def take(self, assignment: int, job_id: int) -> Waiting | None:
-        """Remove one job; return None if it is not here."""
+        """Remove and return one job; return None if it is not among the unstarted ones."""
         for waiting in self:
             held, job = waiting
             if job.job_id == job_id and held.token.assignment == assignment:
@@ -40,7 +40,7 @@ class Backlog(deque[Waiting]):
         return None
 
     def take_former(self, incarnation: int) -> list[Waiting]:
-        """Remove the jobs assigned to runs of the node before this one."""
+        """Remove and return the jobs assigned to runs of the node before `incarnation`."""
         former = [each for each in self if each[0].token.incarnation < incarnation]
         if former:
             kept = [each for each in self if each[0].token.incarnation >= incarnation]

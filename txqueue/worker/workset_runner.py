@@ -1,4 +1,4 @@
-"""Runs the jobs of worksets: each processes part after part until its turn is over."""
+"""Runs the jobs of worksets: each job processes part after part until its turn is over."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["RunningPart", "WorksetWork", "is_deadly", "split_size"]
 
 # A job is replaced by a new one after this many seconds, so that other jobs get their turn.
 TURN = 5.0
-# Seconds to wait for another session that is writing, and at most for a retry.
+# Seconds to wait for another session that is writing, and the most to wait for a retry.
 PAUSE, LONGEST_REST = 0.05, 30.0
 # A part that fails, or whose process dies, is split into this many parts, then into single items.
 PIECES = 25
@@ -45,7 +45,7 @@ def split_size(part: Part) -> int:
 
 
 def is_deadly(part: Part) -> bool:
-    """Tell whether a part is a single item that was taken too often and never reported."""
+    """Tell whether a part is a single item during which too many processes have died."""
     return part.items == 1 and part.taken > MOST_DEATHS
 
 
@@ -54,9 +54,9 @@ class RunningPart:
     """A part of a workset while its items are processed; the argument of `perform_part`.
 
     Attributes:
-        job: The `RunningJob` that processes them.
-        items: The items.
-        is_counted: Whether the part's own transaction has counted them.
+        job: The `RunningJob` that processes the part.
+        items: The items of the part.
+        is_counted: Whether the part's own transaction has counted the items as processed.
     """
 
     job: RunningJob
@@ -70,7 +70,7 @@ class RunningPart:
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt, from 1."""
+        """The number of this attempt to process the items, from 1."""
         return self._part.attempt + 1
 
     def beat(self) -> None:
@@ -80,7 +80,7 @@ class RunningPart:
         self.job.beat()
 
     def fail(self, item: WorksetItem, error: BaseException) -> None:
-        """Mark an item as failed: it is retried by its class's policy; the others are done.
+        """Mark an item as failed, to be retried by its class's policy; items not marked are done.
 
         Args:
             item: One of ``items``, the object itself.
@@ -95,17 +95,17 @@ class RunningPart:
         self._failed[place] = error
 
     def fail_all(self, error: BaseException) -> None:
-        """Mark all items as failed."""
+        """Mark all items of the part as failed."""
         self._failed = dict.fromkeys(range(len(self.items)), error)
 
     def heard(self, item: WorksetItem, value: object) -> None:
-        """Note the result or error of one item's handler."""
+        """Note what the handler of one item has returned or raised."""
         if isinstance(value, Exception):
             self.fail(item, value)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """Open a transaction whose commit also counts these items, atomically.
+        """Open a transaction whose commit also counts the items as processed, atomically.
 
         Raises:
             TokenLost: At its end, when the job has been assigned elsewhere since.
@@ -118,7 +118,7 @@ class RunningPart:
         self.is_counted = True
 
     def performed(self) -> Performed:
-        """Return the processed part with its failures."""
+        """Return the part as processed, with the errors of its failed items."""
         told = (self._failure(place, error) for place, error in sorted(self._failed.items()))
         return Performed(self._part.id, self._refused + [each for each in told if each])
 
@@ -137,7 +137,7 @@ class WorksetWork:
     Args:
         reactor: The worker's reactor.
         threads: The pool of threaded handlers.
-        parts: The stored functions.
+        parts: The stored functions for parts of worksets.
     """
 
     def __init__(self, reactor: IStoreReactor, threads: ThreadPool, parts: Parts) -> None:
@@ -146,7 +146,11 @@ class WorksetWork:
         self._parts = parts
 
     async def work_through(self, cls: type[WorksetItem], job: RunningJob) -> Snooze | None:
-        """Take and process parts until nothing is left or the turn is over."""
+        """Process parts of a workset until none is left or the job's turn is over.
+
+        Returns:
+            `Snooze` until an item is due; None if the job has ended.
+        """
         until = self._reactor.seconds() + TURN
         performed: Performed | None = None
         while self._reactor.seconds() < until:
@@ -169,7 +173,7 @@ class WorksetWork:
         return None
 
     async def _cut(self, cls: type[WorksetItem]) -> bool:
-        """Cut more parts of an application's table; return False if all rows are cut."""
+        """Divide more rows of an application's table into parts; return False if none is left."""
         cut = await self._parts.cut(cls)
         if cut is None:
             await deferLater(self._reactor, PAUSE)
@@ -178,7 +182,7 @@ class WorksetWork:
     async def _perform(
         self, cls: type[WorksetItem], job: RunningJob, part: Part
     ) -> Performed | None:
-        """Process a part; return None if there is nothing left to count."""
+        """Process a part; return the outcome to report, or None if none is left to report."""
         content, keys = await self._read(cls, part)
         if is_deadly(part):
             error = f"poison: {MOST_DEATHS} processes died while they performed it"
@@ -254,7 +258,7 @@ def _in_thread(cls: type[WorksetItem], running: RunningPart) -> None:
 def _decoded(
     cls: type[WorksetItem], content: str, keys: Sequence[str]
 ) -> tuple[list[WorksetItem], list[str], list[dict[str, Any]]]:
-    """Return the valid items, their keys, and the failures of the invalid ones."""
+    """Return a part's valid items, their keys, and the errors of the invalid items."""
     structure = decoder(cls)
     plain = json.loads(content)
     try:
