@@ -31,14 +31,16 @@ class Membership:
     Args:
         reactor: Connects and schedules retries.
         endpoint: The node's admin endpoint, a unix socket.
-        identity: Identifies the queue's database and schema.
+        identity: The text that identifies the queue's database and schema.
 
     Attributes:
-        delivered: How many committed jobs a node has been notified of; none of them needs a claim.
+        delivered: How many committed jobs this process has sent to its node; no claim needs to take
+            them.
     """
 
     # Twisted's ClientService does not fit: it logs every retry in the application's own log, where
-    # one line a series is enough, and closes the transport past its producer, the prompt pipe.
+    # one line per series is enough, and closes the transport before its producer, the prompt pipe,
+    # is unregistered.
 
     log = Logger()
 
@@ -72,27 +74,26 @@ class Membership:
         if self._joining is not None:
             self._joining.cancel()
         if self._pipe is not None:
-            # Send the jobs that were delivered last before closing; no node learns of later
-            # commits.
+            # Jobs that were delivered last are still sent; later commits are delivered to no node.
             self._pipe.close()
             self._forget(self._pipe)
 
     def credit_for(self, weight: int) -> NodeCredit | None:
-        """Return credit that covers a weight, from the joined node first."""
+        """Return the credit of a node that covers a weight, that of the joined node first."""
         for credit in self._credits.values():
             if credit.weight >= weight:
                 return credit
         return None
 
     def deliver(self, jobs: Sequence[Assignment]) -> None:
-        """Notify the node of committed jobs; without a message it finds them by polling."""
+        """Send committed jobs to the node; without this message, the node finds them by polling."""
         if self._pipe is not None:
             heads, chunks = delivery(jobs)
             self._pipe.say_now(Deliver, heads=heads, chunks=chunks)
             self.delivered += len(jobs)
 
     def wake(self) -> None:
-        """Make the node claim jobs that have no node."""
+        """Make the node claim jobs, as some were committed that are not assigned to a node."""
         if self._pipe is not None:
             self._pipe.say_now(WakeNode)
 
@@ -113,7 +114,7 @@ class Membership:
             self._not_joined(pipe, error)
 
     def _new_pipe(self) -> PromptPipe:
-        """Return a new pipe; messages from a pipe that was given up are ignored."""
+        """Return a new pipe; once it is replaced, its messages are ignored."""
 
         def credit(**said: Any) -> dict[str, Any]:
             return self._credit(**said) if pipe is self._pipe else {}
@@ -145,7 +146,7 @@ class Membership:
         self._try_later()
 
     def _lost(self, pipe: PromptPipe) -> None:
-        """Reconnect after a lost connection; calls in flight fail by themselves."""
+        """Reconnect later, as the connection is lost; open calls fail by themselves."""
         self._forget(pipe)
         if self._joining is None and self._is_open:
             self._try_later()
@@ -175,7 +176,7 @@ class Membership:
 
 
 def joinable(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint at which a client may join a node.
+    """Return the endpoint if a client may join a node there.
 
     Raises:
         ConfigurationError: When any account of this host could listen there.

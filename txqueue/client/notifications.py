@@ -19,7 +19,7 @@ TOLD_FOR, EVERY = 10, 4.0
 
 
 class EndNotifications:
-    """Receives the ends of jobs while callers wait. Failures only cost time, as callers also poll.
+    """Receives the ends of jobs while callers wait; if this fails, callers notice ends by polling.
 
     Args:
         reactor: Schedules the renewals and watches the connection's socket.
@@ -89,6 +89,6 @@ class EndNotifications:
 
 
 def job_ids_in(text: str) -> frozenset[int] | None:
-    """Return the job numbers in a notification; None if it has none."""
+    """Return the job numbers in a notification; None if its text is not a list of numbers."""
     parts = text.split(",")
     return frozenset(map(int, parts)) if all(part.isdecimal() for part in parts) else None

@@ -244,7 +244,7 @@ class WorkQueue:
 
         Raises:
             InvalidWork: When the work or an option is not valid.
-            Refused: When the database refuses it.
+            Refused: When the database refuses the schedule.
         """
         return await self.schedules.put(name, job_of(work, options), when, only_if)
 

@@ -1,6 +1,6 @@
 """Waits for jobs to end: one query serves all waiting callers of a process.
 
-The query is sent as soon as an end is announced, and otherwise at growing intervals.
+The query runs as soon as a node announces an end, and otherwise at growing intervals.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class EndWaiter:
     Args:
         clock: Times the polls.
         ask: Returns the jobs, among those given by number, that have ended.
-        asking: Called before each poll, as a sign that callers wait.
+        asking: Called before each poll, to request announcements of ends.
     """
 
     def __init__(

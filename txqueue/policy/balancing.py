@@ -93,14 +93,14 @@ class NodeReport:
         return NodeLoad(self.node_id, self.incarnation, self.outstanding, limit)
 
     def as_text(self) -> str:
-        """Return the report as JSON text for the peers, without the node's identity and capacity."""
+        """Return the report as JSON text for the peers, without the node's identity."""
         said = asdict(self)
         del said["node_id"], said["incarnation"], said["capacity"]
         return json.dumps(said)
 
     @classmethod
     def read(cls, node: dict[str, Any], text: str) -> NodeReport:
-        """Read a peer's report; identity and capacity come from the database, not the message.
+        """Read a peer's report; the database, not the report, gives the peer's identity.
 
         Args:
             node: The peer's ``node_id, incarnation, capacity, state`` in the database.

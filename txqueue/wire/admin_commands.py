@@ -47,20 +47,20 @@ _CHANGED: list[tuple[bytes, amp.Argument]] = [(b"changed", amp.Boolean())]
 
 
 class _Command(amp.Command):
-    """Base of all commands: every error is answered with one line."""
+    """The base class of the commands for operators: an error is answered with one line."""
 
     errors = {AdminRefused: b"REFUSED"}
 
 
 class ListNodes(_Command):
-    """List the nodes: host, load, start; the answering node includes its workers."""
+    """List the nodes with host, load and start; the row of the answering node has its workers."""
 
     arguments = [_AFTER]
     response = [(b"nodes", LongText()), _NEXT]
 
 
 class ListQueues(_Command):
-    """List the queues: depth by state, age of the oldest ready job, rate of completions."""
+    """List the queues with depth by state, age of the oldest ready job and rate of completions."""
 
     arguments = [_AFTER]
     response = [(b"queues", LongText()), _NEXT]
@@ -89,7 +89,7 @@ class ListJobs(_Command):
 
 
 class GetJob(_Command):
-    """Return all that is stored about a job: its attempts, its last error, and operators' acts."""
+    """Return what is stored about a job, such as its attempts, last error and operators' acts."""
 
     arguments = [(b"job_id", amp.Integer())]
     response = [(b"job", LongText())]
@@ -110,7 +110,7 @@ class ListControls(_Command):
 
 
 class ListActions(_Command):
-    """List operators' acts, the latest first; all, or only those on one subject."""
+    """List the acts of operators, the latest first: all acts, or only those on one subject."""
 
     arguments = [(b"subject", _may(amp.Unicode)), _AFTER]
     response = [(b"actions", LongText()), _NEXT]
@@ -164,23 +164,24 @@ class CancelJobs(_Command):
 
 
 class RetryJobs(_Command):
-    """Retry failed and cancelled jobs, and run jobs that wait for a retry now."""
+    """Retry failed and cancelled jobs, and run at once the jobs that wait for a retry."""
 
     arguments = [(b"ids", amp.Unicode())]
     response = [(b"retried", amp.Unicode()), (b"refused", amp.Unicode())]
 
 
 class ListFailures(_Command):
-    """List the kinds of failure by work type: how many jobs, since when, an example."""
+    """List the kinds of failure by work type, with the number of jobs, dates and an example."""
 
     arguments = [_AFTER]
     response = [(b"failures", LongText()), _NEXT]
 
 
 class RetryFailures(_Command):
-    """Retry jobs of one kind of failure that failed before a moment, some at a time.
+    """Retry jobs of one kind of failure that failed before a given time, a limited number a call.
 
-    The answer has how many, 0 after the last, and the moment to pass in the next call.
+    The answer has how many jobs were retried, 0 after the last, and the ``before`` of the next
+    call.
     """
 
     arguments = [(b"fingerprint", amp.Unicode()), (b"before", _may(amp.Unicode))]
@@ -188,9 +189,10 @@ class RetryFailures(_Command):
 
 
 class DiscardFailures(_Command):
-    """Turn failed jobs of one kind of failure into cancelled ones, some at a time.
+    """Turn failed jobs of one kind of failure into cancelled ones, a limited number a call.
 
-    The answer has how many, 0 after the last, and the moment to pass in the next call.
+    The answer has how many jobs were discarded, 0 after the last, and the ``before`` of the next
+    call.
     """
 
     arguments = [(b"fingerprint", amp.Unicode()), (b"before", _may(amp.Unicode))]
@@ -198,9 +200,10 @@ class DiscardFailures(_Command):
 
 
 class PostponeFailures(_Command):
-    """Retry jobs of one kind of failure after a delay in seconds, some at a time.
+    """Retry jobs of one kind of failure after a delay in seconds, a limited number a call.
 
-    The answer has how many, 0 after the last, and the moment to pass in the next call.
+    The answer has how many jobs were postponed, 0 after the last, and the ``until`` of the next
+    call.
     """
 
     arguments = [
@@ -212,7 +215,7 @@ class PostponeFailures(_Command):
 
 
 class ActOnSchedule(_Command):
-    """Pause, resume, remove or run a schedule; the answer has the enqueued job, or 0."""
+    """Pause, resume, remove or run a schedule; the answer has the number of the new job, or 0."""
 
     arguments = [(b"name", amp.Unicode()), (b"act", amp.Unicode())]
     response = [(b"changed", amp.Boolean()), (b"job_id", amp.Integer())]

@@ -17,7 +17,7 @@ IDLE = 60
 
 @implementer(IHandshakeListener)
 class CertifiedPipe(GuardedPipe):
-    """One end of a TLS connection; no command is executed before the handshake has finished."""
+    """The node's end of a TLS connection; it executes no command before the handshake is over."""
 
     def handshakeCompleted(self) -> None:
         """Check the name in the peer's verified certificate."""
@@ -28,7 +28,7 @@ class CertifiedPipe(GuardedPipe):
         self.introduce()
 
     def locateResponder(self, name: bytes) -> Responder | None:
-        """Return the handler of a command; none for an unidentified peer."""
+        """Return the handler of a command; None if the peer is not identified."""
         if not self.is_known:
             self.drop("sent a command before it showed a certificate")
             return None
@@ -36,7 +36,7 @@ class CertifiedPipe(GuardedPipe):
 
 
 class UncertifiedPipe(GuardedPipe):
-    """One end of a connection of this host without TLS, which always remains unidentified."""
+    """The node's end of a connection without TLS from this host; its peer is never identified."""
 
     def connectionMade(self) -> None:
         """Start the timeout for the first command."""
@@ -45,6 +45,6 @@ class UncertifiedPipe(GuardedPipe):
             self.watch_reading()
 
     def locateResponder(self, name: bytes) -> Responder | None:
-        """Return the handler of a command, and allow a longer time for the next."""
+        """Return the handler of a command, and allow a longer time for the next command."""
         self._wait(IDLE)
         return super().locateResponder(name)

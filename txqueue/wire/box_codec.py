@@ -15,12 +15,12 @@ _LONGEST_KEY = 255
 
 
 class NoBox(Exception):
-    """The received bytes are not a box, or the box is larger than allowed."""
+    """The received bytes are not an AMP box, or the box is larger than allowed."""
 
 
 @define(eq=False)
 class BoxReader:
-    """Parses a stream of bytes into boxes.
+    """Parses a stream of bytes into AMP boxes.
 
     A box has alternating keys and values, each after its length in two bytes, and ends with an
     empty key: https://docs.twisted.org/en/stable/api/twisted.protocols.amp.html.
@@ -41,7 +41,7 @@ class BoxReader:
         """Add received bytes; yield the complete boxes.
 
         Raises:
-            NoBox: After the valid boxes before the bad one.
+            NoBox: When bytes are not a valid box; after the boxes before them were yielded.
         """
         data = self._rest + data
         here, end = 0, len(data)
@@ -68,7 +68,7 @@ class BoxReader:
 
 
 def box_bytes(box: Mapping[bytes, bytes]) -> bytes:
-    """Return a box as bytes.
+    """Return an AMP box as bytes.
 
     Raises:
         OverflowError: When a value has more than 65,535 bytes.

@@ -27,7 +27,7 @@ _CERTIFICATE, _KEY = 0o644, 0o600
 
 @frozen
 class Made:
-    """The files that were written.
+    """The files of a certificate that was made.
 
     Attributes:
         certificate: The file with the certificate.
@@ -44,7 +44,7 @@ def make_authority(folder: Path, days: int = AUTHORITY_DAYS) -> Made:
     """Make an authority: ``ca.pem`` for every host, and ``ca.key``, which must stay private.
 
     Raises:
-        ConfigurationError: When one exists, or the folder cannot be written.
+        ConfigurationError: When an authority exists there, or the folder cannot be written.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("txqueue authority")
@@ -64,7 +64,7 @@ def issue(folder: Path, role: str, name: str, days: int = DAYS) -> Made:
         folder: The folder of the authority, in which the files are written.
         role: ``node`` or ``operator``.
         name: The node's or operator's name.
-        days: How long it is valid.
+        days: How many days the certificate is valid.
 
     Raises:
         ConfigurationError: When there is no authority, the name is not valid, or the file exists.
@@ -171,6 +171,6 @@ def _ensure_new(paths: Sequence[Path]) -> None:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """Write a new file that only its owner can read, from the moment of its creation."""
+    """Write a new file that has the given mode from its creation on."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(data)

@@ -27,7 +27,7 @@ class CannotJoin(Exception):
 
 
 class Join(amp.Command):
-    """Client to node, first: join, naming the queue to which the client enqueues.
+    """Client to node, first command: join, naming the queue to which the client enqueues.
 
     The answer has the node's name. Credit may arrive before the answer.
     """
@@ -38,9 +38,10 @@ class Join(amp.Command):
 
 
 class Credit(amp.Command):
-    """Node to client: grant credit to enqueue more weight assigned to a run of a node.
+    """Node to client: grant credit to enqueue more weight, already assigned to a run of a node.
 
-    For the node's own jobs the client delivers all their data, for other nodes' only the numbers.
+    The client delivers jobs with all their data if `is_own` says that they are assigned to the node
+    that it joined, and only the assignments' numbers if they are assigned to another.
     """
 
     arguments = [
@@ -60,10 +61,10 @@ class Withdraw(amp.Command):
 
 
 class Deliver(amp.Command):
-    """Client to node: a transaction has committed, and these are its assigned jobs.
+    """Client to node: run the assigned jobs of a transaction that has committed.
 
     The heads are a JSON array of objects with ``incarnation``, ``assignment``, ``lane`` and
-    ``weight``; the chunks are as many, one a line, each empty for a job of another node.
+    ``weight``, one for each job. The chunks are as many lines, empty for a job of another node.
     """
 
     arguments = [(b"heads", LongText()), (b"chunks", LongText())]
@@ -71,13 +72,13 @@ class Deliver(amp.Command):
 
 
 class WakeNode(amp.Command):
-    """Client to node: claim, as a transaction has committed jobs that are not assigned."""
+    """Client to node: claim jobs, as a transaction has committed some that are not assigned."""
 
     requiresAnswer = False
 
 
 def delivery(assignments: Sequence[Assignment]) -> tuple[str, str]:
-    """Return the heads and chunks of `Deliver` for assignments of one job each."""
+    """Return the heads and the chunks of `Deliver` for assignments of one job each."""
     heads = [
         {
             "incarnation": each.incarnation,
@@ -91,7 +92,7 @@ def delivery(assignments: Sequence[Assignment]) -> tuple[str, str]:
 
 
 def delivered(heads: str, chunks: str) -> list[Assignment]:
-    """Return the assignments that `Deliver` names."""
+    """Return the assignments in the heads and the chunks of `Deliver`."""
     return [
         Assignment(head["incarnation"], head["assignment"], head["lane"], 1, head["weight"], chunk)
         for head, chunk in zip(json.loads(heads), chunks.split("\n"), strict=True)

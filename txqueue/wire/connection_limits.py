@@ -24,7 +24,7 @@ def crowded_out(addresses: Sequence[str]) -> int:
         addresses: The address of each connection, oldest first.
 
     Returns:
-        The index of the oldest connection of the address that has the most.
+        The index of the oldest connection of the address that has the most connections.
     """
     crowds = Counter(addresses)
     return max(range(len(addresses)), key=lambda place: (crowds[addresses[place]], -place))
@@ -43,13 +43,13 @@ class Admission:
 
     @property
     def is_full(self) -> bool:
-        """Whether no connection can be accepted; evicted ones still count for a moment."""
+        """Whether no connection can be accepted; evicted ones count until they are closed."""
         known = sum(pipe.is_known for pipe in self._from)
         return known >= self._most or len(self._from) - known >= 2 * MOST_STRANGERS
 
     def admit(self, pipe: GuardedPipe, address: Any) -> None:
-        """Accept a connection; if too many are unidentified, evict one of the address that has the
-        most.
+        """Accept a connection; if too many are unidentified, evict the one that `crowded_out`
+        chooses.
         """
         strangers = [each for each in self._from if not each.is_known and not each.is_closed]
         if len(strangers) >= MOST_STRANGERS:
@@ -74,7 +74,7 @@ class GuardedServer(PipeServer):
         responders: The handler of each command.
         most: The most identified connections at a time.
         greet: As for `PipeServer`.
-        make: Makes a pipe.
+        make: Makes the pipe of a connection.
     """
 
     def __init__(

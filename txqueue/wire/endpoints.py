@@ -49,7 +49,7 @@ class Endpoint:
         path: The socket's path; None for a port.
         port: The port's number.
         interface: The port's address.
-        host: The name or address that others use, if it differs from the interface.
+        host: The name or address that peers connect to, if it is not the interface's.
         credentials: The certificate for TLS at the port; None for no TLS. A unix socket needs none.
     """
 
@@ -67,14 +67,14 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The name or address that others use to connect to the port."""
+        """The name or address that peers use to connect to the port."""
         if self.host is not None:
             return self.host
         is_any = ipaddress.ip_address(self.interface).is_unspecified
         return socket.gethostname() if is_any else self.interface
 
     def beside(self, place: int) -> Endpoint:
-        """Return the endpoint of another node of the same process; number 0 is this one.
+        """Return the endpoint of another node of the same process; node 0 has this endpoint.
 
         Args:
             place: The node's number, which is added to the port or to the socket's name.
@@ -89,10 +89,10 @@ class Endpoint:
         """Check that the endpoint is free and that this process could listen there.
 
         Args:
-            remedy: The remedy for the error.
+            remedy: What the error advises to do.
 
         Raises:
-            ConfigurationError: When it is in use or not usable.
+            ConfigurationError: When the endpoint is in use or not usable.
         """
         try:
             if self.path is None:
@@ -105,7 +105,7 @@ class Endpoint:
             ) from None
 
     def listen(self, reactor: INetworkReactor, factory: Factory) -> Deferred[Any]:
-        """Listen; a unix socket is open to this account only."""
+        """Listen at the endpoint; only this account can connect to a unix socket."""
         server: Any
         if self.path is None:
             is_old = ipaddress.ip_address(self.interface).version == 4
@@ -120,7 +120,7 @@ class Endpoint:
         return listening
 
     def connect(self, reactor: INetworkReactor, factory: Factory, timeout: int) -> Deferred[Any]:
-        """Connect within a timeout in seconds; fails with a `ConnectError`."""
+        """Connect within a timeout in seconds; the Deferred may fail with a `ConnectError`."""
         client: Any
         if self.path is None:
             client = HostnameEndpoint(reactor, self.host or self.interface, self.port, timeout)
@@ -148,7 +148,8 @@ def parsed_endpoint(text: str, credentials: Credentials | None = None) -> Endpoi
         credentials: For TLS at a port; without them only loopback is allowed.
 
     Raises:
-        ConfigurationError: When it is not valid, or would be open to other hosts without TLS.
+        ConfigurationError: When the text is not valid, or means a port that would be open to other
+            hosts without TLS.
     """
     kind, _, rest = text.partition(":")
     if kind == "unix" and rest:

@@ -1,4 +1,4 @@
-"""Identifies the peer of a connection: by the kernel or a certificate, never by a message."""
+"""Identifies an operator by the kernel or a certificate, never by a message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def caller_of(transport: object) -> str:
         transport: The transport of a connection that has received data.
 
     Returns:
-        The account's name over a unix socket, the certificate's over TLS.
+        The name of the operator's account over a unix socket, or of the certificate over TLS.
 
     Raises:
         AdminRefused: When the certificate is not an operator's, or there is none.

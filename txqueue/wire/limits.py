@@ -50,12 +50,12 @@ class GuardedPipe(Pipe):
     Args:
         clock: Times the timeouts.
         responders: The handler of each command.
-        lost: Called once when the connection is closed.
+        lost: Called once, when the connection is closed.
 
     Attributes:
         is_known: Whether the peer is identified.
         is_closed: Whether this end has closed the connection.
-        why_dropped: The rule that was broken; None if none was.
+        why_dropped: The rule that the peer broke; None if it broke none.
     """
 
     is_known = False
@@ -115,7 +115,7 @@ class GuardedPipe(Pipe):
         self.drop(why)
 
     def take(self, box: Box) -> None:
-        """Accept a box unless there are too many; hold a command while enough others run."""
+        """Process a box unless the peer sends too many; hold a command while enough others run."""
         if self.is_closed:
             return
         if not self._may_come():
@@ -151,10 +151,10 @@ class GuardedPipe(Pipe):
         """Close the connection because of an invalid argument, without a traceback."""
         self.drop(f"{type(failure.value).__name__} in its message")
 
-    # Calls by the transport: whether the peer reads what is sent.
+    # Calls by the transport, about whether the peer reads what is sent.
 
     def watch_reading(self) -> None:
-        """Register for these calls; over TLS only after the handshake, which reads as well."""
+        """Let the transport report whether the peer reads; over TLS only after the handshake."""
         if self.connection is not None:
             self.connection.registerProducer(self, True)
 

@@ -1,4 +1,4 @@
-"""The AMP commands between two masters: numbers and loads, never a job's payload."""
+"""The AMP commands between two masters: assignment numbers and loads, never payloads."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ class NotAPeer(Exception):
 
 
 class Hello(amp.Command):
-    """Later to earlier started master, first: its name and incarnation; answered likewise.
+    """First command, of the later started master: the sender's name, incarnation and version.
 
-    Both are verified: the name against the certificate, both against the database.
+    The answer has the receiver's. Each end checks the name of the other against its certificate,
+    and name and incarnation against the database.
     """
 
     arguments = [
@@ -46,7 +47,7 @@ class Take(amp.Command):
 
 
 class Steal(amp.Command):
-    """Ask for unstarted work up to a weight; the answer names what was passed on."""
+    """Ask for unstarted work up to a weight; the answer has the assignments that are passed on."""
 
     arguments = [(b"weight", amp.Integer())]
     response = [(b"assignments", LongText()), (b"weight", amp.Integer())]
@@ -59,7 +60,7 @@ class Lives(amp.Command):
 
 
 class Kept(amp.Command):
-    """Report that the receiver's lease was renewed; it counts from its last answer."""
+    """Report that the sender has renewed the receiver's lease, as it answered `Lives`."""
 
     requiresAnswer = False
 

@@ -31,7 +31,7 @@ class Host(Protocol):
     def greeted(
         self, pipe: PeerPipe, name: str, incarnation: int, version: str
     ) -> dict[str, object]:
-        """Check the claimed identity of the peer; raise `NotAPeer` if it is not valid."""
+        """Check the identity that a peer claims; raise `NotAPeer` if it is not valid."""
 
     def reported(self, pipe: PeerPipe, load: str) -> dict[str, object]:
         """Store a peer's report."""
@@ -43,7 +43,7 @@ class Host(Protocol):
         """Pass work to a peer that asks for it."""
 
     def woken(self, pipe: PeerPipe) -> dict[str, object]:
-        """Look for work because a peer asks."""
+        """Look for work at a peer's request."""
 
     def sounded(self, pipe: PeerPipe) -> dict[str, object]:
         """Answer a peer's liveness check."""
@@ -118,7 +118,7 @@ class PeerPipe(GuardedPipe):
         return super().locateResponder(name)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Fire the waiting Deferreds."""
+        """Fail the Deferreds of callers that wait for the connection or an answer."""
         stands, self._stands = self._stands, None
         super().connectionLost(reason)
         if stands is not None:

@@ -1,4 +1,4 @@
-"""AMP connections: the one between a master and a worker, and those to a node's endpoint."""
+"""AMP connections: between a master and a worker, and from clients to a node's endpoint."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ Responder = Callable[[Box], Deferred[amp.AmpBox]]
 
 
 class Transport(Protocol):
-    """A Twisted transport, plain or TLS: the used parts, as Twisted has no interface for both."""
+    """A Twisted transport, plain or TLS: what pipes use of it, as Twisted has no such interface."""
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
 
     def loseConnection(self) -> None:
-        """Close after all data is sent."""
+        """Close the connection after all data is sent."""
 
     def abortConnection(self) -> None:
-        """Close at once."""
+        """Close the connection at once."""
 
     def pauseProducing(self) -> None:
         """Stop reading for now."""
@@ -44,24 +44,24 @@ class Transport(Protocol):
         """Resume reading."""
 
     def registerProducer(self, producer: IProducer, streaming: bool) -> None:
-        """Register the object that is called when the peer reads or does not read."""
+        """Register an object that the transport calls when the peer stops or resumes reading."""
 
     def unregisterProducer(self) -> None:
-        """Unregister that object."""
+        """Unregister the object of `registerProducer`."""
 
 
 @implementer(amp.IBoxSender, amp.IResponderLocator)
 class Pipe(TwistedProtocol):
     """One end of an AMP connection, with a handler for each command, so that services need no AMP.
 
-    Boxes are read and written here; Twisted's dispatcher handles commands with an answer. Commands
-    without one bypass it: a job takes three of them, and the dispatcher makes four Deferreds for
-    each. Measured side by side, a chunk of one job sent and received costs 18 us of CPU time this
-    way, 47 us with amp.AMP.
+    A pipe reads and writes the boxes; Twisted's dispatcher handles commands with an answer.
+    Commands without an answer bypass the dispatcher, which makes four Deferreds for each; a job
+    takes three such commands. Measured side by side, a chunk of one job sent and received costs
+    18 us of CPU time this way, 47 us with amp.AMP.
 
     Args:
         responders: The handler of each command.
-        lost: Called once when the connection is closed.
+        lost: Called once, when the connection is closed.
     """
 
     _log = Logger()
@@ -85,7 +85,7 @@ class Pipe(TwistedProtocol):
             self._commands[command.commandName] = command, function
 
     def say(self, command: type[amp.Command], **arguments: Any) -> Any:
-        """Send a command; return a Deferred of its answer, or None if it has none."""
+        """Send a command; return a Deferred of its answer, or None if the command has no answer."""
         if command.requiresAnswer:
             return self._dispatcher.callRemote(command, **arguments)
         self.write(self.packed(command, arguments))
@@ -114,7 +114,7 @@ class Pipe(TwistedProtocol):
             self.connection.abortConnection()
 
     def dataReceived(self, data: bytes) -> None:
-        """Process the complete boxes."""
+        """Process the boxes that the received bytes complete."""
         try:
             for box in self._boxes.feed(data):
                 self.take(box)
@@ -172,13 +172,13 @@ class Pipe(TwistedProtocol):
         return carrying_out.addErrback(_listed, command)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Report the end to the owner and to callers that wait for answers."""
+        """Report the end of the connection to the owner and to callers that wait for answers."""
         self._dispatcher.stopReceivingBoxes(closed(reason))
         self._lost()
 
 
 def _listed(failure: Failure, command: type[amp.Command]) -> Failure:
-    """Return an error in the form in which it is sent; an unlisted error stays unchanged."""
+    """Return an error that a command lists in the form in which it is sent; raise any other."""
     known = {**command.errors, **command.fatalErrors}
     kind = failure.trap(*known)
     is_fatal = kind in command.fatalErrors
@@ -186,7 +186,7 @@ def _listed(failure: Failure, command: type[amp.Command]) -> Failure:
 
 
 class PipeFactory(ServerFactory):
-    """A factory for the one pipe that its owner made."""
+    """A factory for a single connection, whose pipe its owner has made."""
 
     noisy = False
 
@@ -204,8 +204,8 @@ class PipeServer(Factory):
     Args:
         responders: The handler of each command.
         most: The most connections at a time; further ones are closed unanswered.
-        greet: Called with each new pipe; returns further handlers for it, and a function to
-            call at its end.
+        greet: Called with each new pipe; returns further handlers for the pipe, and a function
+            to call after it is closed.
         make: Makes a pipe; a guarded one for untrusted connections.
     """
 

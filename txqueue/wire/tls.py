@@ -1,4 +1,4 @@
-"""Mutual TLS: both ends show a certificate of one authority, with role and name."""
+"""Mutual TLS: both ends show a certificate of one authority, with the holder's role and name."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def identity_uri(role: str, name: str) -> str:
 
 
 def stem(name: str) -> str:
-    """Return the path of a holder's files, without their extensions."""
+    """Return the file name, without extension, of a holder's certificate and key."""
     return quote(name, safe=" ")
 
 
 def named_in(certificate: Certificate) -> tuple[str, str] | None:
-    """Return the role and name in a certificate; None if it has none of txqueue's."""
+    """Return the holder's role and name in a certificate; None if txqueue did not issue it."""
     from cryptography.x509 import (
         ExtensionNotFound,
         SubjectAlternativeName,
@@ -63,7 +63,7 @@ def peer_name(transport: object) -> tuple[str, str] | None:
         transport: The transport of a connection after its handshake.
 
     Returns:
-        None if the connection is not TLS, or its certificate has no name.
+        The role and name; None if the connection is not TLS, or the certificate has neither.
     """
     ask = getattr(transport, "getPeerCertificate", None)
     shown = None if ask is None else ask()
@@ -100,10 +100,10 @@ class Credentials:
         return self.folder / f"{stem(self.name)}.key"
 
     def check(self) -> None:
-        """Check at the start that all files exist and match.
+        """Check, when a process starts, that all files exist and match.
 
         Raises:
-            ConfigurationError: When they do not; with the remedy.
+            ConfigurationError: When a file is missing or does not match; with the remedy.
         """
         authority, certificate = (
             _certificate(self.authority_path),

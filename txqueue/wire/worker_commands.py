@@ -28,9 +28,9 @@ class CannotImport(Exception):
 
 
 class Configure(amp.Command):
-    """Master to worker, first: the settings; answered when the application is imported.
+    """Master to worker, first command: the settings; answered once the application is imported.
 
-    The settings are a JSON object; as a message, their secrets are not in the process list.
+    The settings are a JSON object. They are sent so that the process list does not show secrets.
     """
 
     arguments = [(b"settings", LongText())]
@@ -38,9 +38,9 @@ class Configure(amp.Command):
 
 
 class Perform(amp.Command):
-    """Master to worker: an assignment; its chunk is passed on as the database wrote it.
+    """Master to worker: run the jobs of an assignment, whose chunk is as the database wrote it.
 
-    `asked_at` is a moment of the monotonic clock, which processes share.
+    `asked_at` is when the claim was sent, by the monotonic clock, which the processes share.
     """
 
     arguments = [
@@ -56,9 +56,9 @@ class Perform(amp.Command):
 
 
 class RenewLease(amp.Command):
-    """Master to worker: start jobs only until a moment of the monotonic clock.
+    """Master to worker: start jobs only until the lease expires at `until`, by the monotonic clock.
 
-    A stopped or stuck master cannot report that its lease has expired, so workers get its end in
+    A stopped or stuck master cannot report that its lease has expired, so workers get the time in
     advance. The lease does not cover jobs of an earlier run of the node, which must not start.
     """
 
@@ -67,9 +67,9 @@ class RenewLease(amp.Command):
 
 
 class Finish(amp.Command):
-    """Worker to master: jobs of one assignment that are done, joined by commas.
+    """Worker to master: the numbers of an assignment's done jobs, joined by commas.
 
-    The results are a JSON object by number, which the master does not parse, or empty.
+    The results are a JSON object by job number, which the master does not parse, or an empty text.
     """
 
     arguments = [
@@ -84,10 +84,10 @@ class Finish(amp.Command):
 
 
 class Settle(amp.Command):
-    """Worker to master: jobs with other outcomes.
+    """Worker to master: jobs that ended otherwise than done, or with progress to store.
 
     The outcomes are a JSON array of objects with the fields of `SettledJob`, which the master does
-    not read; the counts are a JSON object, the number of jobs by assignment.
+    not parse; the counts are a JSON object of the number of these jobs by assignment.
     """
 
     arguments = [(b"weight", amp.Integer()), (b"counts", LongText()), (b"outcomes", LongText())]
@@ -95,9 +95,9 @@ class Settle(amp.Command):
 
 
 class Start(amp.Command):
-    """Worker to master: jobs that run for longer than a beat.
+    """Worker to master: running jobs, those that run for longer than a second or have new progress.
 
-    They are a JSON array of objects with the fields of `StartedJob`.
+    The jobs are a JSON array of objects with the fields of `StartedJob`.
     """
 
     arguments = [(b"jobs", LongText())]
@@ -134,9 +134,9 @@ class GiveBack(amp.Command):
 
 
 class Hold(amp.Command):
-    """Master to worker: list the held jobs of some assignments, started or not.
+    """Master to worker: list the jobs of given assignments that the worker holds, started or not.
 
-    Answered with a JSON object, their numbers by assignment. What has ended was reported before.
+    The answer is a JSON object of job numbers by assignment; ended jobs are reported before it.
     """
 
     arguments = [(b"assignments", LongText())]
@@ -144,6 +144,6 @@ class Hold(amp.Command):
 
 
 class Inspect(amp.Command):
-    """Client of an admin endpoint to node: inspect the node; answered with a JSON object."""
+    """Client of an admin endpoint to node: describe the node, in a JSON object."""
 
     response = [(b"node", LongText())]
