@@ -79,7 +79,7 @@ class Membership:
             self._forget(self._pipe)
 
     def credit_for(self, weight: int) -> NodeCredit | None:
-        """Return the credit of a node that covers a weight, that of the joined node first."""
+        """Return credit that covers a weight, for the joined node if possible; None for none."""
         for credit in self._credits.values():
             if credit.weight >= weight:
                 return credit

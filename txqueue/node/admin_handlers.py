@@ -70,7 +70,7 @@ class AdminHandlers:
         schema: The name of the schema.
         description: The node's description of itself.
         lease: Has the incarnation of this run.
-        workers: End cancelled jobs at once if they hold them, before the next heartbeat.
+        workers: End a cancelled job that they hold at once, before the next heartbeat names it.
     """
 
     log = Logger()
@@ -262,7 +262,7 @@ def _paged(name: str, rows: Sequence[Answer], key: Sequence[str], after: str | N
 def _first(
     name: str, rows: Sequence[Answer], key: Sequence[str], wanted: int, *, is_last: bool = False
 ) -> Answer:
-    """Return as many rows as wanted and as fit, and the key of the next page."""
+    """Return the first rows, as many as are wanted and fit, and the key of the next page."""
     page = first_page(rows[:wanted])
     is_end = is_last or page.last is None or (page.is_whole and len(rows) <= wanted)
     return {name: page.text, "next": "" if is_end or page.last is None else _key(page.last, key)}

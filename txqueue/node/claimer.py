@@ -1,4 +1,4 @@
-"""Claims ready jobs in batches while the workers have room for them."""
+"""Claims ready jobs, many at a time, while the workers have room for them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Capacity(Protocol):
 
     @property
     def loads(self) -> list[Load]:
-        """The load of each worker that may get jobs now; none is kept for a suspect."""
+        """The load of each worker that may get jobs now: it answers, and has no suspect."""
 
     @property
     def load(self) -> float:

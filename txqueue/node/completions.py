@@ -243,9 +243,7 @@ def _as_settled(finished: CompletedJobs) -> list[SettledJob]:
 
 
 def _alike(entries: list[ReturnedJobs]) -> tuple[list[ReturnedJobs], list[ReturnedJobs]]:
-    """Divide entries into those that one statement can return together with the first, and the
-    rest.
-    """
+    """Divide jobs to return into those that one statement can return with the first, and others."""
     first = entries[0]
     alike: list[ReturnedJobs] = []
     rest: list[ReturnedJobs] = []

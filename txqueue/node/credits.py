@@ -55,7 +55,7 @@ class CreditPeers(Protocol):
         """Return the loads of the peers that may get jobs."""
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Notify a peer of assignments that it has got."""
+        """Send a peer the numbers of its new assignments."""
 
     def wake(self) -> None:
         """Notify peers with room that there may be work."""
@@ -67,9 +67,9 @@ class _Guest:
 
     Attributes:
         pipe: The connection to the process.
-        has_joined: Whether it enqueues to this node's queue.
-        stock: The credit that it holds, by incarnation.
-        spent: The weight delivered since its credit was last renewed.
+        has_joined: Whether the process has joined, and so enqueues to this node's queue.
+        stock: The credit that the process holds, by incarnation of the node it is for.
+        spent: The weight of the jobs delivered since this credit was last renewed.
     """
 
     pipe: Pipe
@@ -129,7 +129,7 @@ class Credits:
         self._count = 0
 
     def greet(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
-        """Return the handlers of a process's commands, and a function to call after it is gone."""
+        """Return the handlers of a process's commands, and a function to call when it leaves."""
         guest = _Guest(pipe)
 
         def deliver(heads: str, chunks: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Hands work over between nodes: to an idle node that asks, from a full or draining one."""
+"""Hands unstarted jobs to an idle node that asks for work, or from a full or draining node."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Neighbours(Protocol):
         """The recent reports of the peers."""
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Notify a peer of assignments that it has got."""
+        """Send a peer the numbers of its new assignments."""
 
     async def steal(self, incarnation: int, weight: int) -> tuple[list[int], int]:
         """Ask a peer for unstarted work; return the assignments it passed on, and their weight."""
@@ -105,7 +105,7 @@ class Handover(Periodic):
             self.alarm.ring()
 
     def looked(self, *, has_backlog: bool) -> None:
-        """Note whether the queue has ready jobs: peers are asked only while it has none."""
+        """Note whether the queue has ready jobs; while it has none, this node asks peers."""
         self._is_idle = not has_backlog
 
     def heard(self, reply: HeartbeatReply) -> None:

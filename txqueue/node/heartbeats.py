@@ -59,7 +59,7 @@ class Heartbeats(Periodic):
         load_meter: Measures the node.
         listeners: Notified of the answer to each heartbeat.
         processes: The workers, killed when another run has taken the node's name.
-        wakeups: Has the alarm of heartbeats; wakes the services that take jobs after an undrain.
+        wakeups: Has the alarm of heartbeats; wakes the services that take jobs when draining ends.
     """
 
     name = "heartbeats"

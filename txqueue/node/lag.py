@@ -20,10 +20,10 @@ _STATM = Path("/proc/self/statm")
 
 
 class LagMeter(Periodic):
-    """Measures the lag of the reactor and of the workers ten times a second.
+    """Measures reactor lag, and the weight that waits in the workers, ten times a second.
 
     Args:
-        clock: Times the beats.
+        clock: Times the measurements.
         workers: Have the jobs that wait in them.
 
     Attributes:

@@ -39,7 +39,7 @@ class Lease:
 
     @property
     def incarnation(self) -> int:
-        """The incarnation, even if the lease has expired, as writes are fenced; 0 for none."""
+        """The incarnation, even after the lease has expired; 0 while the node is unregistered."""
         return self._identity.incarnation if self._identity else 0
 
     @property
@@ -69,5 +69,5 @@ class Lease:
         self._reached_at = time.monotonic()
 
     def renew(self, began: float) -> None:
-        """Let the lease count from `began`, by the monotonic clock, if it is not counted later."""
+        """Let the lease count from `began`, by the monotonic clock, unless it counts from later."""
         self._renewed_at = max(began, self._renewed_at)

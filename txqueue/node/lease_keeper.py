@@ -75,7 +75,7 @@ class LeaseKeeper:
             self._wakeups.look_for_work()
 
     def kept(self, answered_at: float) -> None:
-        """Accept that a peer has renewed this node's lease in the database.
+        """Act on the renewal of this node's lease in the database by a peer.
 
         Args:
             answered_at: When this node last answered that peer's liveness check, by the monotonic

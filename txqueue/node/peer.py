@@ -94,7 +94,7 @@ class Peer:
         return pause * random.uniform(0.5, 1.5)
 
     def linked(self, pipe: PeerPipe, now: float) -> None:
-        """Use an authenticated connection to the peer, and close a former one: dead, or forged."""
+        """Use an authenticated connection to the peer, and close the former, dead or forged one."""
         former, self.pipe = self.pipe, pipe
         self.report = None
         self.heard_at = now
@@ -123,7 +123,7 @@ class Peer:
             self.pipe.say(WakePeer)
 
     def forward(self, clock: Clock, assignments: Sequence[int]) -> None:
-        """Notify the peer of assignments that it has got, once per turn of the reactor."""
+        """Send the peer the numbers of its new assignments, once per turn of the reactor."""
         if self.pipe is None or not assignments:
             return
         if not self.handed:

@@ -52,7 +52,7 @@ class Keeper(Protocol):
     """Keeps the node's lease."""
 
     def kept(self, answered_at: float) -> None:
-        """Accept that a peer has renewed this node's lease in the database.
+        """Act on the renewal of this node's lease in the database by a peer.
 
         Args:
             answered_at: When this node last answered that peer's liveness check, by the monotonic
@@ -61,7 +61,7 @@ class Keeper(Protocol):
 
 
 class PeerNetwork(Periodic):
-    """Keeps one connection between this master and each other.
+    """Keeps one connection between this master and each other master.
 
     This master connects to those that started before it; those that start later connect to it.
 
@@ -215,7 +215,7 @@ class PeerNetwork(Periodic):
         return {}
 
     def left(self, pipe: PeerPipe) -> None:
-        """Forget a lost connection; connect again later if that is this node's part."""
+        """Forget a lost connection; connect again later if this node had connected."""
         self._server.forget(pipe)
         if pipe.why_dropped is not None and self.running:
             self._warn_of(pipe)

@@ -84,7 +84,7 @@ class PeerTable:
         return any(report.is_idle for report in self.reports if report.incarnation in able)
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Notify a peer of assignments that it has got; without a message it polls for them."""
+        """Send a peer the numbers of its new assignments; without them, it polls for its jobs."""
         peer = self._peers.get(incarnation)
         if peer is not None:
             peer.forward(self._clock, assignments)

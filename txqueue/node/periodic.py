@@ -31,7 +31,7 @@ class Alarm:
         self._wake()
 
     async def wait(self, seconds: float | None) -> None:
-        """Sleep for a number of seconds, or without limit for None, until the alarm rings."""
+        """Sleep until the alarm rings, but at most for a number of seconds; None for no limit."""
         if not self._rung and (seconds is None or seconds > 0):
             self._sleeper = Deferred()
             if seconds is not None:

@@ -1,4 +1,4 @@
-"""Compares the jobs assigned to the node with those it holds; returns others to the queue."""
+"""Returns to the queue the jobs that are assigned to the node but not held by it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Claims(Protocol):
 
 @frozen
 class _Look:
-    """The result of a check: the assignments with missing jobs, and when and in which state."""
+    """The result of a check: its time, the state then, and the assignments with missing jobs."""
 
     at: float
     mark: int

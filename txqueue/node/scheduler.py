@@ -1,4 +1,4 @@
-"""Ticks schedules: enqueues their jobs when they are due, on the first master that checks."""
+"""Ticks schedules: has the database enqueue the jobs of due ones; any master may do it."""
 
 from __future__ import annotations
 

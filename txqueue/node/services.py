@@ -177,7 +177,7 @@ class Services:
 
     @cached_property
     def workers(self) -> Workers:
-        """Gives jobs to the workers."""
+        """Distributes jobs among the workers."""
         return Workers(
             self.reactor,
             count=self.settings.workers,

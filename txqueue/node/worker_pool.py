@@ -102,7 +102,7 @@ class WorkerPool(Service):
         self._tell_of_room()
 
     def worker_lost(self, worker: WorkerProcess) -> None:
-        """Return the jobs of a worker whose pipe closed, and replace its process."""
+        """Return to the queue the jobs of a worker whose pipe closed, and replace its process."""
         self._workers.lost(worker, is_blamed=not self._is_ending)
         if self.running:
             worker.kill()

@@ -74,7 +74,7 @@ class Reports(Protocol):
 
 
 class Owner(Protocol):
-    """The pool that started a worker process, which calls it."""
+    """The pool that started a worker process, as `WorkerProcess` uses it."""
 
     reactor: Spawner
     capacity: int

@@ -76,7 +76,7 @@ class Workers:
             self._place_suspect()
 
     def lost(self, worker: WorkerProcess, *, is_blamed: bool) -> None:
-        """Return the jobs of a worker whose pipe closed.
+        """Return to the queue the jobs of a worker whose pipe closed.
 
         Args:
             worker: The worker.
@@ -97,7 +97,7 @@ class Workers:
 
     @property
     def room(self) -> Room:
-        """The room for a claim in all workers together."""
+        """What a claim may take: the room of all workers together."""
         return room_of(worker.load for worker in self._open())
 
     @property
@@ -107,7 +107,7 @@ class Workers:
 
     @property
     def assignments(self) -> list[int]:
-        """The assignments whose jobs workers hold, or of which a suspect waits for a worker."""
+        """The assignments whose jobs workers hold, and that of the suspect that waits, if any."""
         waiting = [self._suspect.number] if self._suspect else []
         held = [assignment for worker in self._workers.values() for assignment in worker.held]
         return waiting + held
@@ -131,7 +131,7 @@ class Workers:
         """Return which jobs of the given assignments the workers hold.
 
         Raises:
-            TimeoutError: When a worker that holds some of them does not answer in time.
+            TimeoutError: When a worker that holds jobs of them does not answer in time.
         """
         jobs: dict[int, set[int]] = {assignment: set() for assignment in assignments}
         for worker in self.ready:
@@ -145,7 +145,7 @@ class Workers:
 
     @property
     def loads(self) -> list[Load]:
-        """The load of each worker that may get jobs now; none is kept for a suspect."""
+        """The load of each worker that may get jobs now: it answers, and has no suspect."""
         return [worker.load for worker in self._open()]
 
     @property
@@ -257,7 +257,7 @@ class Workers:
         return [worker for worker in self._workers.values() if worker.is_ready]
 
     def _open(self) -> list[WorkerProcess]:
-        """The workers that may get jobs now: they answer, and are not kept for a suspect."""
+        """The workers that may get jobs now: they answer, and have no suspect."""
         return [each for each in self.ready if each is not self._alone and not each.is_late]
 
     def _place_suspect(self) -> None:

@@ -42,7 +42,7 @@ class NodeReport:
         capacity: The weight that the node may run at a time.
         outstanding: The weight of the jobs that its workers hold.
         limit: The weight of the jobs that its workers may hold.
-        ahead: The weight that waits in its workers now and also waited a moment ago.
+        ahead: The weight that waits in its workers now and also waited a tenth of a second ago.
         excess: The weight that its workers hold beyond their limits.
         workers: How many worker processes accept jobs.
         lag: Seconds by which its reactor has been late recently.

@@ -28,8 +28,8 @@ class InFlight:
     """The started and unreported jobs of a worker, and whether it may start more.
 
     The master reads this memory when the worker dies or blocks. Such a worker cannot report, and
-    may hold thousands of jobs, most of which it never started. To note a job here takes about 50
-    ns; a message for each job would take far longer.
+    may hold thousands of jobs, most of which it never started. Noting a job here takes about 50 ns;
+    a message for each job would take far longer.
 
     Args:
         capacity: The largest number of jobs that run at a time.

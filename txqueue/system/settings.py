@@ -86,7 +86,7 @@ class Settings:
         return found
 
     def node_socket(self, name: str) -> str:
-        """Return the default admin socket of this account's node of a name on this host."""
+        """Return the default admin socket, on this host, of this account's node of that name."""
         return f"unix:{self.state_dir() / quote(name, safe='')}.sock"
 
     def state_dir(self) -> Path:

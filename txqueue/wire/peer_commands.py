@@ -14,7 +14,7 @@ class NotAPeer(Exception):
 
 
 class Hello(amp.Command):
-    """First command, of the later started master: the sender's name, incarnation and version.
+    """Sent first, by the master that started later: its own name, incarnation and version.
 
     The answer has the receiver's. Each end checks the name of the other against its certificate,
     and name and incarnation against the database.

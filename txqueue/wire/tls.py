@@ -38,7 +38,7 @@ def stem(name: str) -> str:
 
 
 def named_in(certificate: Certificate) -> tuple[str, str] | None:
-    """Return the holder's role and name in a certificate; None if txqueue did not issue it."""
+    """Return the holder's role and name in a certificate; None if it has none of txqueue's."""
     from cryptography.x509 import (
         ExtensionNotFound,
         SubjectAlternativeName,

@@ -30,7 +30,7 @@ class CannotImport(Exception):
 class Configure(amp.Command):
     """Master to worker, first command: the settings; answered once the application is imported.
 
-    The settings are a JSON object. They are sent so that the process list does not show secrets.
+    The settings are a JSON object. They are no arguments of the process, as those are not secret.
     """
 
     arguments = [(b"settings", LongText())]
@@ -144,6 +144,6 @@ class Hold(amp.Command):
 
 
 class Inspect(amp.Command):
-    """Client of an admin endpoint to node: describe the node, in a JSON object."""
+    """Client of an admin endpoint to node: return the node's state as a JSON object."""
 
     response = [(b"node", LongText())]

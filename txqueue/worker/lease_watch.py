@@ -17,8 +17,9 @@ GRACE = 0.5
 class LeaseWatch:
     """Interrupts jobs of groups when the lease expires; ends the whole process if they do not end.
 
-    Another node may run the next job of a group as soon as this node is presumed dead, so this one
-    must have ended. Jobs without a group continue: they may run twice, and only one run counts.
+    Another node may run the next job of a group as soon as this node is presumed dead, so the
+    group's job here must have ended. Jobs without a group continue: they may run twice, and only
+    one run counts.
 
     Args:
         clock: Times the lease.

@@ -37,7 +37,7 @@ class HeldAssignment:
         asked_at: When the claim of the jobs was sent, by the monotonic clock.
         lane: The lane that has the rows of the jobs.
         done: The numbers of the jobs that are done, since the last report.
-        results: Their results, as members of a JSON object by job number.
+        results: The results of done jobs, as members of a JSON object by job number.
         jobs: How many jobs the worker no longer holds, since the last report: done, completed by
             their own transaction, or dropped.
         weight: The weight of the jobs that the worker no longer holds.
@@ -208,8 +208,9 @@ class RunningJob:
 
     @property
     def parents(self) -> Parents | None:
-        """The outcomes of the jobs that this job waited for, as a batch callback or with
-        ``after_any_end``; None for other jobs.
+        """The outcomes of the jobs that this job waited for, in a batch or by ``after_any_end``.
+
+        None for other jobs.
         """
         ends = (self.terms or {}).get("parents")
         return None if ends is None else Parents(**ends)

@@ -182,7 +182,7 @@ class WorksetWork:
     async def _perform(
         self, cls: type[WorksetItem], job: RunningJob, part: Part
     ) -> Performed | None:
-        """Process a part; return the outcome to report, or None if none is left to report."""
+        """Process a part; return it to be counted, or None if it is counted already or split."""
         content, keys = await self._read(cls, part)
         if is_deadly(part):
             error = f"poison: {MOST_DEATHS} processes died while they performed it"
