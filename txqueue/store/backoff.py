@@ -15,11 +15,11 @@ FIRST, LONGEST = 0.1, 2.0
 
 
 class Backoff:
-    """After a failed attempt to connect, fails further attempts at once, for a growing time.
+    """After a failed attempt to connect, fails further ones at once, for a growing time.
 
     Args:
         now: Returns the time by the monotonic clock.
-        longest: The longest pause in seconds, at most two.
+        longest: The longest such time in seconds, at most two.
     """
 
     def __init__(
@@ -36,7 +36,8 @@ class Backoff:
         """Make one attempt to connect.
 
         Raises:
-            DatabaseUnavailable: When another attempt has just failed; with the error of that one.
+            DatabaseUnavailable: When this attempt fails, or at once, with the previous error, when
+                an attempt has just failed.
         """
         if self._now() < self._until:
             raise DatabaseUnavailable(self._said, "check the DSN and that the server runs")
@@ -50,7 +51,7 @@ class Backoff:
     def _begin(self, error: DatabaseUnavailable) -> None:
         self._said = error.what
         if self._now() < self._until:
-            # Concurrent attempts that failed together count as one.
+            # Concurrent attempts to connect that failed together count as one.
             return
         self._until = self._now() + self._pause * random.uniform(0.5, 1.0)
         self._pause = min(self._pause * 2, self._longest)

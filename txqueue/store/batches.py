@@ -19,7 +19,7 @@ ENDS = ("done", "failed", "cancelled")
 
 
 class Batch:
-    """A batch while its jobs are enqueued, made by `WorkQueue.batch`.
+    """A batch whose jobs are being enqueued, made by `WorkQueue.batch`.
 
     Args:
         txn: The transaction in which the jobs are enqueued.
@@ -100,7 +100,7 @@ def about_batch(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
 
 
 def _ends_now(schema: str, ids: list[int]) -> Inquiry[dict[str, int]]:
-    """Count jobs by their current outcome."""
+    """Count the given jobs by final state; those that have not ended count as ``left``."""
     rows = yield Question(
         "select case when state in ('done', 'failed', 'cancelled') then state::text else 'left' end"
         f" as ended, count(*) as jobs from {schema}.job where job_id = any(%s::bigint[])"

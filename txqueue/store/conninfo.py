@@ -27,17 +27,17 @@ _CHOOSES_AMONG_ALL = frozenset({"prefer-standby"})
 
 @frozen
 class ConnectAttempt:
-    """One attempt to connect: the driver's parameters and the time limit."""
+    """One attempt to connect: the driver's parameters and the time limit in seconds."""
 
     parameters: dict[str, Any] = field(repr=False)
     patience: float
 
 
 def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectAttempt]:
-    """Return the attempts to make, in order, until one succeeds.
+    """Return the attempts to connect, one per host, to be made in order until one succeeds.
 
-    libpq tries the next host only after an answer or refusal of the one before: it ignores
-    ``connect_timeout`` for asynchronous connections.
+    libpq itself would try the next host only after an answer or refusal of the one before, as it
+    ignores ``connect_timeout`` for asynchronous connections.
 
     Args:
         dsn: A libpq URI or keyword string, perhaps with several hosts.
@@ -63,7 +63,7 @@ def socket_of(dsn: str) -> Path | None:
 
 
 def redirected(dsn: str, socket: Path) -> str:
-    """Return the same DSN for a server at another unix socket."""
+    """Return a DSN that differs from the given one only in the server's unix socket."""
     port = socket.name.rpartition(".")[2]
     return str(make_dsn(dsn, host=str(socket.parent), port=port))
 
@@ -71,7 +71,7 @@ def redirected(dsn: str, socket: Path) -> str:
 def _hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[str, str]]:
     """Return for each host of a list the parameters that name it alone, in the order of the list.
 
-    A single host, or a list that libpq itself handles, needs none: ``[{}]``.
+    The result is ``[{}]`` for a single host, or for a list that libpq itself handles.
     """
     lists = {
         key: value.split(",")

@@ -1,4 +1,4 @@
-"""Reads the database's clock for recorders, on a connection of its own, with a time limit."""
+"""Reads the database's clock for `txqueue.torture.recorder`, on a separate connection."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["DatabaseClock"]
 
 APPLICATION_NAME = "txqueue diary"
 PATIENCE = 1.0
-# Seconds for which the clock is not read after a failure, so that a recorder does not wait at each
-# line.
+# Seconds for which the clock is not read after a failure, so that a recorder does not wait before
+# each record.
 REST = 0.5
 
 _NOW = "select extract(epoch from clock_timestamp())::float8"
@@ -65,7 +65,7 @@ class DatabaseClock:
 
 
 def _await(connection: Any, deadline: float) -> None:
-    """Wait for the server, with a time limit that a blocking connection would not have."""
+    """Wait until a connection has its answer, at most until the deadline (monotonic seconds)."""
     while (state := connection.poll()) != extensions.POLL_OK:
         left = deadline - time.monotonic()
         reads, writes = ([connection], []) if state == extensions.POLL_READ else ([], [connection])

@@ -26,8 +26,8 @@ class NodeCredit:
     Attributes:
         node_id: The node.
         incarnation: The node's run.
-        weight: The total weight of the jobs that may be assigned to it.
-        is_own: Whether it is the node that this process joined.
+        weight: The total weight of the jobs that this process may still assign to the node.
+        is_own: Whether the node is the one that this process has joined.
     """
 
     node_id: int
@@ -37,16 +37,16 @@ class NodeCredit:
 
 
 class CreditHolder(Protocol):
-    """The holder of credit, which delivers jobs."""
+    """Holds the credit of a process that has joined a node, and delivers the jobs enqueued."""
 
     def credit_for(self, weight: int) -> NodeCredit | None:
-        """Return credit that covers a weight, if there is any."""
+        """Return credit that covers a weight; None if there is none."""
 
     def deliver(self, jobs: Sequence[Assignment]) -> None:
-        """Notify the nodes of committed jobs."""
+        """Send committed jobs to the nodes that they are assigned to."""
 
     def wake(self) -> None:
-        """Notify the node of committed jobs that have no node."""
+        """Notify the joined node that jobs were committed which it may claim."""
 
 
 class DirectDispatch:
@@ -66,10 +66,10 @@ class DirectDispatch:
         self._is_sure = True
 
     async def enqueue(self, query: Query, work: WorkItem, options: Mapping[str, Any]) -> int:
-        """Enqueue work, as assigned if there is credit for it; return the job's number."""
+        """Enqueue work, already assigned if there is credit for it; return the job's number."""
         job = job_object(work, options)
         weight = job.get("weight", work.weight)
-        # The database refuses an invalid weight in both cases.
+        # The database refuses an invalid weight, with and without direct dispatch.
         is_fit = type(weight) is int and weight > 0 and is_plain(job)
         credit = self._holder.credit_for(weight) if is_fit else None
         if credit is None:
@@ -98,29 +98,30 @@ class DirectDispatch:
         return int(job_id)
 
     def note_statement(self, sql: object) -> None:
-        """Check a statement of the application, which may undo a part of the transaction.
+        """Check whether a statement of the application may undo a part of the transaction.
 
-        If so, only the numbers of all its jobs are sent, and the node reads the rows that exist.
+        If so, the node gets only the assignments of the transaction's jobs, and reads from the
+        database the jobs that exist.
         """
         if self._is_sure and not (isinstance(sql, str) and _MAY_UNDO.search(sql) is None):
             self._is_sure = False
             self._jobs = [evolve(job, chunk="") for job in self._jobs]
 
     def note_others(self) -> None:
-        """Note that the transaction also enqueued without direct dispatch."""
+        """Note that the transaction also enqueued jobs that must be claimed."""
         self._wakes = True
 
     def committed(self) -> None:
-        """Deliver the enqueued jobs."""
+        """Deliver the enqueued jobs, as their transaction has committed."""
         if self._jobs:
             self._holder.deliver(self._jobs)
         if self._wakes:
             self._holder.wake()
 
     def rolled_back(self) -> None:
-        """Return the credit; deliver nothing.
+        """Return the spent credit and deliver nothing, as the transaction was rolled back.
 
-        The commit may have happened nevertheless: nodes find such jobs by polling.
+        If its outcome is unknown and it did commit, nodes find its jobs by polling.
         """
         for credit, weight in self._spent:
             credit.weight += weight

@@ -1,4 +1,4 @@
-"""Looks up a host's addresses in a thread, as libpq would block the reactor."""
+"""Looks up the database host's addresses in a thread, as libpq would block the reactor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["name_in", "resolved"]
 
 
 def name_in(parameters: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the name that libpq would look up; None if there is none, or several.
+    """Return the host name that libpq would look up; None if there is none, or several.
 
     Args:
         parameters: The driver's connection parameters.
@@ -34,7 +34,9 @@ def name_in(parameters: Mapping[str, str], environ: Mapping[str, str] = os.envir
 
 
 async def resolved(reactor: IStoreReactor, attempt: ConnectAttempt) -> ConnectAttempt:
-    """Return an attempt with the host's addresses added to its name, which TLS needs.
+    """Return the connection parameters with the addresses of their host added.
+
+    The host's name stays in the parameters, because TLS compares it with the certificate.
 
     Args:
         reactor: Its threads call the resolver.

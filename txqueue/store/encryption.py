@@ -2,7 +2,7 @@
 
 The stored form is ``{"encrypted": TOKEN}`` with a Fernet token, which cannot be read or made
 without a key. The token contains the work type and whether it is a payload or a result, so that it
-cannot be used elsewhere.
+is refused in another place.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def decrypted(work_type: str, what: str, stored: Any) -> Any:
     """Decrypt a result of `encrypted`.
 
     Raises:
-        InvalidWork: When it is not encrypted, or was encrypted for something else.
-        KeyUnavailable: When no key of this process decrypts it.
+        InvalidWork: When the value is not encrypted, or was encrypted for another work type or as
+            the other of payload and result.
+        KeyUnavailable: When no key of this process decrypts the value.
     """
     from cryptography.fernet import InvalidToken
 
@@ -96,7 +97,7 @@ def decrypted_result(work_type: str, stored: Any) -> Any:
     """Return a job's result decrypted; the result of an unknown work type is returned as stored.
 
     Raises:
-        KeyUnavailable: When no key of this process decrypts it.
+        KeyUnavailable: When no key of this process decrypts the result.
     """
     try:
         cls = find_work_type(work_type)
@@ -113,15 +114,15 @@ def is_encrypted(stored: Any) -> bool:
 
 
 def has_key() -> bool:
-    """Tell whether this process can encrypt and decrypt."""
+    """Tell whether this process has an encryption key."""
     return bool(os.environ.get(KEY))
 
 
 def check_key() -> None:
-    """Check at the start that the key, if there is one, is usable.
+    """Check, when a process starts, that its encryption key is usable, if it has one.
 
     Raises:
-        ConfigurationError: When it is not.
+        ConfigurationError: When the key is not usable.
         KeyUnavailable: When the package `cryptography` is missing.
     """
     if has_key():

@@ -1,4 +1,4 @@
-"""Turns work items into calls of ``enqueue()`` and ``enqueue_many()``."""
+"""Turns work items into calls of the stored functions that enqueue."""
 
 from __future__ import annotations
 
@@ -119,12 +119,12 @@ class EnqueueOptions(TypedDict, total=False):
 
     ``not_before`` and ``not_after`` are aware datetimes; ``timeout`` is in seconds or a timedelta;
     ``attempts`` is how many runs the job gets in all; ``expires`` says whether an unstarted job is
-    cancelled at its ``not_after``. ``unique`` is a key that one job of the type holds,
-    ``unique_mode`` says what to do with another job; ``as_of``, an aware datetime, drops the job if
-    one with the same key was enqueued as of that moment or a later one; ``once_for``, seconds or a
-    timedelta, is how long `UniqueMode.ONCE` remembers; ``created_by`` is shown to operators;
-    ``after`` are the numbers of jobs to wait for, until they are done, or with ``after_any_end``
-    until they have ended in any way.
+    cancelled at its ``not_after``. ``unique`` is a key that at most one unended job of the work
+    type holds; ``unique_mode`` says what to do with a new job whose key another job holds;
+    ``as_of``, an aware datetime, drops the job if one with the same key was enqueued with the same
+    or a later ``as_of``; ``once_for``, seconds or a timedelta, is how long `UniqueMode.ONCE`
+    remembers a key. ``created_by`` is shown to operators. ``after`` has the numbers of the jobs to
+    wait for until they are done, or with ``after_any_end`` until they have ended in any way.
     """
 
     queue: str | None
@@ -147,7 +147,7 @@ class EnqueueOptions(TypedDict, total=False):
 
 
 def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict[str, Any]:
-    """Return one element of what ``enqueue_many()`` takes.
+    """Return a job as ``enqueue_many()`` takes it: an object with the work item and its options.
 
     Raises:
         InvalidWork: When the work item or an option is not valid.
@@ -206,12 +206,12 @@ def assigned_call(
 
 
 def is_plain(job: Mapping[str, Any]) -> bool:
-    """Tell whether a client may enqueue a job as already assigned."""
+    """Tell whether direct dispatch is possible for a job: it has no group, time or relation."""
     return not _DECIDED & job.keys()
 
 
 def chunk_of_call(job_id: int, weight: int, given: Mapping[str, object]) -> str:
-    """Return the chunk of the one job that a call has enqueued.
+    """Return the chunk of one job that ``enqueue_assigned()`` has just enqueued.
 
     Args:
         job_id: The job's number.
@@ -253,7 +253,7 @@ def _parameter(name: str, value: Any) -> object:
 
 
 def batches(works: Iterable[WorkItem], options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the JSON text of a thousand jobs at a time.
+    """Yield work items as JSON for ``enqueue_many()``: arrays of up to a thousand jobs.
 
     Raises:
         InvalidWork: When a work item or an option is not valid.

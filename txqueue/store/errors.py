@@ -107,7 +107,7 @@ def _is_lost(error: psycopg2.Error) -> bool:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Tell whether the same statement may succeed later, as its data are not the cause."""
+    """Tell whether the same statement may succeed later, as its data did not cause the error."""
     if isinstance(error, DatabaseUnavailable | SchemaMismatch):
         return True
     if not isinstance(error, psycopg2.Error):
@@ -118,7 +118,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def demoted(error: BaseException, driver: Any) -> BaseException:
-    """Return the error to raise if a statement failed because its server is no longer a primary.
+    """Return the error to raise for a failed statement if its server is no longer a primary.
 
     Args:
         error: The statement's error; returned unchanged if it has another cause, such as a
@@ -158,7 +158,7 @@ def _unavailable(error: BaseException) -> DatabaseUnavailable:
 
 
 def complaint(error: BaseException) -> str | None:
-    """Return one line about a refusal by the database; None for other errors.
+    """Return one line that explains an error; None for an unexpected one, which needs a traceback.
 
     Args:
         error: The error of a call of the store.
@@ -192,7 +192,7 @@ def translated() -> Iterator[None]:
 def answered(
     patience: float, remedy: str = "ask for less, for instance one --state"
 ) -> Iterator[None]:
-    """Convert the errors of operators' queries and acts; others keep the server's message.
+    """Convert the errors of operators' queries and acts, and give a timeout its own message.
 
     Args:
         patience: Seconds after which the server gives up a statement.

@@ -62,12 +62,12 @@ class HeartbeatReply:
     """The answer to a heartbeat.
 
     Attributes:
-        owned: Whether this run still owns its name.
+        owned: Whether the node's name still belongs to this incarnation.
         state: ``alive`` or ``draining``, as operators have ordered.
         peers: The other live nodes that listen for peers: ``node_id, name, incarnation, address,
             port, state, capacity, queues, work_types`` each.
-        cancels: Jobs of the node that were cancelled.
-        neighbours: The other live nodes of its host: incarnation and process id each.
+        cancels: The node's running jobs that it must cancel.
+        neighbours: The other live nodes of the node's host: incarnation and process id each.
         next_end: Seconds until the first lease of another node expires; None if no other node is
             alive.
     """
@@ -86,11 +86,13 @@ class Claim:
 
     Attributes:
         assignments: The jobs taken.
-        due_in: Seconds until the next waiting job is due; None if none waits for time.
+        due_in: Seconds until the next job that waits for its ``not_before`` is due; None if no
+            job does.
         seen_at: The time by the database's clock; jobs due by then are promoted.
         reached: The rank, as text, and the job up to which all ready jobs are claimed; None if
             no ready job is left.
-        last_tenant: The tenant after which the next claim continues, if not all tenants had a turn.
+        last_tenant: The tenant after which the next claim continues; None if every tenant had a
+            turn.
     """
 
     assignments: list[Assignment]
@@ -134,8 +136,8 @@ class StoredFunctions:
         self, node: Mapping[str, Any], work_types: Sequence[Mapping[str, Any]]
     ) -> tuple[int, int]:
         """Register a run of a node and publish its work types; return (node_id, incarnation)."""
-        # A registration that was given up may still take effect, with a smaller number than the
-        # next.
+        # A registration that was given up may still commit; its incarnation, reserved before, is
+        # then smaller than that of the next one.
         reserved = await self._call("reserve_incarnation")
         rows = await self.pool.query(
             _REGISTER_NODE.format(schema=self.schema),
@@ -155,7 +157,7 @@ class StoredFunctions:
     async def heartbeat(
         self, incarnation: int, load: float, report: Mapping[str, Any]
     ) -> HeartbeatReply:
-        """Renew the lease, rescue dead nodes' jobs, and return the news."""
+        """Renew the lease and rescue dead nodes' jobs; return what concerns the node."""
         rows = await self.pool.query(
             "select owned, its_state, peers, cancels, neighbours, next_end"
             f" from {self.schema}.heartbeat(%s, %s, %s)",
@@ -172,22 +174,31 @@ class StoredFunctions:
         )
 
     async def renew_for_peer(self, incarnation: int, heard: Sequence[int]) -> list[int]:
-        """Renew the leases of nodes that have just answered; return the nodes to notify."""
+        """Renew the leases of peers that cannot reach the database; return the peers to notify.
+
+        Args:
+            incarnation: The node's run.
+            heard: The incarnations of the peers, which have just answered this node.
+        """
         return list(await self._call("renew_for_peer", incarnation, list(heard)))
 
     async def declare_dead(self, incarnation: int, ended: Sequence[int]) -> int:
-        """Rescue the jobs of nodes of this host whose masters have ended; return how many."""
+        """Rescue the jobs of nodes of this host whose masters have ended; return how many jobs."""
         return int(await self._call("declare_dead", incarnation, list(ended)))
 
     async def incarnation_of(self, name: str) -> int:
-        """Return the incarnation that owns a node's name, 0 if none does."""
+        """Return the incarnation that owns a node's name; 0 if no node has registered it."""
         rows = await self.pool.query(
             f"select incarnation from {self.schema}.node_info where name = %s", (name,)
         )
         return int(rows[0][0]) if rows else 0
 
     async def leave(self, incarnation: int, state: str) -> int:
-        """Mark the node as draining or stopped; a stopped node's jobs return to the queue."""
+        """Mark the node as draining or stopped, and return a stopped node's jobs to the queue.
+
+        Returns:
+            How many jobs returned to the queue.
+        """
         return int(await self._call("leave", incarnation, state))
 
     async def next_job(
@@ -207,7 +218,7 @@ class StoredFunctions:
         reached: tuple[str, int] | None = None,
         after_tenant: str | None = None,
     ) -> Claim:
-        """Promote due jobs and claim ready ones in rank order; see the stored function."""
+        """Promote due jobs and claim ready ones in rank order; see ``next_job.sql``."""
         asked_at = time.monotonic()
         rank, job_id = reached or ("-infinity", 0)
         rows = await self.pool.query_often(
@@ -241,11 +252,14 @@ class StoredFunctions:
         work_types: Sequence[str],
         at_most: int,
     ) -> tuple[list[Assignment], bool]:
-        """Claim the first few jobs of the current lane, if all are ordinary.
+        """Claim the first jobs of the current lane, if all of them are ordinary.
+
+        A job is ordinary if it is small, has weight 1, is no suspect, and has no group, tenant or
+        limit.
 
         Returns:
-            The jobs taken, and whether they are ordinary; if not, none was taken, and `next_job`
-            can take them.
+            The jobs taken, and whether the first jobs are ordinary; if not, none was taken, and
+            `next_job` can take them.
         """
         asked_at = time.monotonic()
         rows = await self.pool.query_often(
@@ -272,7 +286,7 @@ class StoredFunctions:
         return bool(rows[0][0])
 
     async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> bool:
-        """Write other outcomes; return whether other jobs became ready."""
+        """Write outcomes that `complete` cannot write; return whether other jobs became ready."""
         rows = await self.pool.query_often(self._settle, (incarnation, joined_outcomes(settled)))
         return bool(rows[0][0])
 
@@ -290,12 +304,12 @@ class StoredFunctions:
         )
 
     async def release(self, incarnation: int, returned: Sequence[ReturnedJobs]) -> int:
-        """Return jobs to the queue, and return how many; see the stored function.
+        """Return jobs to the queue, and return how many; see ``release.sql``.
 
         Args:
             incarnation: The node's run.
-            returned: The jobs, at least one. Either all or none of them have numbers, and either
-                all or none were held by a process that died.
+            returned: The jobs, at least one entry. ``ids`` is None in all entries or in none, and
+                ``died`` is the same in all.
         """
         first = returned[0]
         ids = None if first.ids is None else [n for each in returned for n in each.ids or ()]
@@ -306,15 +320,19 @@ class StoredFunctions:
         return int(rows[0][0])
 
     async def identity(self) -> str:
-        """Return the queue's identity."""
+        """Return the identifier of this queue, by which a client detects a node of another one."""
         return str(await self._call("identity"))
 
     async def direct_jobs(
         self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()
     ) -> list[Assignment]:
-        """Return the jobs handed to a node by message: of one assignment, or of all unknown ones.
+        """Return jobs that other processes have assigned to a node and announced by a message.
 
-        The latest ones are left out unless named, as their messages may be on their way.
+        Args:
+            incarnation: The node's run.
+            assignment: Only the jobs of this assignment; None for all assignments that the node
+                lacks, except those of the last 0.3 seconds, whose messages may be on their way.
+            known: The assignments that the node has.
         """
         asked_at = time.monotonic()
         rows = await self.pool.query(
@@ -335,7 +353,7 @@ class StoredFunctions:
         return dict(await self.pool.query(call, (incarnation, older_than)))
 
     async def jobs_of(self, incarnation: int, assignments: Sequence[int]) -> list[JobKey]:
-        """Return the jobs of some assignments that are assigned to a node."""
+        """Return the jobs of the given assignments that are still assigned to a node."""
         call = f"select assignment, job_id from {self.schema}.jobs_of(%s, %s::bigint[])"
         rows = await self.pool.query(call, (incarnation, list(assignments)))
         return [JobKey(*row) for row in rows]
@@ -343,7 +361,7 @@ class StoredFunctions:
     async def pass_on(
         self, incarnation: int, jobs: Sequence[JobKey], to: int, parts: int = 1
     ) -> list[PassedJobs]:
-        """Pass jobs on to the node of another incarnation; see the stored function."""
+        """Pass unstarted jobs on to the node of another incarnation; see ``pass_on.sql``."""
         rows = await self.pool.query(
             _PASS_ON.format(schema=self.schema),
             (
@@ -357,7 +375,7 @@ class StoredFunctions:
         return [PassedJobs(*row) for row in rows]
 
     async def rotate(self, held: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Truncate drained lanes, and update which queues are full.
+        """Truncate drained lanes, and update which queues have reached their backlog limits.
 
         Args:
             held: The transactions that blocked the previous call.
@@ -381,7 +399,7 @@ class StoredFunctions:
         return list(await self._call("ensure_history"))
 
     async def archive_due(self) -> bool:
-        """Tell whether there is an archive, and days of history are due for it."""
+        """Tell whether an archive is configured and days of history are due to be archived."""
         rows = await self.pool.query(
             f"select archive is not null and exists (select from {self.schema}.history_due())"
             f" from {self.schema}.setting"

@@ -39,7 +39,7 @@ _COLUMNS = """
     select attname::text, format_type(atttypid, null) from pg_attribute
      where attrelid = %s::regclass and attnum > 0 and not attisdropped order by attnum
 """
-# How many pages of history one statement reads: at first, at most, and the size of their rows.
+# How many pages of history one statement reads, at first and at most, and the most bytes of rows.
 _FIRST_BLOCKS, _MOST_BLOCKS, _LARGEST_PAGE = 64, 2048, 32_000_000
 _LISTED = """
     job_id, state::text as state, work_type, queue, "group", tenant, priority, attempt, node_id,
@@ -54,7 +54,13 @@ _FILTERS = {
 
 @frozen
 class Day:
-    """One day of history in one final state, a partition of the table."""
+    """One day of history: the partition with the jobs that ended in one state on one day.
+
+    Attributes:
+        leaf: The partition's name.
+        state: The state of its jobs.
+        day: The day, in UTC.
+    """
 
     leaf: str
     state: str
@@ -62,16 +68,19 @@ class Day:
 
     @property
     def bounds(self) -> tuple[datetime, datetime]:
-        """The day's first moment, and the first moment after it."""
+        """The day's midnight, and the next day's, in UTC."""
         begin = datetime(self.day.year, self.day.month, self.day.day, tzinfo=UTC)
         return begin, begin + timedelta(days=1)
 
 
 @frozen
 class Column:
-    """A column of a job: its name, its SQL expression, and the kind of its values.
+    """A column of a job as the archive stores it.
 
-    The kind is ``moment`` (microseconds since 1970), ``string``, or the name of a number's type.
+    Attributes:
+        name: The column's name.
+        kind: ``moment`` (microseconds since 1970), ``string``, or the name of a number's type.
+        selected: The SQL expression that reads it.
     """
 
     name: str
@@ -92,13 +101,13 @@ class PastDays:
 
     @property
     def location(self) -> str | None:
-        """The location of the queue's archive; None without an archive."""
+        """The location of the queue's archive; None if no archive is configured."""
         location: str | None = self._session.value(f"select archive from {self._schema}.setting")
         return location
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Lock archiving; the value is whether the lock was free."""
+        """Lock archiving during the block; its value is whether the lock was free."""
         name = f"{self._schema} archive"
         key = "hashtextextended(%s, 839)"
         is_mine = bool(self._session.value(f"select pg_try_advisory_lock({key})", (name,)))
@@ -109,7 +118,7 @@ class PastDays:
                 self._session.rows(f"select pg_advisory_unlock({key})", (name,))
 
     def due(self, before: date | None = None) -> list[Day]:
-        """Return the days to archive: those before a day, or past retention."""
+        """Return the days to archive: those before the given day, by default past retention."""
         sql = f"select leaf, state, day from {self._schema}.history_due(%s)"
         return [Day(*row) for row in self._session.rows(sql, (before,))]
 
@@ -119,14 +128,14 @@ class PastDays:
         return [_column(name, kind) for name, kind in found]
 
     def begin(self, day: Day) -> int | None:
-        """Start archiving a day; return the attempt's number, or None if the day was dropped."""
+        """Start archiving a day; return the number that `end` takes, or None for a dropped day."""
         attempt: int | None = self._call("begin_archive(%s)", day.leaf)
         return attempt
 
     def pages(self, day: Day, columns: Sequence[Column]) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the jobs of a day, some pages of the table at a time.
 
-        Each part is a separate statement, so no snapshot is held for long.
+        Each statement reads some pages, so that no snapshot is held for long.
         """
         selected = ", ".join(column.selected for column in columns)
         sql = (
@@ -148,7 +157,15 @@ class PastDays:
         return int(self._session.value(sql + where, day.bounds))
 
     def end(self, day: Day, attempt: int, location: str, jobs: int, checksum: str) -> bool:
-        """Record that a day was archived and verified; return False if it changed meanwhile."""
+        """Record that a day was archived and verified; return False if the day has changed since.
+
+        Args:
+            day: The day.
+            attempt: The number that `begin` returned.
+            location: The archive's location.
+            jobs: How many jobs the day has.
+            checksum: The checksum of its rows.
+        """
         call = (
             "end_archive(its_leaf => %s, its_attempt => %s, its_location => %s, its_jobs => %s,"
             " its_checksum => %s)"
@@ -156,7 +173,7 @@ class PastDays:
         return bool(self._call(call, day.leaf, attempt, location, jobs, checksum))
 
     def drop(self, day: Day) -> bool:
-        """Drop an archived day; return False if it is in use."""
+        """Drop an archived day; return False if another session uses its partition."""
         return bool(self._call("drop_archived(%s)", day.leaf))
 
     def _blocks(self, day: Day) -> int:
@@ -168,25 +185,25 @@ class PastDays:
 
 
 def next_step(step: int, size: int) -> int:
-    """Return how many pages to read next, from the size of the rows of the last ones."""
+    """Return how many pages to read next, given how many were read and the size of their rows."""
     wanted = min(2 * step, step * _LARGEST_PAGE // max(size, 1))
     return max(1, min(wanted, _MOST_BLOCKS))
 
 
 def size_of(rows: Sequence[tuple[Any, ...]]) -> int:
-    """Return the approximate size of rows."""
+    """Return the approximate size of rows: the characters of their texts."""
     return sum(len(value) for row in rows for value in row if isinstance(value, str))
 
 
 def about_past(
     schema: str, since: datetime, until: datetime, limit: int, filters: Mapping[str, str | None]
 ) -> Inquiry[Rows]:
-    """Query jobs in the table that ended in a time span, the latest first.
+    """Query jobs of the table of history that ended in a time span, the latest first.
 
     Args:
         schema: The name of the schema.
-        since: The first moment.
-        until: The moment before which they ended.
+        since: The start of the time span, included.
+        until: The end of the time span, excluded.
         limit: The largest number of rows.
         filters: ``state, queue, work_type``; a filter that is None is ignored.
     """
@@ -215,12 +232,12 @@ def about_archived(schema: str, since: datetime, until: datetime) -> Inquiry[Row
 
 
 def about_stats(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:
-    """Query statistics of ended jobs per hour and work type."""
+    """Query counts, run times and waiting times of ended jobs per hour and work type."""
     return (yield Question(f"select * from {schema}.stats(%s, %s)", (since, until)))
 
 
 def about_failures(schema: str) -> Inquiry[Rows]:
-    """Query the kinds of failure, by work type."""
+    """Query the kinds of failure of each work type; a fingerprint identifies a kind."""
     return (yield Question(f"select * from {schema}.failures order by fingerprint, work_type"))
 
 

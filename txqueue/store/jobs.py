@@ -16,7 +16,7 @@ _COLUMNS = ", ".join(f'"{name}"{"::text" * (name in JSON_COLUMNS)}' for name in 
 async def read_jobs(
     pool: ConnectionPool, schema: str, ids: Sequence[int], states: Iterable[State] = State
 ) -> list[Job]:
-    """Return the existing jobs among some numbers, in no particular order.
+    """Return the jobs with the given numbers that exist, in no particular order.
 
     Args:
         pool: The connections to the database.

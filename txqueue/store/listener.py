@@ -28,7 +28,7 @@ class Listener:
         dsn: A libpq URI or keyword string.
         channel: The channel's name; a checked identifier.
         receive: Called with the text of each notification.
-        backoff: May forbid attempts to connect for a moment.
+        backoff: Fails attempts to connect for a short time after a failed one.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Listener:
 
         Raises:
             DatabaseUnavailable: When no connection can be made.
-            ConfigurationError: When no notification can arrive.
+            ConfigurationError: When the DSN leads through a pooler that drops notifications.
         """
         if self._connection is not None and not self._connection.is_dead:
             return False

@@ -31,8 +31,8 @@ _LEDGER = """
 """
 _DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
 ROLES: Final = ("enqueue", "worksets", "worker", "read")
-# Seconds to wait for a lock, while other sessions wait behind it; for all locks of a migration; and
-# for another session that migrates.
+# Seconds: to wait for a lock, behind which other sessions wait; between two tries; to wait for all
+# locks of a step; and to wait for another session that migrates.
 LOCK_PATIENCE, PAUSE, PATIENCE, OTHERS_PATIENCE = 2.0, 0.5, 60.0, 600.0
 # The error of a session that creates an object while another session creates it.
 _MADE_BY_OTHERS: Final = (
@@ -59,7 +59,7 @@ class MigrationReport:
     Attributes:
         before: The schema's version before; 0 for no schema.
         after: The schema's version after.
-        applied: The names of the steps.
+        applied: The names of the steps that were carried out.
         shared: The roles that already existed when the schema was created: another database of
             the server may use them, and their members have the same rights here.
     """
@@ -71,7 +71,7 @@ class MigrationReport:
 
 
 def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
-    """Create or upgrade the schema; safe to run many times at once.
+    """Create or upgrade the schema; several processes may do this at once.
 
     Args:
         dsn: A libpq URI or keyword string of a role that may create schemas.
@@ -82,7 +82,7 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
 
     Raises:
         DatabaseUnavailable: When the server does not answer.
-        SchemaMismatch: When the database is newer than this code.
+        SchemaMismatch: When the schema is newer than this code.
         Refused: When another role owns the schema, a right is missing, or a transaction locks a
             table for longer than a minute.
     """
@@ -222,7 +222,7 @@ def _has_table(cursor: Any, schema: str, name: str) -> bool:
 
 @contextmanager
 def _alone(dsn: str, schema: str) -> Iterator[None]:
-    """Lock out other migrations, by a lock that only the schema's owner can take."""
+    """Exclude other migrations during the block, by a lock that only the owner can take."""
     with _session(dsn) as guard:
         guard.execute(f"set lock_timeout = '{OTHERS_PATIENCE}s'")
         guard.execute("begin")
@@ -231,10 +231,12 @@ def _alone(dsn: str, schema: str) -> Iterator[None]:
 
 
 def _patiently(cursor: Any, schema: str, step: Callable[[], None]) -> None:
-    """Run a step; retry while another session locks a table, so that no queue builds up.
+    """Run a step; while another session locks a table, give up the wait soon and run it again.
+
+    Other statements wait behind a waiting step, so each wait is short.
 
     Raises:
-        Refused: When that takes too long; the message names the sessions that lock the tables.
+        Refused: When the tables stay locked; the message names the sessions that lock them.
     """
     until = time.monotonic() + PATIENCE
     while True:
@@ -275,7 +277,7 @@ def _apply(cursor: Any, schema: str, step: Migration) -> None:
         cursor.execute(
             "insert into migration (number, name) values (%s, %s)", (step.number, step.name)
         )
-        # The first steps ran before this column existed.
+        # The first steps ran before the column `serves` existed.
         if step.serves is not None:
             cursor.execute(
                 "update migration set serves = %s where number = %s", (step.serves, step.number)
@@ -295,7 +297,7 @@ def _apply_functions(cursor: Any, schema: str) -> None:
 
 
 def _define(cursor: Any, sql: str) -> None:
-    """Define a function or view; an existing one keeps its grants, unless its columns change.
+    """Define a function or view; an existing one keeps its grants unless its result changes type.
 
     Raises:
         Refused: When a view of another owner needs a removed column.
@@ -336,7 +338,12 @@ def _defined(cursor: Any) -> dict[str, str]:
 
 
 def _drop_former(cursor: Any, before: dict[str, str]) -> None:
-    """Drop the functions that were not redefined: those of older versions, and other signatures."""
+    """Drop the functions that this version does not define: older ones, and other signatures.
+
+    Args:
+        cursor: The cursor of the migration.
+        before: The result of `_defined` before this version's functions were defined.
+    """
     for signature, written in _defined(cursor).items():
         if before.get(signature) == written:
             cursor.execute(f"drop function {signature}")

@@ -1,4 +1,4 @@
-"""Operators' queries and acts through a node: with time limits, one query and one act at a time.
+"""Runs operators' queries and acts on a node: with time limits, one query and one act at a time.
 
 A node has few connections: queries use one of them, acts another.
 """
@@ -86,7 +86,7 @@ class Operations:
 
         Args:
             name: One of `ACTS`.
-            arguments: By name, with ``who``; null is passed for what is missing.
+            arguments: The act's arguments by name, with ``who``; null is passed for missing ones.
 
         Raises:
             DatabaseUnavailable: When the database does not answer.

@@ -1,6 +1,6 @@
-"""The JSON text in which outcomes travel from a worker to the stored function ``settle()``.
+"""The JSON text in which jobs' outcomes travel from a worker to the stored function ``settle()``.
 
-Workers write it, masters pass it on unread, and read it only if the database refuses it.
+Workers write the text; a master passes it on, and parses it only if the database refuses it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _NAMES: Final = [field.name for field in fields(SettledJob)]
 
 
 def outcomes_text(jobs: Iterable[SettledJob]) -> str:
-    """Return outcomes as a JSON array of objects, without the fields that say nothing."""
+    """Return outcomes as a JSON array of objects, without fields that are None or False."""
     return json.dumps([_object(job) for job in jobs])
 
 
 def as_settled_jobs(jobs: Iterable[SettledJob]) -> SettledJobs:
-    """Return outcomes as a worker reports them."""
+    """Return a worker's report of the given outcomes."""
     return SettledJobs(outcomes_text(jobs))
 
 
 def settled_jobs_in(settled: Iterable[SettledJobs]) -> list[SettledJob]:
-    """Return the outcomes that workers have reported."""
+    """Return the outcomes in the given reports of workers."""
     return [SettledJob(**each) for report in settled for each in json.loads(report.outcomes)]
 
 

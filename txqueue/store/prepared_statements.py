@@ -11,7 +11,7 @@ OFTEN = 5
 
 
 class Prepared:
-    """The frequent statements of one connection, and the names of prepared ones."""
+    """Counts the uses of one connection's frequent statements, and lists the prepared ones."""
 
     def __init__(self) -> None:
         self._sent: dict[str, int] = {}

@@ -1,6 +1,7 @@
 """Read-only queries about the queue, for blocking and asynchronous callers.
 
-Each inquiry is a generator that yields statements, receives their rows, and returns the result.
+Each is written as a generator, an `Inquiry`, that yields statements, receives their rows, and
+returns the result; the caller runs the statements.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def _workset_of(schema: str, work_type: str) -> Inquiry[dict[str, Any] | None]:
 
 
 def about_workset_failures(schema: str, name: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
-    """Query the failed items of a workset, the latest first, with the items unless it has a source.
+    """Query the failed items of a workset, the latest first.
 
     Args:
         schema: The name of the schema.
@@ -168,7 +169,7 @@ def about_workset_failures(schema: str, name: str, limit: int) -> Inquiry[list[d
 
 
 def about_queues(schema: str) -> Inquiry[list[dict[str, Any]]]:
-    """Query each queue that has jobs, recently had some, or is served."""
+    """Query each queue that has jobs, that had some recently, or that a node serves."""
     live = yield _view(schema, "live_jobs", "queue, work_type, state, waiting_for")
     recent = yield _view(schema, "recent_done", "queue")
     nodes = yield _view(schema, "node_status", "name")
@@ -189,9 +190,9 @@ def about_jobs(
 
     Args:
         schema: The name of the schema.
-        filters: ``state, queue, work_type, group, tenant``, ``after``, the last number of the
-            previous page, and ``running_for``, the least run time in seconds, which orders the
-            longest first. A filter that is None is ignored.
+        filters: ``state, queue, work_type, group, tenant``; ``after``, the last job number of
+            the previous page; and ``running_for``, the least run time in seconds, with which the
+            longest-running jobs come first. A filter that is None is ignored.
         limit: The largest number of rows.
     """
     chosen = {key: value for key, value in filters.items() if value is not None}
@@ -208,7 +209,7 @@ def about_jobs(
 
 
 def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
-    """Query all columns of a job, with its node's name, its type's policy, and acts on it.
+    """Query all columns of a job, its node's name, its work type's policy, and acts on it.
 
     Raises:
         JobNotFound: When no job has that number.
@@ -227,7 +228,7 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
 
 
 def about_archived_job(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
-    """Query the same for an archived job.
+    """Query for an archived job what `about_job` queries for another one.
 
     Args:
         schema: The name of the schema.
@@ -243,7 +244,7 @@ def about_archived_job(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[str,
 
 
 def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
-    """Add a job's data from other tables to its row."""
+    """Add to a job's row its data from other tables."""
     job_id = row["job_id"]
     read = {name: read_json(row[name]) for name in ("options", "payload", "result", "progress")}
     read |= _hidden(row["policy"], read["options"])
@@ -297,7 +298,7 @@ def about_actions(
 
 
 def _hidden(policy: Mapping[str, Any] | None, options: Any) -> dict[str, str]:
-    """Return the replacement of payload and result where they must be hidden."""
+    """Return what replaces payload and result if they must be hidden; nothing otherwise."""
     said = {**(policy or {}), **(options if isinstance(options, Mapping) else {})}
     for reason in ("encrypted", "redacted"):
         if said.get(reason):

@@ -1,4 +1,4 @@
-"""A blocking connection, with which the command line queries the database."""
+"""A blocking database connection for the command line and other processes without a reactor."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Session:
 
     @contextmanager
     def transaction(self, manner: str = "") -> Iterator[None]:
-        """Open a transaction: committed at the end, rolled back on an error.
+        """Open a transaction, committed at the end of the block, rolled back on an error.
 
         Args:
             manner: SQL to add after ``begin``, such as an isolation level.

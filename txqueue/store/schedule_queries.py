@@ -31,13 +31,13 @@ _SUMS = """
 
 
 def about_schedules(schema: str, filters: Mapping[str, object], limit: int) -> Inquiry[Rows]:
-    """Query schedules, in the order of their names: when each is due, and its last runs.
+    """Query schedules by name: when each is due next, its last run, and sums of its last twenty.
 
     Args:
         schema: The name of the schema.
         filters: ``work_type, group, tenant``, and ``after``, the last name of the previous
             page; a filter that is None is ignored.
-        limit: The largest number of rows.
+        limit: The largest number of schedules.
     """
     chosen = {key: value for key, value in filters.items() if value is not None}
     where = " and ".join(_FILTERS[key] for key in chosen) or "true"

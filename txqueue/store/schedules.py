@@ -35,7 +35,7 @@ CONDITION_PATIENCE = 1
 """Seconds in which a condition must be evaluated, waiting for locks included."""
 CONDITION_REMEDY = "see which session locks its table in pg_locks, and that the column has an index"
 
-# The schedule decides these moments.
+# The schedule sets these options of its jobs.
 _NOT_OF_A_SCHEDULE = ("not_before", "not_after")
 
 
@@ -60,14 +60,14 @@ class ScheduleRun:
 
     Attributes:
         name: The schedule's name.
-        due: The moment at which it was due.
+        due: When the run was due.
         job_id: The number of the run's job.
         outcome: The job's state; None once history has dropped it.
         started_at: When the job started; None before.
         finished_at: When the job ended; None before.
         late: Seconds from due to the start.
         took: Seconds that the job ran, or has been running.
-        attempt: How many attempts of the job have ended.
+        attempt: How many of the job's attempts have ended.
         error: The first line of the job's last error.
     """
 
@@ -100,7 +100,7 @@ class Schedules:
         return rows[0][0]
 
     async def due(self, since: datetime | None = None) -> Due:
-        """Return the due schedules; with ``since``, only those due at that moment or later."""
+        """Return the due schedules; with ``since``, only those due at that time or later."""
         rows = await self._pool.query(
             f"select due::text, due_in, seen_at from {self._schema}.due_schedules(%s)", (since,)
         )
@@ -126,7 +126,7 @@ class Schedules:
         return int(await self._call("tick(%s)", json.dumps(ticks)))
 
     async def mend(self) -> int:
-        """Restart cool-downs whose job no longer exists; return how many."""
+        """Start the pause of cool-down schedules whose job no longer exists; return how many."""
         return int(await self._call("start_missed_cooldowns()"))
 
     async def publish(self, work_types: Sequence[str], schedules: Sequence[Any]) -> int:
@@ -163,7 +163,7 @@ class Schedules:
         return bool(await self._act("resume", name, who))
 
     async def remove(self, name: str, who: str = "") -> int | None:
-        """Remove a schedule; return the number of its last job."""
+        """Remove a schedule; return the number of its last job, None if it has enqueued none."""
         last = await self._act("remove", name, who)
         return None if last is None else int(last)
 
@@ -254,7 +254,13 @@ def by_condition(
 def judged(
     rows: Sequence[dict[str, Any]], met: set[str], error: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return schedules of one table and column, each with whether its condition holds."""
+    """Return schedules with whether the condition of each holds.
+
+    Args:
+        rows: Schedules whose conditions name the same table and column.
+        met: The values that occur in that column.
+        error: Why the column could not be read, if so.
+    """
     return [{**row, "holds": row["condition"][2] in met, "error": error} for row in rows]
 
 

@@ -39,7 +39,8 @@ class Migration:
         number: The step's number.
         name: The step's name.
         sql: The SQL to run.
-        serves: The oldest version whose code works with this one; None for only this version.
+        serves: The oldest schema version whose code works with the schema after this step; None
+            if only this version's code does.
     """
 
     number: int
@@ -73,7 +74,7 @@ def migrations(schema: str) -> list[Migration]:
 
 
 def functions(schema: str) -> list[tuple[str, str]]:
-    """Return the name of each file of functions, with its adapted SQL."""
+    """Return each file of functions: its name, and its SQL for the given schema."""
     return list(_sql_files("functions", schema))
 
 

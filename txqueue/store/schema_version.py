@@ -16,7 +16,7 @@ FIND: Final = """
     select coalesce(max(number), 0),
            coalesce(max(coalesce((to_jsonb(step) ->> 'serves')::integer, number)), 0)
       from {schema}.migration as step"""
-"""Queries a schema's version; older schemas have no column for the code they serve."""
+"""Queries a schema's version; in older schemas ``migration`` has no column ``serves``."""
 
 
 @frozen

@@ -31,7 +31,7 @@ _IDLE_WORKER: Final = 3600.0
 
 
 def kept_alive() -> dict[str, str]:
-    """Return the settings of every long session, as the client's host may die."""
+    """Return the settings by which the server ends a long session whose client's host has died."""
     return dict(_KEPT_ALIVE)
 
 

@@ -1,4 +1,4 @@
-"""Reads moments that Python cannot represent, for tools that display stored data."""
+"""Reads timestamps that Python cannot represent, for tools that display stored data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIMESTAMPTZ_OID: Final = 1184
 
 
 def read_any_moment(driver: Any) -> None:
-    """Make a connection read a moment beyond Python's range as the nearest one within it."""
+    """Make a connection read a timestamp beyond Python's range as the nearest one within it."""
     register_type(_TIMESTAMPTZ, driver)
 
 

@@ -109,7 +109,7 @@ class Transaction:
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
     ) -> list[int]:
-        """Enqueue many work items, a thousand per round trip; return their numbers in order."""
+        """Enqueue many work items, a thousand per round trip; return the job numbers in order."""
         self._check()
         if self._dispatch is not None:
             self._dispatch.note_others()
@@ -131,7 +131,7 @@ class Transaction:
 
         Args:
             cls: The class of the items.
-            items: Instances of the class; any number, sent some thousand at a time.
+            items: Any number of instances of the class, sent some thousand at a time.
 
         Returns:
             How many items were added.
@@ -152,8 +152,8 @@ class Transaction:
         """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
 
         Args:
-            callback: The work item to run then; its handler reads from ``job.parents`` how they
-                ended.
+            callback: The work item to run once all jobs have ended; its handler reads from
+                ``job.parents`` how each ended.
             options: Options of the callback, as for `enqueue`.
 
         Returns:
@@ -168,10 +168,16 @@ class Transaction:
     async def coalesce_into(
         self, token: Token, job_id: int, limit: int, *, later: bool = False
     ) -> list[tuple[str, str]]:
-        """End pending jobs like a running one together with it, for `RunningJob.coalesce`.
+        """End similar pending jobs together with a running one, for `RunningJob.coalesce`.
+
+        Args:
+            token: The fencing token of the running job.
+            job_id: The running job's number.
+            limit: The largest number of pending jobs.
+            later: Whether to include jobs that wait for their ``not_before``.
 
         Returns:
-            The work type and payload of each, the payload as JSON text.
+            The work type and payload of each pending job, the payload as JSON text.
         """
         self._check()
         return await self._query(

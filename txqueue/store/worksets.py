@@ -25,7 +25,7 @@ Query = Callable[[str, Sequence[object]], Awaitable[list[tuple[Any, ...]]]]
 TOGETHER = 5_000
 # How many parts of an application's table are cut at a time.
 AHEAD = 64
-# The arguments of the token, as `_fence` returns them.
+# The SQL arguments that identify a job and its fencing token; `_fence` returns their values.
 _FENCE: Final = "its_incarnation => %s, its_assignment => %s, its_job_id => %s"
 _NEXT_PART: Final = """
     select held, part, first, last, keys, items, attempt, taken, content, due_in
@@ -40,10 +40,10 @@ class Part:
         id: The part's number.
         first: The first key, for an application's table.
         last: The last key.
-        keys: The keys, if the part is not everything from first to last.
+        keys: The keys of the items, if the part has not all from first to last.
         items: How many items the part has.
         attempt: How often the items have failed.
-        taken: How often the part was taken, this time included.
+        taken: How often jobs have taken the part, this time included.
         content: The items as JSON; None for an application's table.
     """
 
@@ -59,7 +59,13 @@ class Part:
 
 @frozen
 class NextPart:
-    """The answer to a workset's job: whether its assignment still holds, and its next part."""
+    """The next part for a job of a workset.
+
+    Attributes:
+        held: Whether the job's assignment is still valid.
+        part: The part; None if there is none to take.
+        due_in: Seconds until the next part is due; None if none is left.
+    """
 
     held: bool
     part: Part | None
@@ -68,7 +74,12 @@ class NextPart:
 
 @frozen
 class Performed:
-    """A processed part, with its failures: ``key``, ``error``, and ``delay`` before a retry."""
+    """A part that a job has processed.
+
+    Attributes:
+        part: The part's number.
+        failures: The failed items: ``key``, ``error``, and ``delay`` before a retry, each.
+    """
 
     part: int
     failures: list[dict[str, Any]]
@@ -77,7 +88,7 @@ class Performed:
 async def fill(
     query: Query, schema: str, cls: type[WorksetItem], items: Iterable[WorksetItem]
 ) -> int:
-    """Put items into the workset of a class within one transaction; return how many.
+    """Put items into the workset of a class within one transaction; return how many were added.
 
     Raises:
         InvalidWork: When an item is of another class, or its fields do not fit JSON.
@@ -165,7 +176,8 @@ class Worksets:
         """Ensure that the key of an application's table is unique; a view cannot be checked.
 
         Raises:
-            Refused: When it is not: parts are cut by key, and duplicates at a cut would be skipped.
+            Refused: When the key is not unique: parts end at a key, and further rows with that key
+                would be skipped.
         """
         if cls.source is None:
             return
@@ -215,7 +227,7 @@ class Parts:
     async def next(
         self, cls: type[WorksetItem], token: Token, job_id: int, performed: Performed | None
     ) -> NextPart:
-        """Count a processed part and take the next one, in one transaction."""
+        """Count the items of a processed part, if given, and take the next, in one transaction."""
         rows = await self.connections.query(
             _NEXT_PART.format(schema=self.schema, fence=_FENCE),
             (
@@ -240,7 +252,7 @@ class Parts:
         return bool(rows[0][0])
 
     async def end(self, cls: type[WorksetItem], token: Token, job_id: int) -> bool:
-        """End the job if no part is left; return False if one is, or while it is filled."""
+        """End the job unless parts are left or the workset is being filled; tell if it ended."""
         return await _end(
             self.connections.query, self.schema, (*_fence(token, job_id), cls.workset, False)
         )
@@ -248,7 +260,7 @@ class Parts:
     async def pass_on(
         self, cls: type[WorksetItem], token: Token, job_id: int, performed: Performed | None
     ) -> None:
-        """Count a processed part, and replace this job by a new one."""
+        """Count the items of a processed part, if given, and replace this job by a new one."""
         async with self.connections.transaction() as connection:
             if performed is not None:
                 await connection.query(*count_call(self.schema, token, job_id, performed))
@@ -276,10 +288,10 @@ class Parts:
         return content or "[]", keys or []
 
     async def cut(self, cls: type[WorksetItem]) -> bool | None:
-        """Cut the next parts of an application's table.
+        """Divide the next rows of an application's table into parts.
 
         Returns:
-            Whether any rows were left to cut; None while another session is cutting.
+            False if all rows were in parts before; None while another session divides the table.
         """
         async with self.connections.transaction() as connection:
             rows = await connection.query(
@@ -307,7 +319,7 @@ class Parts:
 def count_call(
     schema: str, token: Token, job_id: int, performed: Performed
 ) -> tuple[str, Sequence[object]]:
-    """Return the statement that counts a part in its caller's transaction."""
+    """Return the statement that counts a processed part's items in the caller's transaction."""
     return f"select {schema}.end_part({_FENCE}, its_part => %s, failures => %s)", (
         *_fence(token, job_id),
         performed.part,

@@ -1,6 +1,9 @@
 -- Pauses a queue, a group or a tenant until it is resumed; running jobs continue. Takes effect at the next
 -- claim: compute_allowance() allows a paused queue or tenant no jobs, so open_queues() and tenant_turns() skip
 -- it, and group_slots() gives a paused group no slot. Returns whether that changed anything.
+--
+-- enqueue_assigned() makes no direct dispatch to a paused queue; claim_ready() leaves all jobs to next_job()
+-- while any control exists.
 create or replace function txqueue.pause(its_kind text, its_key text, who text) returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
