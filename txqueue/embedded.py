@@ -69,8 +69,9 @@ done
 class EmbeddedServer:
     """One PostgreSQL server that this process starts and stops.
 
-    PostgreSQL refuses to run as root. If root starts the server, it runs as an account of its own,
-    and parent folders of its programs and data that only root may enter get the mode bit ``o+x``.
+    PostgreSQL refuses to run as root. If root starts the server, the server runs as a separate
+    account, and the mode bit ``o+x`` is set on parent folders of its programs and data that only
+    root may enter.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class EmbeddedServer:
 
         Raises:
             EmbeddedUnavailable: When the programs are missing, another process uses the folder,
-                or the server refuses to start; the message says which and why.
+                or the server refuses to start; the message says which of these, and why.
         """
         if not self._dsn:
             with ExitStack() as undo:
@@ -181,7 +182,7 @@ class _Home:
         return f"postgresql://postgres@/postgres?host={host}&port={port}"
 
     def ensure_data(self) -> None:
-        """Create the data if missing: UTF-8, sorted by bytes, all accounts trusted."""
+        """Create the data if missing: UTF-8, texts sorted by bytes, all accounts trusted."""
         if (self.data / "PG_VERSION").exists():
             return
         fresh = self.folder / "data.new"
@@ -209,7 +210,7 @@ class _Home:
                 file.write(_INCLUDE)
 
     def last_words(self) -> str:
-        """Return the end of the log."""
+        """Return the end of the server's log."""
         return "; ".join(self.log.read_text(errors="replace").splitlines()[-2:])
 
     @contextmanager
@@ -237,7 +238,7 @@ class _Home:
         return start_watcher(_WATCH, *map(str, words), pass_fds=[lock], **self._manners())
 
     def _manners(self) -> dict[str, Any]:
-        """Return how each process runs: its account, no libpq environment, no terminal."""
+        """Return how to start each process: its account, no libpq environment, no terminal."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
         manners: dict[str, Any] = {"cwd": "/", "env": environment, "start_new_session": True}
         if self.account:
@@ -275,7 +276,7 @@ def _socket_folder(data: Path, account: pwd.struct_passwd | None, undo: ExitStac
 
 
 def _account(data: Path) -> pwd.struct_passwd:
-    """Return the account to run as: the data's owner, or an account for this purpose."""
+    """Return the account that the server runs as: the data's owner, or a dedicated account."""
     if (data / "PG_VERSION").exists():
         return pwd.getpwuid(data.stat().st_uid)
     with suppress(KeyError):
@@ -305,7 +306,7 @@ def _let_pass(folder: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[int]:
-    """Hold the folder's lock; wait for a process that is just ending its server."""
+    """Hold the folder's lock; wait a while for a process that is stopping its server there."""
     with (folder / "lock").open("a") as file:
         if not _within(5.0, lambda: _try_lock(file.fileno())):
             raise EmbeddedUnavailable(f"another process runs the server in {folder}", "stop it")
@@ -327,7 +328,7 @@ def _await_ready(home: _Home, server: _Process) -> None:
 
 
 def _is_ready(data: Path, server: _Process) -> bool:
-    """Read the server's pid file: its process (line 1) and its state (line 8)."""
+    """Tell whether the server's pid file names its process (line 1) as ready (line 8)."""
     with suppress(FileNotFoundError):
         lines = (data / "postmaster.pid").read_text().split("\n")
         return lines[0] == str(server.pid) and lines[7:8] == ["ready   "]

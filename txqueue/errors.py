@@ -94,7 +94,7 @@ class QueueFull(Refused):
 
 
 class Duplicate(Refused):
-    """Another job of the same work type holds the unique key and has not ended."""
+    """The new job is refused: another unended job of the work type holds its unique key."""
 
 
 class JobNotFound(TxqueueError):
@@ -118,4 +118,4 @@ class TransactionMisused(TxqueueError):
 
 
 class TokenLost(TxqueueError):
-    """The job has been assigned to another node since; its transaction is rolled back."""
+    """The job has a new assignment since this run began; the run's transaction is rolled back."""

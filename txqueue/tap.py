@@ -37,10 +37,10 @@ from txqueue.wire.tls import Credentials
 __all__ = ["Options", "makeService"]
 
 _log = Logger()
-# The function that calls the import.
+# The folder of this package, whose files are not the application's.
 _OWN = str(Path(__file__).parent)
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
-# Seconds between two times that a master returns free memory to the system.
+# Seconds after which a master returns free memory to the system again.
 GIVE_BACK = 60.0
 
 
@@ -75,7 +75,7 @@ class Options(usage.Options):
 
     def __init__(self) -> None:
         super().__init__()
-        # Before application code can have scheduled any call.
+        # Install the reactor before application code can schedule a call.
         _install_reactor()
         self["app"] = []
         self["dsn"] = []
@@ -158,7 +158,7 @@ def _reactor() -> Any:
 def _install_reactor() -> None:
     """Install Twisted's default reactor with a steady clock; one that --reactor chose stays.
 
-    ``twistd`` and ``twist`` install theirs only once these options are read.
+    ``twistd`` and ``twist`` install their own choice only after these options have been read.
     """
     if "twisted.internet.reactor" in sys.modules:
         return
@@ -273,7 +273,7 @@ def _import(modules: list[str]) -> None:
 
 
 def _place(error: BaseException) -> str:
-    """Return file and line of a failed import in the application's own files."""
+    """Return the file and line of the application at which an import failed."""
     if isinstance(error, SyntaxError):
         # A syntax error's message has the place already.
         return ""

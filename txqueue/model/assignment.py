@@ -47,15 +47,15 @@ class Assignment:
 
     Attributes:
         incarnation: The run of the node; with the number it is the fencing token.
-        number: Unique among all assignments of the queue.
+        number: The assignment's number, which no other assignment of the queue has.
         lane: The lane of the assigned partition that has its jobs.
         jobs: How many jobs it has.
-        weight: The sum of their weights.
+        weight: The sum of the jobs' weights.
         chunk: The jobs as JSON text, which the master does not parse; empty if only the number is
             known.
-        is_alone: Whether its job is a suspect, which needs a process that runs nothing else.
-        asked_at: When the claim was sent, by the monotonic clock; ``left`` counts from then or
-            later.
+        is_alone: Whether its jobs are suspects, which need a process that runs no other jobs.
+        asked_at: When the claim was sent, by the monotonic clock; the jobs' ``left`` counts from
+            then or later.
     """
 
     incarnation: int
@@ -69,7 +69,7 @@ class Assignment:
 
     @property
     def token(self) -> Token:
-        """The fencing token: every write about its jobs names it."""
+        """The fencing token, which every write about the assignment's jobs names."""
         return Token(self.incarnation, self.number)
 
 
@@ -83,7 +83,7 @@ class AssignedJob:
         attempt: The number of the next run, from 1.
         weight: Its share of the worker's capacity.
         payload: The fields of its work item; `Unreadable` if Python cannot parse them.
-        terms: Its terms, an object; None for none.
+        terms: The job's terms, a JSON object; None if it has none.
     """
 
     job_id: int
@@ -103,7 +103,7 @@ class JobKey(NamedTuple):
 
 @frozen
 class CancelledJob:
-    """An assigned job to cancel, and the operator that cancelled it."""
+    """An assigned job that its node must cancel, and the operator that asked for it."""
 
     assignment: int
     job_id: int
@@ -112,13 +112,13 @@ class CancelledJob:
 
 @frozen
 class StartedJob:
-    """A report of a running job.
+    """A worker's report of a running job.
 
     Attributes:
-        assignment: Its assignment.
+        assignment: The number of the job's assignment.
         job_id: The job's number.
-        seconds: How long it has been running.
-        progress: Its progress as JSON text, if that has changed since the last report.
+        seconds: How long the job has been running.
+        progress: Its progress as JSON text; None if unchanged since the last report.
     """
 
     assignment: int
@@ -134,14 +134,14 @@ class StartedJob:
 
 @frozen
 class CompletedJobs:
-    """Jobs of one assignment that are done.
+    """Jobs of one assignment that are done, with nothing to store but their results.
 
     Attributes:
-        lane: The lane that holds their rows.
+        lane: The lane that holds the jobs' rows.
         assignment: The number of the assignment.
-        ids: Their numbers, joined by commas.
-        results: The values that they returned, as the text of a JSON object by number; None for
-            none.
+        ids: The jobs' numbers, joined by commas.
+        results: The values that the handlers returned, as the text of a JSON object with job
+            numbers as keys; None if there are none.
     """
 
     lane: int
@@ -152,18 +152,21 @@ class CompletedJobs:
 
 @frozen
 class SettledJob:
-    """How a job ended that did not just return.
+    """The outcome of one job, with everything that the database stores about it.
+
+    A job that is done is usually part of a `CompletedJobs` instead. It has an outcome of its own
+    if its last progress is stored too, or if writing many completions together has failed.
 
     Attributes:
         job_id: The job's number.
-        assignment: Its assignment.
+        assignment: The number of the job's assignment.
         outcome: ``done``, ``retry``, ``snooze``, ``next``, ``failed`` or ``cancelled``.
         delay: Seconds until the next run, if there is one.
         error: The text to store with the job.
-        result: The value that its handler returned, as JSON has it.
-        progress: The last progress that its handler reported, as JSON has it.
+        result: The value that the handler returned, as plain data that fits JSON.
+        progress: The last progress that the handler reported, as plain data that fits JSON.
         stage: The next stage, if the outcome is ``next``.
-        unstarted: Whether it never ran.
+        unstarted: Whether the job never ran.
     """
 
     job_id: int
@@ -179,10 +182,10 @@ class SettledJob:
 
 @frozen
 class SettledJobs:
-    """A worker's report of jobs that did not just return.
+    """A worker's report of one or more `SettledJob`.
 
     Attributes:
-        outcomes: A `SettledJob` each, as JSON text, which the master does not parse; see
+        outcomes: The outcomes as JSON text, which the master does not parse; see
             `txqueue.store.outcomes`.
     """
 
@@ -190,7 +193,7 @@ class SettledJobs:
 
     @property
     def jobs(self) -> int:
-        """About how many jobs it reports."""
+        """The approximate number of jobs in the report, counted without parsing its text."""
         return self.outcomes.count('"job_id"')
 
 
@@ -200,8 +203,8 @@ class ReturnedJobs:
 
     Attributes:
         assignment: The number of the assignment.
-        ids: Their numbers; None for all jobs that are left of the assignment.
-        died: Whether the process that held them died.
+        ids: The jobs' numbers; None for all jobs that are left of the assignment.
+        died: Whether the process that held the jobs died.
     """
 
     assignment: int
@@ -214,9 +217,9 @@ class PassedJobs:
     """Jobs that were passed on to another node.
 
     Attributes:
-        assignment: The number of their new assignment.
-        jobs: How many jobs.
-        weight: The sum of their weights.
+        assignment: The number of the new assignment that they form.
+        jobs: How many jobs were passed on.
+        weight: The sum of the jobs' weights.
         ids: The jobs' numbers.
     """
 
@@ -227,7 +230,7 @@ class PassedJobs:
 
 
 FIELDS = [field.name for field in fields(AssignedJob)]
-"""The fields of a chunk in the order of this version; those before the payload stay first."""
+"""The fields of a chunk in this version's order; later versions keep those before the payload."""
 
 _HEAD = re.compile(r'\[(\d+),"([^"]*)",(\d+),(\d+),')
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]]')
@@ -274,7 +277,7 @@ def read_chunk(chunk: str) -> list[AssignedJob]:
 
 
 def _named(names: list[str], entry: list[Any]) -> AssignedJob:
-    """Make a job from its fields by name, as a newer database may send more."""
+    """Make a job from its fields by name: the chunk of a newer database may have more fields."""
     told = dict(zip(names, entry, strict=True))
     return AssignedJob(**{name: told[name] for name in FIELDS})
 
@@ -291,7 +294,7 @@ def _read(entry: str) -> AssignedJob:
 
 
 def _apart(chunk: str) -> Iterator[str]:
-    """Divide a chunk into its entries by their brackets: arrays in an array."""
+    """Divide the text of a chunk into the texts of its jobs, by counting brackets."""
     depth = begin = 0
     for mark in _MARK.finditer(chunk):
         if mark[0] == "[":

@@ -9,7 +9,7 @@ __all__ = ["Discard", "Fail", "Next", "Snooze"]
 
 
 class Snooze(Exception):
-    """Run the job again after a delay, without spending an attempt.
+    """Raised or returned by a handler to run its job again after a delay, as the same attempt.
 
     Args:
         delay: Seconds.
@@ -26,7 +26,7 @@ class Snooze(Exception):
 
 
 class Discard(Exception):
-    """End the job as cancelled, as its work is no longer needed.
+    """Raised or returned by a handler to end its job as cancelled: its work is no longer needed.
 
     Args:
         reason: Stored with the job.
@@ -38,7 +38,7 @@ class Discard(Exception):
 
 
 class Fail(Exception):
-    """End the job as failed, even if attempts are left.
+    """Raised or returned by a handler to end its job as failed, even if attempts are left.
 
     Args:
         reason: Stored with the job.
@@ -50,15 +50,15 @@ class Fail(Exception):
 
 
 class Next(Exception):
-    """Continue the job as other work, under the same number and with a new set of attempts.
+    """Raised or returned by a handler to continue its job as other work, with new attempts.
 
-    The job ends with its last stage: until then callers go on waiting for it, and it holds its
-    unique key. Queue, priority, group and other policy are those of the new work. A job that its
-    own transaction has completed cannot continue this way: use ``job.then`` there.
+    The job keeps its number and ends with its last stage: until then it holds its unique key, and
+    callers that wait for it go on waiting. Queue, priority, group and other policy are those of the
+    new work. A handler that completes its job in ``job.transaction()`` calls ``job.then`` instead.
 
     Args:
         work: The next stage.
-        options: As for ``WorkQueue.enqueue``, except those about other jobs.
+        options: As for ``WorkQueue.enqueue``, except unique keys and ``after``.
 
     Raises:
         ValueError: When an option is about other jobs.

@@ -16,7 +16,7 @@ class FailedAttempt:
 
     Attributes:
         job_id: The job's number.
-        work_type: Its type.
+        work_type: The job's work type.
         attempt: The number of the run, from 1.
         attempts: How many runs the job gets in all; None for no effective limit.
         delay: Seconds until the next run; None if the job has failed for good.

@@ -1,4 +1,4 @@
-"""How numbers, ages and untrusted text are written for people."""
+"""Formats numbers, ages and untrusted text for people to read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def rate(number: float) -> str:
-    """Return a rate per second with as many digits as are useful."""
+    """Return the text of a rate, with more digits for a small one."""
     return f"{number:,.0f}" if number >= 10 or number == 0 else f"{number:.1f}"
 
 
@@ -58,7 +58,7 @@ def age(seconds: float) -> str:
 
 
 def moment(when: datetime, now: datetime) -> str:
-    """Return a moment in local time, with its distance from now."""
+    """Return a timestamp in local time, with its distance from now."""
     try:
         local = when.astimezone()
     except (OverflowError, ValueError):

@@ -31,9 +31,7 @@ class State(StrEnum):
 
 @frozen
 class Token:
-    """The fencing token that every write about an assignment names; with another, it changes
-    nothing.
-    """
+    """The fencing token of an assignment; a write that names a stale token changes nothing."""
 
     incarnation: int
     assignment: int
@@ -45,7 +43,7 @@ class Attempt:
 
     Attributes:
         number: The number of the run, from 1.
-        began: When the run was first reported, or else when the job was assigned.
+        began: When the node first reported the run; when the job was assigned, if it never did.
         ended: When the run failed.
         node_id: The node that ran it.
         error: The exception and its traceback, shortened.
@@ -59,16 +57,16 @@ class Attempt:
 
     @property
     def seconds(self) -> float | None:
-        """The length of the run."""
+        """The length of the run; None if its start is not known."""
         return None if self.began is None else (self.ended - self.began).total_seconds()
 
 
 @frozen
 class Job:
-    """One row of ``JOB`` as it was when it was read. Its moments have time zones.
+    """One row of ``JOB`` as it was when it was read. Its timestamps have time zones.
 
-    A payload or result that Python's JSON parser refuses is left as JSON text. Neither appears in
-    the ``repr``, so that they stay out of logs.
+    A payload or result that Python's JSON parser refuses is left as JSON text. The ``repr`` has
+    neither payload nor result, so that they stay out of logs.
 
     ``progress`` is the handler's last report: ``[done, total, note]``. ``attempts`` are the latest
     hundred failed runs, the oldest first; only a job that was read alone has them.
@@ -101,7 +99,7 @@ class Job:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:
-        """Make a job of a row of ``JOB``, by column name, with its JSON columns as text."""
+        """Make a job from a row of ``JOB``: values by column name, JSON columns as text."""
         values = {"id" if name == "job_id" else name: row[name] for name in COLUMNS}
         read = {name: read_json(values[name]) for name in JSON_COLUMNS}
         return cls(**{**values, **read, "state": State(values["state"])})

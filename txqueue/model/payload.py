@@ -1,4 +1,4 @@
-"""Conversion between work items and JSON, strict both ways: what is enqueued is what runs."""
+"""Converts work items to JSON and back, and refuses a value that would change on the way."""
 
 import json
 import re
@@ -90,7 +90,7 @@ def encode(work: WorkItem) -> dict[str, Any]:
         A dictionary that JSON can carry.
 
     Raises:
-        InvalidWork: When it is not a work item, or a value does not fit its field's type.
+        InvalidWork: When `work` is not a work item, or a value does not fit its field's type.
     """
     cls = type(work)
     if not _is_work(work):
@@ -115,7 +115,7 @@ def encode(work: WorkItem) -> dict[str, Any]:
 
 
 def _reason(cls: type[WorkItem], work: Any, error: Exception) -> str:
-    """Return which field is wrong, without its value, which may be secret."""
+    """Return text that names the wrong field, without its value, which may be secret."""
     try:
         _explaining.structure(_plain(cls, work) if isinstance(work, cls) else work, cls)
     except BaseValidationError as group:
@@ -132,7 +132,7 @@ def _reason(cls: type[WorkItem], work: Any, error: Exception) -> str:
 
 
 def _without_values(error: BaseException, kind: type | None) -> str:
-    """Return what is wrong without the error's own text, which may quote a value."""
+    """Return text about an error without the error's own text, which may quote a value."""
     if isinstance(error, KeyError):
         return "required field missing"
     if isinstance(error, ForbiddenExtraKeysError):
@@ -142,7 +142,7 @@ def _without_values(error: BaseException, kind: type | None) -> str:
 
 
 def _plain(cls: type[WorkItem], work: WorkItem) -> dict[str, Any]:
-    """Convert field by field, so that an error can name the field."""
+    """Convert a work item field by field, so that an error can name the field."""
     plain = {}
     kind: Any = cls
     for field in attrs.fields(attrs.resolve_types(kind)):
@@ -157,7 +157,7 @@ def _plain(cls: type[WorkItem], work: WorkItem) -> dict[str, Any]:
 
 
 def decoder(cls: type[WorkItem]) -> Callable[[Any, Any], Any]:
-    """Return the function(payload, cls) that makes a work item; it may raise any error."""
+    """Return the function(payload, cls) that makes a work item, and may raise any exception."""
     return _codec(cls)[1]
 
 
@@ -183,7 +183,7 @@ def encode_result(value: Any) -> str:
     """Convert a handler's result into JSON text.
 
     Raises:
-        InvalidWork: When JSON cannot carry it.
+        InvalidWork: When the result does not fit JSON.
     """
     try:
         plain = _converter.unstructure(value)
@@ -195,7 +195,7 @@ def encode_result(value: Any) -> str:
 
 
 def option_json(value: object) -> object:
-    """Convert an option of `enqueue` for JSON: moments become ISO 8601 with an offset.
+    """Convert an option of `enqueue` for JSON: a datetime becomes ISO 8601 with an offset.
 
     Raises:
         InvalidWork: When a datetime is naive.

@@ -1,4 +1,4 @@
-"""When a failed job runs again."""
+"""The retry policy: whether and when a job runs again after a failed attempt."""
 
 import math
 from typing import Any, Final
@@ -29,7 +29,7 @@ def _is_exception(value: object) -> bool:
 
 @frozen
 class Retry:
-    """Exponential backoff with jitter.
+    """A retry policy: exponential backoff with jitter.
 
     Attributes:
         attempts: How many runs a job gets in all, at most 32,767; 1 means no retry.
@@ -38,7 +38,7 @@ class Retry:
         longest: The longest delay in seconds.
         jitter: The fraction, 0 to 1, by which each delay is randomly lengthened or shortened,
             so that jobs that failed together are not retried together.
-        fatal: Exception classes that end the job at once.
+        fatal: Exception classes that make the job fail at once, without a retry.
     """
 
     attempts: int = field(default=10, validator=[instance_of(int), ge(1), le(MOST_ATTEMPTS)])
@@ -67,5 +67,5 @@ class Retry:
         return min(base * (1 + self.jitter * (2 * chance - 1)), self.longest)
 
     def is_spent(self, failures: int) -> bool:
-        """Tell whether a number of failed attempts leaves no further one."""
+        """Tell whether no attempt is left after a number of failed ones."""
         return failures >= self.attempts

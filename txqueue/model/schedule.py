@@ -1,7 +1,7 @@
-"""When schedules are due: moments as pure functions of a schedule and its name.
+"""Computes when schedules are due, by pure functions of a schedule and its name.
 
-The moments of a schedule are a fixed sequence, jitter included: every host computes the same. Only
-a cool-down's next moment is unknown until its job has ended.
+The due times of a schedule are a fixed sequence, jitter included: every host computes the same.
+Only a cool-down's next due time is unknown until its job has ended.
 """
 
 from __future__ import annotations
@@ -36,24 +36,25 @@ __all__ = [
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 TICK: Final = timedelta(microseconds=1)
 GRACE: Final = timedelta(minutes=1)
-"""A moment that passed longer ago than this counts as missed, a later one merely as late."""
+"""A due time that passed longer ago than this counts as missed, a more recent one as late."""
 MOST_MISSED: Final = 100
-"""The most missed moments that one tick makes up for; the next tick continues."""
+"""The most missed due times for which one call of `plan` enqueues jobs; the next continues."""
 SHORTEST, LONGEST = 1.0, 366 * 86400.0
 MOST_TIMES: Final = 1_000_000_000
 MOST_DELAY: Final = timedelta(hours=1)
-"""The largest jitter of a cron schedule; within it, a moment may overtake a later one."""
+"""The largest jitter of a cron schedule; jitter may change the order of due times that are close.
+"""
 
 
 class CatchUp(StrEnum):
-    """What to do about moments that passed while no node was running."""
+    """What to do about due times that passed while no node was running."""
 
     SKIP = "skip"
-    """Enqueue nothing for them."""
+    """Enqueue no job for the missed due times."""
     ONE = "one"
-    """Enqueue one job for all of them."""
+    """Enqueue one job for all missed due times together."""
     ALL = "all"
-    """Enqueue a job for each of them."""
+    """Enqueue a job for each missed due time."""
 
 
 def _seconds(value: object) -> Any:
@@ -81,7 +82,7 @@ def _is_number(value: object) -> bool:
 
 
 def _jitter_of(value: float | timedelta, seconds: float, most: float) -> timedelta:
-    """Return jitter as a timedelta; a number is a fraction of the period."""
+    """Return jitter as a timedelta; if given as a number, it is a fraction of the period."""
     length = value if isinstance(value, timedelta) else None
     if length is None and _is_number(value):
         length = timedelta(seconds=seconds * float(_seconds(value)))
@@ -112,7 +113,7 @@ def _count(_: object, __: attrs.Attribute[int | None], value: object) -> None:
 
 @frozen(kw_only=True)
 class _Ending:
-    """When a schedule ends; the database enforces it, whichever node ticks."""
+    """The limits after which a schedule ends; the database enforces them for all nodes."""
 
     until: datetime | None = field(default=None, validator=_aware)
     times: int | None = field(default=None, validator=_count)
@@ -120,18 +121,19 @@ class _Ending:
 
 @frozen
 class Every(_Ending):
-    """At even intervals.
+    """A schedule that is due at even intervals.
 
     Each schedule has a phase that depends on its name, so that many schedules are spread over the
-    interval; jitter moves each moment a little either way.
+    interval; jitter makes each due time a little earlier or later.
 
     Attributes:
         seconds: The interval, at least a second; a number or a timedelta.
-        jitter: How far a moment may be moved either way: a fraction of the interval, at most
-            0.5, or a timedelta.
-        catch_up: What to do about missed moments: ``skip``, ``one`` or ``all``.
-        until: The last moment at which the schedule may be due; None for no end.
-        times: How many jobs it enqueues in all, not counting `run_now`; None for no limit.
+        jitter: How much earlier or later each due time may be: a fraction of the interval, at
+            most 0.5, or a timedelta.
+        catch_up: What to do about missed due times: ``skip``, ``one`` or ``all``.
+        until: The latest time at which the schedule may be due; None for no end.
+        times: How many jobs the schedule enqueues in all, not counting `run_now`; None for no
+            limit.
 
     Raises:
         InvalidSchedule: When a value is not valid.
@@ -145,7 +147,7 @@ class Every(_Ending):
         _jitter_of(self.jitter, self.seconds, 0.5)
 
     def after(self, moment: datetime, name: str) -> datetime:
-        """Return the first moment after another one."""
+        """Return the first due time after the given moment."""
         period, given = round(self.seconds * 1e6), (moment - EPOCH) // TICK
         jitter = _jitter_of(self.jitter, self.seconds, 0.5) // TICK
         phase = int(_chance(name) * period)
@@ -159,14 +161,15 @@ class Every(_Ending):
 
 @frozen
 class Cooldown(_Ending):
-    """A fixed time after the schedule's last job has ended, however it ended.
+    """A schedule that is due a fixed time after its last job has ended, however that job ended.
 
     Attributes:
         seconds: The time between the end of a job and the start of the next, at least a second;
             a number or a timedelta.
         jitter: How much longer that time may be: a fraction of it, at most 1, or a timedelta.
-        until: The last moment at which the schedule may be due; None for no end.
-        times: How many jobs it enqueues in all, not counting `run_now`; None for no limit.
+        until: The latest time at which the schedule may be due; None for no end.
+        times: How many jobs the schedule enqueues in all, not counting `run_now`; None for no
+            limit.
 
     Raises:
         InvalidSchedule: When a value is not valid.
@@ -179,7 +182,7 @@ class Cooldown(_Ending):
         _jitter_of(self.jitter, self.seconds, 1)
 
     def after(self, moment: datetime, name: str) -> datetime:
-        """Return when to run first, or when to check again, if no job of the schedule runs."""
+        """Return when to run next while the schedule has no job, whose end would decide that."""
         return moment + timedelta(seconds=self.seconds) * _chance(name, moment)
 
 
@@ -202,18 +205,19 @@ def _delay(_: object, __: attrs.Attribute[timedelta], value: object) -> None:
 
 @frozen
 class Cron(_Ending):
-    """At the moments of a cron expression, in a time zone.
+    """A schedule that is due at the times of a cron expression, in a time zone.
 
-    When clocks are set forward, moments within the skipped hour are due right after it. When clocks
-    are set back, a moment that names an hour is due once.
+    When clocks are set forward, times within the skipped hour are due right after it. When clocks
+    are set back, a time whose hour the expression names is due once, not twice.
 
     Attributes:
         expression: Minute, hour, day of month, month, day of week, as in Debian's cron.
         tz: The time zone's name.
-        jitter: How much later than its time a moment may be, never earlier: a timedelta.
-        catch_up: What to do about missed moments: ``skip``, ``one`` or ``all``.
-        until: The last moment at which the schedule may be due; None for no end.
-        times: How many jobs it enqueues in all, not counting `run_now`; None for no limit.
+        jitter: How much later than the expression says each due time may be: a timedelta.
+        catch_up: What to do about missed due times: ``skip``, ``one`` or ``all``.
+        until: The latest time at which the schedule may be due; None for no end.
+        times: How many jobs the schedule enqueues in all, not counting `run_now`; None for no
+            limit.
 
     Raises:
         InvalidSchedule: When a value is not valid.
@@ -237,7 +241,7 @@ class Cron(_Ending):
             ) from None
 
     def after(self, moment: datetime, name: str) -> datetime | None:
-        """Return the first moment after another one; None if there is none left."""
+        """Return the first due time after the given moment; None if there is none."""
         best: datetime | None = None
         for sharp in self._sharp(moment - self.jitter - TICK):
             if best is not None and sharp >= best:
@@ -248,7 +252,7 @@ class Cron(_Ending):
         return best
 
     def _sharp(self, moment: datetime) -> Iterator[datetime]:
-        """Yield the moments of the expression itself after another one, without jitter, in UTC."""
+        """Yield the expression's times after the given moment, without jitter, in UTC."""
         for local in CronSim(self.expression, moment.astimezone(ZoneInfo(self.tz))):
             at = local.astimezone(UTC)
             if at > moment:
@@ -283,8 +287,9 @@ class Plan:
     """What to do about a schedule that is due.
 
     Attributes:
-        moments: The moments for which to enqueue a job.
-        next: When it is due next; None if it has ended, or if that depends on the end of a job.
+        moments: The due times for each of which a job is to be enqueued.
+        next: When the schedule is due next; None if it has ended, or if that depends on the end
+            of a job.
     """
 
     moments: tuple[datetime, ...]
@@ -298,10 +303,10 @@ def plan(
 
     Args:
         schedule: The schedule.
-        name: Its name, on which its phase and jitter depend.
-        due: The moment at which it was due; None if that was not computed yet.
-        now: The database's clock.
-        holds: Whether its condition holds; if not, nothing is enqueued for the moment.
+        name: The schedule's name, on which its phase and jitter depend.
+        due: When the schedule was due; None if that was not computed yet.
+        now: The current time by the database's clock.
+        holds: Whether the schedule's condition holds; if not, no job is enqueued for this due time.
     """
     if due is None or not holds:
         return Plan((), schedule.after(now, name))

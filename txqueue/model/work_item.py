@@ -29,14 +29,14 @@ __all__ = [
 
 
 LONGEST_TIMEOUT = 315_360_000
-"""The longest timeout of a job, ten years in seconds; a reactor's timer cannot be infinite."""
+"""The longest timeout of a job, ten years in seconds, because reactors' timers have a limit."""
 
 MOST_WEIGHT = 1_000_000
-"""The largest weight of a job. The database enforces both limits for SQL clients."""
+"""The largest weight of a job. The database refuses a larger one from SQL clients, too."""
 
 
 class Priority(IntEnum):
-    """Named steps of the priorities 0 to 9."""
+    """Names for some of the priorities 0 to 9."""
 
     LOW = 2
     NORMAL = 4
@@ -47,18 +47,17 @@ class UniqueMode(StrEnum):
     """What to do with a new job while another of its work type holds its unique key."""
 
     KEEP = "keep"
-    """Do not enqueue the new job: the other one stands for both."""
+    """Do not enqueue the new job: the other one does the work of both."""
     REPLACE = "replace"
-    """Replace a pending job's data and start time; if one is running, run once more afterwards."""
+    """Replace the data and start time of a pending job; after a running one, run the new job."""
     AGAIN = "again"
-    """Replace a pending job's data, keep its start time; if one is running, run once more
-    afterwards.
+    """Replace the data of a pending job, keep its start time; after a running one, run the new job.
     """
     REJECT = "reject"
     """Refuse the new job with `Duplicate`."""
     ONCE = "once"
-    """Do not enqueue the new job, even after the other has ended: the key is remembered without
-    limit, or for ``once_for``.
+    """Do not enqueue the new job, even after the other has ended: its key is remembered without
+    limit, or for the time ``once_for``.
     """
 
 
@@ -81,18 +80,19 @@ _explicit: dict[type[WorkItem], frozenset[str]] = {}
 class WorkItem:
     """Base class of all work items. Subclass it with ``attrs.define``.
 
-    The fields are the payload. The class attributes are its policy; each may be overridden at
-    enqueue. What a class defines goes before what nodes have published of its type. A ``group``
-    property returns the key of which at most one job, or ``group_limit`` jobs, run at a time. A
-    ``tenant`` property returns the tenant of the job; the tenants of a queue take turns. A
-    ``unique`` property returns the key that at most one unended job of the type holds.
+    The fields are the payload. The class attributes are the policy of its jobs; an option of
+    `enqueue` overrides an attribute for one job. For an attribute that the class does not define,
+    the policy that nodes have published for the work type applies. A ``group`` property returns
+    the key of which at most one job, or ``group_limit`` jobs, run at a time. A ``tenant`` property
+    returns the tenant of the job; the tenants of a queue take turns. A ``unique`` property returns
+    the key that at most one unended job of the type holds.
 
     Attributes:
         work_type: The name stored with each job; the class's qualified name unless given.
         queue: The queue of its jobs.
         priority: 0 to 9; higher runs first.
         weight: The share of a worker's capacity that a job takes; at least 1.
-        retry: When failed attempts are retried.
+        retry: The retry policy: whether and when a job runs again after a failed attempt.
         timeout: The longest time of an attempt, in seconds or as a timedelta; None for no limit.
         heartbeat: The longest time, in seconds, between two calls of ``job.beat()`` or
             ``job.progress()``; an attempt that exceeds it fails as hung. None for no limit. A
@@ -100,16 +100,16 @@ class WorkItem:
             ``--kill-stuck``.
         runtime: How ``perform`` is run.
         group_limit: How many jobs of a group may run at a time; an operator may override it.
-        unique_mode: What to do with a new job whose unique key another holds; by default keep the
-            other.
+        unique_mode: What to do with a new job whose unique key another job holds; by default keep
+            the other job and drop the new one.
         expires: Whether a job that has not started by its ``not_after`` is cancelled. If not,
             ``not_after`` only raises the job's rank.
         redacted: Whether payload and result are hidden from operators, and the fields from
             ``repr()``.
         encrypted: Whether payload and result are encrypted in the database, with the keys in
             ``TXQUEUE_PAYLOAD_KEY``. Implies ``redacted``.
-        schedule: When nodes enqueue it by themselves: an `Every`, a `Cron` or a `Cooldown`;
-            None for never. With a schedule, all fields need defaults.
+        schedule: When nodes enqueue a job of this type by themselves: an `Every`, a `Cron` or a
+            `Cooldown`; None for never. With a schedule, all fields need defaults.
 
     Raises:
         InvalidWork: When the class is defined, if its policy is not valid.
@@ -284,7 +284,7 @@ _RULES: tuple[_Rule, ...] = (
         "write def perform(self, job)",
     ),
 )
-"""The rules for a class's policy: the check, what to complain of, and the remedy."""
+"""The rules for a class's policy: each has the check, the complaint and the remedy."""
 
 
 def _check_policy(cls: type[WorkItem]) -> None:
@@ -380,10 +380,10 @@ def find_work_type(work_type: str) -> type[WorkItem]:
 
 
 def is_work_type(cls: type[WorkItem]) -> bool:
-    """Tell whether the class is the one registered under its name."""
+    """Tell whether the class is the one that is registered for its work type."""
     return _registry.get(cls.work_type) is cls
 
 
 def known_work_types() -> list[type[WorkItem]]:
-    """Return all registered classes, sorted by name."""
+    """Return all registered classes, sorted by work type."""
     return [_registry[name] for name in sorted(_registry)]

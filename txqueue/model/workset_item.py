@@ -55,10 +55,10 @@ class WorksetStatus:
     """The progress of a workset.
 
     Attributes:
-        total: How many items there are in all, done ones included; an estimate until an existing
-            table has been read.
+        total: How many items there are in all, done ones included; for an application's table, an
+            estimate until all its rows are divided into parts.
         done: How many items are done.
-        failed: How many items have spent their attempts; they are kept apart.
+        failed: How many items have spent their attempts; a list of failed items keeps them.
         remaining: How many items are still to be done.
         jobs: How many jobs work on the workset.
     """
@@ -75,8 +75,8 @@ class WorksetItem(WorkItem, is_abstract=True):
     or ``perform_part``.
 
     The items are rows: of a table that txqueue makes from the fields, or of an application's table
-    whose columns have the fields' names. At most ``size`` jobs work through them. The other class
-    attributes are those of `WorkItem`; ``retry`` applies to each item.
+    whose columns have the fields' names. At most ``size`` jobs work through the items. The other
+    class attributes are those of `WorkItem`; ``retry`` applies to each item.
 
     Attributes:
         workset: The workset's name; the class's name in snake case unless given.
