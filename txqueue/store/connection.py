@@ -1,4 +1,4 @@
-"""An asynchronous connection: one query at a time, replaced when it breaks."""
+"""An asynchronous connection that runs one query at a time; its pool replaces a broken one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An application that only a master can import, as after a broken deployment."""
+"""An application that no worker can import, as after a broken deployment; a master can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs several scenarios, some at a time, each in a database or a schema of its own."""
+"""Runs several scenarios, some at a time, each in a separate database or schema."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["EmbeddedPlaces", "OwnSchemas", "Place", "Places", "carry_out"]
 
 SCHEMA = "txqueue_torture"
 OUTCOME = "outcome.json"
-# No fault here stops the machine, so waiting for the disk is not necessary.
+# No fault stops the machine, so that commits need not wait for the disk.
 SETTINGS = {"fsync": "off", "max_connections": "250", "shared_buffers": "128MB"}
 
 _LOCK = "select pg_try_advisory_lock(hashtextextended(%s, 839))"
@@ -34,20 +34,20 @@ _LOCK = "select pg_try_advisory_lock(hashtextextended(%s, 839))"
 
 @frozen
 class Place:
-    """The place of a scenario: a schema, empty or not created yet."""
+    """Where a scenario runs: a database, and a schema that is empty or does not exist yet."""
 
     dsn: str
     schema: str
 
 
 class Places(Protocol):
-    """Gives each scenario a place."""
+    """Provides each scenario with a database and a schema."""
 
     hurts_servers: bool
     """Whether scenarios that damage their own server may run."""
 
     def place(self, name: str, slot: int) -> AbstractContextManager[Place]:
-        """Make a place, and remove it at the end.
+        """Make a database or a schema, and drop it at the end of the block.
 
         Args:
             name: The scenario's name.
@@ -69,7 +69,7 @@ class EmbeddedPlaces:
 
     @contextmanager
     def place(self, name: str, slot: int) -> Iterator[Place]:  # noqa: ARG002 - names are enough
-        """Make a database, which ends with the server."""
+        """Make a database, which is deleted with the server."""
         database = f"torture_{name}"
         with Session(self._dsn) as session:
             session.rows(f"create database {database} template template0")
@@ -90,7 +90,7 @@ class OwnSchemas:
 
     @contextmanager
     def place(self, name: str, slot: int) -> Iterator[Place]:  # noqa: ARG002 - a slot is reused
-        """Provide a schema's name, and drop the schema at the end.
+        """Provide the name of a schema, and drop that schema at the end of the block.
 
         Raises:
             Refused: When another torture runs in the database.
@@ -126,10 +126,10 @@ def carry_out(
 
     Args:
         scenarios: The scenarios to run.
-        places: The places of the scenarios.
+        places: Provides each scenario with a database and a schema.
         folder: The folder for the records.
-        at_once: How many run at a time.
-        scale: 1 for the fast form, more for the long one.
+        at_once: How many scenarios run at a time.
+        scale: As for `Testbed`.
         told: Called with each outcome.
 
     Returns:

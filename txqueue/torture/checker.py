@@ -1,4 +1,7 @@
-"""Decides from a history whether the queue kept its promises: one function per invariant."""
+"""Decides from the record of a run whether the queue kept its promises, the invariants I1 to I10.
+
+One function checks each invariant and yields a text for each violation.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,12 @@ from txqueue.torture.history import Fault, FinalJob, History, JobRun
 __all__ = ["INVARIANTS", "Violation", "check", "woke_up_starting"]
 
 DRAINED_WITHIN = 60.0
-# A worker checks the expiry and then starts; a start later than this was not checked.
+# Seconds: a worker checks the expiry just before a start; a later start was not checked.
 EXPIRY_MARGIN = 0.5
-# A process that is stopped just as it starts a job starts it when resumed, whatever has changed.
+# Seconds: a process that is stopped just as it starts a job starts that job when it is resumed,
+# whatever has changed in the meantime.
 WAKING = 0.25
-# The resumption is recorded after the signal; a stopped process starts nothing before it.
+# Seconds by which the record of a resumption may be later than the resumption itself.
 NOTING = 0.05
 COMPLETING = frozenset({"returned", "committed"})
 FINAL = ("done", "failed", "cancelled")
@@ -29,7 +33,8 @@ class Violation:
     """A broken promise.
 
     Attributes:
-        invariant: I1 to I11, fault, expected or run.
+        invariant: ``I1`` to ``I11``; ``fault``: a fault was not proved to happen; ``expected``: a
+            requirement of the scenario was not met; ``run``: the scenario itself failed.
         text: What happened.
     """
 
@@ -41,7 +46,7 @@ class Violation:
 
 
 def check(history: History) -> list[Violation]:
-    """Return the violations in a history; none if it is valid."""
+    """Return the violations of all invariants; none if the queue kept its promises."""
     return [
         Violation(name, text)
         for name, invariant in INVARIANTS
@@ -50,13 +55,13 @@ def check(history: History) -> list[Violation]:
 
 
 def _first(texts: list[str]) -> list[str]:
-    """Shorten a list, as one cause may affect thousands of jobs."""
+    """Shorten a list of violations, as one cause may affect thousands of jobs."""
     more = len(texts) - MOST_SHOWN
     return texts if more <= 0 else [*texts[:MOST_SHOWN], f"and {more} more like these"]
 
 
 def nothing_lost(history: History) -> Iterator[str]:
-    """I1: every acknowledged enqueue ends done at least once, or visibly failed or cancelled."""
+    """I1: each acknowledged job is done after a run, or is failed or cancelled with a reason."""
     by_job = history.runs_by_job()
     for enqueue in history.enqueues.values():
         if enqueue.outcome == "acknowledged" and enqueue.job_id is not None:
@@ -73,14 +78,14 @@ def nothing_lost(history: History) -> Iterator[str]:
 
 
 def _has_ended(job: FinalJob, runs: Sequence[JobRun], history: History) -> bool:
-    """Whether a run completed: it recorded that, or its process died just after the commit."""
+    """Whether a run of a job completed: it recorded its end, or its effect is committed."""
     return any(run.how in COMPLETING for run in runs) or bool(
         runs and history.effects.get(job.job_id)
     )
 
 
 def nothing_unasked(history: History) -> Iterator[str]:
-    """I2: nothing that was rolled back, refused or never attempted runs, or exists."""
+    """I2: no job runs or exists whose enqueue was rolled back, refused or never made."""
     seen = {run.intent for run in history.runs}
     seen |= {job.intent for job in history.jobs.values() if job.intent is not None}
     for intent in sorted(seen):
@@ -96,7 +101,7 @@ def nothing_unasked(history: History) -> Iterator[str]:
 
 
 def nothing_early(history: History) -> Iterator[str]:
-    """I3: nothing starts before its ``not_before``, by the database's clock."""
+    """I3: no job starts before its ``not_before``, by the database's clock."""
     for run in history.runs:
         enqueue = history.enqueues.get(run.intent)
         if enqueue is None or enqueue.not_before is None or run.began_at is None:
@@ -107,7 +112,7 @@ def nothing_early(history: History) -> Iterator[str]:
 
 
 def nothing_expired(history: History) -> Iterator[str]:
-    """I4: nothing starts after a ``not_after`` that was declared as its expiry."""
+    """I4: no job with ``expires`` starts after its ``not_after``."""
     for run in history.runs:
         enqueue = history.enqueues.get(run.intent)
         if enqueue is None or not enqueue.expires or enqueue.not_after is None:
@@ -118,7 +123,7 @@ def nothing_expired(history: History) -> Iterator[str]:
 
 
 def groups_apart(history: History) -> Iterator[str]:
-    """I5: no two jobs of a group run at a time, unless one was frozen past its lease."""
+    """I5: no two jobs of a group run at a time, unless a process was stopped past its lease."""
     by_group: dict[str, list[tuple[float, float, JobRun]]] = defaultdict(list)
     last_words = _last_words(history)
     for run in history.runs:
@@ -138,7 +143,7 @@ def groups_apart(history: History) -> Iterator[str]:
 
 
 def _last_words(history: History) -> dict[int, float]:
-    """Return the time of each process's last record, until which it was alive."""
+    """Return the time of each process's last record, at which the process was still alive."""
     said: dict[int, float] = {}
     for run in history.runs:
         said[run.pid] = max(said.get(run.pid, 0.0), run.began, run.ended or 0.0)
@@ -146,7 +151,7 @@ def _last_words(history: History) -> dict[int, float]:
 
 
 def _death(run: JobRun, history: History, last_words: dict[int, float]) -> float:
-    """Return until when a run without a recorded end certainly ran."""
+    """Return the time until which a run without a recorded end certainly went on."""
     kills = [
         fault.began
         for fault in history.faults
@@ -156,7 +161,7 @@ def _death(run: JobRun, history: History, last_words: dict[int, float]) -> float
 
 
 def _was_frozen(run: JobRun, history: History) -> bool:
-    """Whether its process was stopped past its lease before the run was over."""
+    """Whether the run's process was stopped past its node's lease before the run was over."""
     return any(
         fault.frozen
         and run.pid in fault.pids
@@ -168,7 +173,7 @@ def _was_frozen(run: JobRun, history: History) -> bool:
 
 
 def no_stale_commit(history: History) -> Iterator[str]:
-    """I5: no run commits anything once its job has a new assignment."""
+    """I5: no run completes its job or commits once the job has a newer assignment."""
     for job_id, runs in history.runs_by_job().items():
         job = history.jobs.get(job_id)
         if job is not None and job.state == "done" and job.assignment is not None:
@@ -186,7 +191,7 @@ def no_stale_commit(history: History) -> Iterator[str]:
 
 
 def _by_its_own_run(job: FinalJob, runs: Sequence[JobRun], history: History) -> bool:
-    """Whether a done job was completed by the run of its own token."""
+    """Whether a done job was completed by the run with the token that the job's row names."""
     ends = {run.assignment: run for run in runs if run.how in COMPLETING}
     if not ends or history.effects.get(job.job_id):
         return True
@@ -200,13 +205,13 @@ def _by_its_own_run(job: FinalJob, runs: Sequence[JobRun], history: History) -> 
 
 
 def _is_after_completion(job: FinalJob, runs: Sequence[JobRun]) -> bool:
-    """Whether all newer runs started after the completion, which violates another promise."""
+    """Whether all runs with newer tokens started after the completion, which violates only I6."""
     newer = [run for run in runs if run.assignment > (job.assignment or 0)]
     return all(_follows(run, job, runs) for run in newer)
 
 
 def nothing_after_completion(history: History) -> Iterator[str]:
-    """I6: nothing starts after its completion was acknowledged."""
+    """I6: no job starts again after its completion was acknowledged."""
     for job_id, runs in history.runs_by_job().items():
         job = history.jobs.get(job_id)
         for run in runs:
@@ -215,7 +220,7 @@ def nothing_after_completion(history: History) -> Iterator[str]:
 
 
 def _follows(run: JobRun, job: FinalJob, runs: Sequence[JobRun]) -> bool:
-    """Whether a run started after its job's completion, by the row or by a recorded commit."""
+    """Whether a run started after its job's completion, as the row or a recorded commit shows."""
     finished = job.finished_at if job.state == "done" else None
     if finished is not None and run.began_at is not None and run.began_at > finished:
         return True
@@ -224,7 +229,7 @@ def _follows(run: JobRun, job: FinalJob, runs: Sequence[JobRun]) -> bool:
 
 
 def duplicates_have_cause(history: History) -> Iterator[str]:
-    """I7: only jobs that a process held when a fault hit it run twice."""
+    """I7: a job runs twice only if a fault hit the process that held it."""
     for before, again in duplicates(history):
         is_hurt = any(_explains(fault, before, again) for fault in history.faults)
         if not is_hurt and not woke_up_starting(before, history):
@@ -235,7 +240,7 @@ def duplicates_have_cause(history: History) -> Iterator[str]:
 
 
 def _explains(fault: Fault, before: JobRun, again: JobRun) -> bool:
-    """Whether a fault may have prevented the acknowledgement of a run."""
+    """Whether a fault may have prevented the first run's completion, and so caused the second."""
     if fault.began > again.began or not fault.hurts(before.node):
         return False
     if fault.assigned is not None:
@@ -261,7 +266,7 @@ def one_owner(history: History) -> Iterator[str]:
 
 
 def woke_up_starting(run: JobRun, history: History) -> bool:
-    """Whether this is the one excused start, in whose middle its process was stopped."""
+    """Whether the run's process was stopped while it started this job, which excuses the start."""
     for fault in history.faults:
         if fault.frozen and run.pid in fault.pids:
             woken = [
@@ -275,7 +280,7 @@ def woke_up_starting(run: JobRun, history: History) -> bool:
 
 
 def effects_once(history: History) -> Iterator[str]:
-    """I9: a job completed inside its own transaction has exactly one effect, any other none."""
+    """I9: a job completed in its handler's transaction has written one row, any other job none."""
     committing = {run.job_id for run in history.runs if run.how == "committed"}
     kinds = {each.intent for each in history.enqueues.values() if each.kind.startswith("effect")}
     for job in history.jobs.values():
@@ -303,7 +308,7 @@ def backlog_drains(history: History) -> Iterator[str]:
 
 
 def faults_happened(history: History) -> Iterator[str]:
-    """Report faults without evidence, as such a run proves nothing."""
+    """Report faults without evidence that they happened: such a run proves nothing."""
     for fault in history.faults:
         if not fault.evidence:
             yield f"nothing shows that this happened: {fault.kind}"

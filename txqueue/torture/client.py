@@ -1,4 +1,4 @@
-"""``python -m txqueue.torture.client``: an application that enqueues and records the outcomes."""
+"""``python -m txqueue.torture.client``: an application that enqueues, and records each enqueue."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class ClientPlan:
     """A client's plan, read from standard input.
 
     Attributes:
-        name: The prefix of its intents.
-        kinds: The kinds of work that it enqueues, in turn; a number after a colon is passed to the
-            kind.
-        rate: Enqueues a second.
-        count: How many in all; None for until it is stopped.
-        node: The node to join; empty for none.
-        app: Modules that register more kinds.
+        name: The prefix of the names, or intents, that it gives to its jobs.
+        kinds: The names of the kinds of work that it enqueues, in turn, such as ``noop`` or
+            ``slow:2``; the text after a colon is an argument of the kind.
+        rate: Enqueues per second.
+        count: How many enqueues in all; None to continue until the client is stopped.
+        node: The endpoint of the node to join; empty for none.
+        app: Modules that register more kinds of work.
     """
 
     name: str
@@ -58,10 +58,10 @@ class ClientPlan:
 
 @define
 class Client:
-    """Enqueues by a plan.
+    """Enqueues as a plan says, and records each enqueue.
 
     Args:
-        reactor: The running one.
+        reactor: The running reactor.
         plan: The client's plan.
         diary: The recorder.
         queue: The queue.
@@ -77,7 +77,7 @@ class Client:
     under_way: set[Deferred[None]] = field(factory=set)
 
     async def run(self) -> None:
-        """Enqueue until the plan is done or `stop` is called; then wait for open enqueues."""
+        """Enqueue until the plan is done or `stop` is called; then wait for unanswered enqueues."""
         began, number = time.monotonic(), 0
         while not self.is_stopping and number != self.plan.count:
             due = began + number / self.plan.rate
@@ -140,7 +140,7 @@ class Client:
 
 
 def _asked(intent: str, order: Order) -> dict[str, Any]:
-    """Return the record of an order before it is attempted."""
+    """Return what is recorded about an order before it is enqueued."""
     moments = {name: order.options.get(name) for name in ("not_before", "not_after")}
     stamps = {name: moment and moment.timestamp() for name, moment in moments.items()}
     expires = order.options.get("expires", getattr(order.work, "expires", False))
@@ -151,7 +151,7 @@ def _asked(intent: str, order: Order) -> dict[str, Any]:
 async def _connected(
     reactor: IClientReactor, plan: ClientPlan, is_over: Callable[[], bool]
 ) -> WorkQueue | None:
-    """Connect, retrying while the database is unavailable."""
+    """Connect, retrying while the database is unavailable; return None once `is_over` is true."""
     while not is_over():
         try:
             return await WorkQueue.connect(node=plan.node)
@@ -169,10 +169,10 @@ async def _clock_offset(
 
 
 async def run(reactor: IClientReactor, plan: ClientPlan) -> None:
-    """Run a plan until SIGTERM.
+    """Run a plan to its end or until SIGTERM.
 
     Args:
-        reactor: The running one.
+        reactor: The running reactor.
         plan: The client's plan.
     """
     diary, ended = recorder("client"), Deferred[None]()
@@ -201,7 +201,7 @@ async def run(reactor: IClientReactor, plan: ClientPlan) -> None:
 
 
 def main() -> None:
-    """Run the plan from standard input."""
+    """Run the plan that standard input has as JSON."""
     plan = ClientPlan(**json.load(sys.stdin))
     sys.path.insert(0, "")
     for module in plan.app:

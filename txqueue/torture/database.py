@@ -1,4 +1,4 @@
-"""The run's own access to the database, without a proxy."""
+"""The database access of a scenario itself, which no fault-injecting proxy affects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COUNTS = "select job_id, count(*) from {schema}.torture_effect group by job_id"
 
 
 class Database:
-    """Runs statements, and repeats them over a new connection when the old one was lost.
+    """Runs statements; if the connection is lost, repeats the statement over a new one.
 
     Args:
         dsn: A libpq URI or keyword string.
@@ -45,8 +45,8 @@ class Database:
         self._session: Session | None = None
 
     def prepare(self) -> None:
-        """Create the schema, and the table for the effects of handlers."""
-        # Roles belong to the server: two concurrent migrations may both create them.
+        """Create the schema, and the table in which handlers write a row."""
+        # Roles belong to the server: concurrent migrations of two databases may both create them.
         with _preparing:
             migrate(self.dsn, self.schema)
         self.rows(_EFFECTS.format(schema=self.schema))
@@ -76,7 +76,7 @@ class Database:
         return int(self.value(_LIVE.format(schema=self.schema)))
 
     def held_by(self, nodes: Sequence[str]) -> set[tuple[int, int]]:
-        """Return ``(job_id, assignment)`` of all jobs assigned to some nodes."""
+        """Return ``(job_id, assignment)`` of all jobs that are assigned to the named nodes."""
         rows = self.rows(_HELD.format(schema=self.schema), (list(nodes),))
         return {(job_id, assignment) for job_id, assignment in rows}
 
@@ -85,7 +85,7 @@ class Database:
         return self.dicts(_FINAL.format(schema=self.schema))
 
     def effects(self) -> dict[int, int]:
-        """Return how many effects each job has."""
+        """Return how many rows each job has written in its handler's transaction."""
         return dict(self.rows(_COUNTS.format(schema=self.schema)))
 
     def close(self) -> None:

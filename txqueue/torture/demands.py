@@ -9,13 +9,13 @@ __all__ = ["ended_jobs", "no_duplicates", "nothing_spent", "running_on", "starte
 
 
 def no_duplicates(testbed: Testbed) -> None:
-    """Expect of a finished run that no job ran twice, except for declared retries."""
+    """Expect of a finished scenario that no job ran twice, except after an end in `DECLARED`."""
     twice = sorted({again.job_id for _, again in duplicates(testbed.history())})
     testbed.expect(not twice, f"no job runs twice: {twice[:20]}")
 
 
 def nothing_spent(testbed: Testbed) -> None:
-    """Expect of a finished run that no job counted a death."""
+    """Expect of a finished scenario that no job counted a death."""
     blamed = sorted(job.job_id for job in testbed.history().jobs.values() if job.deaths)
     testbed.expect(not blamed, f"no job is blamed for a death: {blamed[:20]}")
 
@@ -32,6 +32,6 @@ def started_on(testbed: Testbed, name: str) -> set[int]:
 
 
 def running_on(testbed: Testbed, name: str) -> set[int]:
-    """Return the jobs that have started on a node without a recorded end."""
+    """Return the jobs that have started on a node and have recorded no end."""
     runs = testbed.history().runs
     return {run.job_id for run in runs if run.node == name and run.ended is None}

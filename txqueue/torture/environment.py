@@ -27,7 +27,8 @@ APP = "txqueue.torture.work"
 LEASE = 3.0
 DRAINED_WITHIN = 60.0
 ASK_EVERY, READ_EVERY = 0.1, 0.3
-# Two heartbeats are half a lease; the intervals of checks and reports are added.
+# How long a job may stay assigned to a node that lacks it: two heartbeats, which are half a lease,
+# and the seconds between two checks or reports.
 STRAY_LEASES, STRAY_MARGIN = 0.5, 4.0
 
 
@@ -40,8 +41,8 @@ class FaultInProgress:
     """A fault while it is injected.
 
     Attributes:
-        evidence: What proves that it happened, set by the scenario.
-        pids: The processes that it hits; the scenario may name them more exactly.
+        evidence: What proves that the fault happened, set by the scenario.
+        pids: The processes that the fault hits; the scenario may name them more exactly.
     """
 
     evidence: str = ""
@@ -49,16 +50,16 @@ class FaultInProgress:
 
 
 class Testbed:
-    """The environment of one scenario.
+    """The environment in which one scenario runs: its database, nodes, clients and records.
 
     Args:
-        folder: The folder of its records and its nodes' files.
+        folder: The folder of the scenario's records and its nodes' files.
         schema: The name of txqueue's schema.
-        scale: 1 in the fast form, more in the long one.
-        lease: seconds of silence after which a node is presumed dead.
+        scale: Multiplies a scenario's rounds, jobs or times: 1 by default, 10 with ``--long``.
+        lease: The nodes' lease: seconds of silence after which a node is presumed dead.
 
     Attributes:
-        figures: The scenario's figures, by name.
+        figures: The numbers that the scenario has measured, by name.
         failures: The scenario's own requirements that were not met.
     """
 
@@ -81,7 +82,7 @@ class Testbed:
         self._strays: Strays | None = None
 
     def use(self, dsn: str) -> None:
-        """Use a database; a scenario with its own server calls this first.
+        """Use a database; a scenario that starts its own server calls this first.
 
         Args:
             dsn: The database's DSN, without a proxy.
@@ -93,7 +94,7 @@ class Testbed:
         self._strays.start()
 
     def enter(self, context: AbstractContextManager[T]) -> T:
-        """Keep a context open until the end of the run: a server, a proxy."""
+        """Enter a context, such as a server or a proxy, that stays open until the scenario ends."""
         return self._undo.enter_context(context)
 
     @property
@@ -125,11 +126,11 @@ class Testbed:
 
         Args:
             name: The node's name; the name of an ended node restarts it.
-            workers: How many worker processes.
-            capacity: The weight that each of them runs at a time.
-            lease: Seconds; by default the testbed's.
-            listen: Whether it listens for peers on this host, or the endpoint.
-            dsn: The DSN that it uses.
+            workers: How many worker processes the node has.
+            capacity: The weight that each worker runs at a time.
+            lease: The node's lease in seconds; by default the testbed's.
+            listen: Whether the node listens for peers on this host, or the endpoint to listen on.
+            dsn: The DSN that the node uses; by default the testbed's.
             app: More modules of work items.
             env: Additional environment variables.
             options: Additional command-line options.
@@ -171,16 +172,16 @@ class Testbed:
         app: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
     ) -> TortureClient:
-        """Start a client that enqueues until it is stopped.
+        """Start a client that enqueues until it is stopped or has enqueued `count` jobs.
 
         Args:
-            rate: Enqueues a second.
-            kinds: The kinds of work it enqueues, in turn; with a value after a colon, as in
-                ``slow:2``.
-            count: How many in all.
-            dsn: The DSN that it uses.
-            node: The node that it joins; by default none.
-            app: Modules that register more kinds.
+            rate: Enqueues per second.
+            kinds: The names of the kinds of work that the client enqueues, in turn; a kind's
+                argument follows a colon, as in ``slow:2``.
+            count: How many jobs to enqueue; None for no limit.
+            dsn: The DSN that the client uses; by default the testbed's.
+            node: The node that the client joins; by default none.
+            app: Modules that register more kinds of work.
             env: Additional environment variables.
         """
         plan = {
@@ -206,15 +207,15 @@ class Testbed:
         snapshot: bool = True,
         still: bool = False,
     ) -> Iterator[FaultInProgress]:
-        """Record the fault that the block injects; the block sets its evidence on the value.
+        """Record a fault that the block injects; the block sets ``evidence`` of the value.
 
         Args:
-            kind: The fault's name; if it contains ``kill``, the processes of ``pids`` die.
-            nodes: The nodes that it hits; None for all.
-            frozen: Whether it stops processes that resume later.
-            snapshot: Whether to record the nodes' jobs; this counts only if the nodes are stopped.
-            still: Whether the nodes are stopped from the snapshot to the end, so that their
-                jobs are known exactly.
+            kind: The fault's name; if it contains ``kill``, the processes in ``pids`` die.
+            nodes: The nodes that the fault hits; None for all.
+            frozen: Whether the fault stops processes that resume later.
+            snapshot: Whether to record the jobs that the nodes hold; only with ``still``.
+            still: Whether to stop the nodes' processes during the block, so that the jobs that
+                they hold do not change.
         """
         hurt = [node for node in nodes or self.nodes if node.is_running]
         record = FaultInProgress(pids={pid for node in hurt for pid in node.pids()})
@@ -240,11 +241,11 @@ class Testbed:
             )
 
     def figure(self, name: str, value: object) -> None:
-        """Record a figure, which is printed."""
+        """Record a number that the scenario has measured, which the report shows."""
         self.figures[name] = value
 
     def expect(self, condition: object, text: str) -> None:
-        """Require a condition; the text describes it."""
+        """Require a condition; if it is false, its text is reported as a violation."""
         if not condition:
             self.failures.append(text)
 
@@ -254,17 +255,17 @@ class Testbed:
         """Wait until a condition is true.
 
         Raises:
-            ScenarioFailed: When it is not true in time; the text describes it.
+            ScenarioFailed: When it is not true in time; the text describes the condition.
         """
         if not until(predicate, within, every):
             raise ScenarioFailed(f"not so within {within:g} s: {text}")
 
     def rest(self, seconds: float) -> None:
-        """Wait while load and faults continue."""
+        """Sleep while clients, nodes and faults continue."""
         time.sleep(seconds)
 
     def flow(self, runs: int = 20, within: float = 60.0) -> None:
-        """Wait until a number of further runs have started.
+        """Wait until a number of further runs of jobs have started.
 
         Raises:
             ScenarioFailed: When they do not start in time.
@@ -309,7 +310,7 @@ class Testbed:
             )
 
     def history(self) -> History:
-        """Return the history recorded so far."""
+        """Return what the scenario's processes have recorded so far."""
         database = self.database
         lines = list(lines_of(self.folder))
         self.figures["lines"] = len(lines)

@@ -1,4 +1,4 @@
-"""Figures computed from a history."""
+"""Computes numbers about a scenario's run from its record: enqueues, duplicates, restart times."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from txqueue.torture.history import History, JobRun
 __all__ = ["DECLARED", "duplicates", "figures_of", "restarts"]
 
 DECLARED = frozenset({"raised", "snoozed", "cancelled", "token lost"})
-"""Ends of a run after which another run is declared."""
+"""How a run may end so that another run of the job is expected, and no duplicate."""
 
 
 def figures_of(history: History) -> dict[str, Any]:
-    """Return the figures of every outcome."""
+    """Return the numbers that `Outcome` shows for every scenario."""
     slowest = max(restarts(history), default=None)
     return {
         "enqueued": sum(each.outcome == "acknowledged" for each in history.enqueues.values()),
@@ -26,7 +26,10 @@ def figures_of(history: History) -> dict[str, Any]:
 
 
 def duplicates(history: History) -> list[tuple[JobRun, JobRun]]:
-    """Return each undeclared repetition with the run before it."""
+    """Return the pairs of successive runs of a job whose first run does not explain the second.
+
+    A run explains the next one if it ended before that in one of the ways in `DECLARED`.
+    """
     return [
         (before, again)
         for runs in history.runs_by_job().values()
@@ -36,7 +39,7 @@ def duplicates(history: History) -> list[tuple[JobRun, JobRun]]:
 
 
 def _declared(before: JobRun, again: JobRun) -> bool:
-    """Whether a run had declared, before the next started, that there may be another."""
+    """Whether a run had ended in one of the ways in `DECLARED` before the next one started."""
     return before.how in DECLARED and before.ended is not None and before.ended <= again.began
 
 

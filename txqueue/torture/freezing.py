@@ -17,7 +17,7 @@ PATIENCE = 5.0
 
 @contextmanager
 def frozen(pids: Iterable[int]) -> Iterator[list[int]]:
-    """Stop processes, and resume them at the end.
+    """Stop processes by SIGSTOP during the block, and resume them at its end.
 
     Yields:
         The processes that have really stopped.

@@ -1,4 +1,4 @@
-"""The history of a run: enqueues, starts and ends, faults, and the jobs' outcomes."""
+"""The record of a scenario's run: enqueues, starts and ends, faults, and the jobs' outcomes."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ SUFFIX = ".jsonl"
 
 @frozen(kw_only=True)
 class Enqueue:
-    """An intended enqueue and its outcome.
+    """A client's enqueue and its outcome.
 
     Attributes:
-        intent: The client's name for the job, which the payload carries.
+        intent: The client's name for the job, which the job's payload contains.
         kind: The kind of work.
-        outcome: attempted (no record after it), acknowledged, refused, unknown or rolled back.
+        outcome: ``attempted`` (the client recorded no outcome), ``acknowledged``, ``refused``,
+            ``unknown`` or ``rolled back``.
         job_id: The job's number, if the client received it.
         not_before: Seconds since 1970 by the database's clock; None for at once.
-        not_after: The same; None for never.
-        expires: Whether ``not_after`` is an expiry.
+        not_after: Seconds since 1970 by the database's clock; None for no such time.
+        expires: Whether an unstarted job is cancelled at its ``not_after``.
         group: The job's group.
-        mono: When it was attempted, by the host's monotonic clock.
+        mono: When the client began to enqueue, by the host's monotonic clock.
     """
 
     intent: str
@@ -55,14 +56,16 @@ class Enqueue:
 
 @frozen(kw_only=True)
 class JobRun:
-    """One run of a job, from the start to the end that its handler recorded, if it did.
+    """One run of a job, as its handler recorded it.
 
     Attributes:
-        began: When it started, by the host's monotonic clock.
-        began_at: The same by the database's clock; None if the database did not answer.
-        ended: When it ended; None if its process died before recording it.
-        ended_at: The same by the database's clock.
-        how: returned, raised, committed, token lost, cancelled or snoozed; None without an end.
+        began: When the run started, by the host's monotonic clock.
+        began_at: When the run started, by the database's clock; None if the database did not
+            answer.
+        ended: When the run ended, by the host's monotonic clock; None if no end was recorded.
+        ended_at: When the run ended, by the database's clock.
+        how: ``returned``, ``raised``, ``committed``, ``token lost``, ``cancelled`` or
+            ``snoozed``; None if no end was recorded.
     """
 
     intent: str
@@ -85,14 +88,14 @@ class Fault:
     """One injected fault.
 
     Attributes:
-        nodes: The nodes that it hit; None for all.
-        pids: The processes that it hit.
-        frozen: Whether it stopped processes that resumed later.
-        began: When it began, by the host's monotonic clock.
-        ended: When it was over.
-        evidence: What proves that it happened; empty without proof.
-        assigned: ``(job_id, assignment)`` of all jobs that the nodes held at that moment; None
-            if that is unknown.
+        nodes: The names of the nodes that the fault hit; None for all.
+        pids: The processes that the fault hit.
+        frozen: Whether the fault stopped processes that resumed later.
+        began: When the fault began, by the host's monotonic clock.
+        ended: When the fault was over, by the same clock.
+        evidence: What proves that the fault happened; empty without proof.
+        assigned: ``(job_id, assignment)`` of all jobs that the nodes held when the fault began;
+            None if that is unknown.
     """
 
     kind: str
@@ -106,17 +109,17 @@ class Fault:
 
     @property
     def is_killing(self) -> bool:
-        """Whether its processes died."""
+        """Whether the processes in ``pids`` died."""
         return "kill" in self.kind
 
     def hurts(self, node: str) -> bool:
-        """Tell whether it hit a node."""
+        """Tell whether the fault hit a node."""
         return self.nodes is None or node in self.nodes
 
 
 @frozen(kw_only=True)
 class FinalJob:
-    """A job's row at the end. ``finished_at`` is in seconds since 1970 by the database's clock."""
+    """A job's row at the end of the scenario; ``finished_at`` is in seconds since 1970."""
 
     job_id: int
     intent: str | None
@@ -131,11 +134,11 @@ class FinalJob:
 
 @frozen(kw_only=True)
 class EndOfRun:
-    """The end of the run.
+    """The end of a scenario, with times by the host's monotonic clock.
 
     Attributes:
         healed: When the last fault was over and all clients had stopped.
-        ended: When no job was left, or the wait timed out.
+        ended: When no job was left, or the wait for that timed out.
         left: How many jobs were still waiting, ready or assigned.
     """
 
@@ -146,16 +149,16 @@ class EndOfRun:
 
 @frozen(kw_only=True)
 class History:
-    """The whole history of a run.
+    """All that the processes of a scenario have recorded, and the jobs' rows at its end.
 
     Attributes:
-        enqueues: By intent.
-        runs: In the order of their starts.
-        faults: In the order of their beginnings.
-        jobs: The rows at the end, by number.
+        enqueues: The clients' enqueues, by intent.
+        runs: The runs of jobs, in the order of their starts.
+        faults: The injected faults, in the order in which they began.
+        jobs: The jobs' rows at the end, by number.
         effects: How many rows each job wrote in the transaction that completed it.
-        drain: The end of the run; None if it was not reached.
-        lease: seconds of silence after which a node is presumed dead.
+        drain: The end of the scenario; None if it was not reached.
+        lease: The nodes' lease: seconds of silence after which a node is presumed dead.
     """
 
     enqueues: Mapping[str, Enqueue] = field(factory=dict)
@@ -175,7 +178,7 @@ class History:
 
 
 def lines_of(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield all lines recorded in a folder, except the incomplete last line of a killed process."""
+    """Yield the records in a folder, except the incomplete last ones of killed processes."""
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         for text in path.read_text("utf-8", "replace").splitlines():
             try:
@@ -190,13 +193,13 @@ def read_history(
     effects: Mapping[int, int],
     lease: float,
 ) -> History:
-    """Assemble a history.
+    """Assemble a `History`.
 
     Args:
-        lines: The recorded lines.
+        lines: The records of all processes.
         jobs: The rows of the jobs at the end.
-        effects: How many effects each job has.
-        lease: The nodes' lease, seconds.
+        effects: How many rows each job wrote in the transaction that completed it.
+        lease: The nodes' lease in seconds.
     """
     by_kind: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for line in lines:
@@ -214,7 +217,7 @@ def read_history(
 
 
 def _enqueues(lines: Iterable[Mapping[str, Any]]) -> dict[str, Enqueue]:
-    """Return the last known state of each enqueue: its outcome follows its attempt."""
+    """Return each enqueue by intent, with the outcome of its last record."""
     found: dict[str, dict[str, Any]] = {}
     for line in lines:
         known = found.setdefault(line["intent"], {})

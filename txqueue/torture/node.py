@@ -1,4 +1,4 @@
-"""Nodes and clients of a run, as real processes."""
+"""Nodes and clients of a scenario, as real processes."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class ProcessFailed(TxqueueError):
 
 
 class TortureNode:
-    """``twistd -n txqueue``.
+    """A node of a scenario: a process ``twistd -n txqueue`` and its workers.
 
     Args:
-        leash: Holds its process.
+        leash: Starts the process, and kills it at the end of the scenario.
         name: The node's name.
         folder: The node's folder.
         workers: The number of its worker processes.
         options: The arguments after ``txqueue`` on its command line.
         environment: The environment of the process.
-        session: Opens a connection to its database without a proxy.
+        session: Opens a connection to the node's database without a proxy.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class TortureNode:
 
     @property
     def endpoint(self) -> str:
-        """The endpoint at which clients of this host join it."""
+        """The endpoint at which clients of this host join the node."""
         return f"unix:{self.folder / quote(self.name, safe='')}.sock"
 
     @property
@@ -86,26 +86,26 @@ class TortureNode:
 
     @property
     def is_running(self) -> bool:
-        """Whether its master is alive."""
+        """Whether the node's master is alive."""
         return self._process.poll() is None
 
     def worker_pids(self) -> list[int]:
-        """The master's worker processes, oldest first."""
+        """Return the process ids of the workers, oldest first."""
         return sorted(pid for pid in children_of(self.pid) if "txqueue.worker" in command_of(pid))
 
     def pids(self) -> list[int]:
-        """All its processes, while the master is alive."""
+        """Return the process ids of the master and its descendants, while the master is alive."""
         return [self.pid, *descendants_of(self.pid)]
 
     def wait_up(self, workers: int | None = None, within: float = START_LIMIT) -> TortureNode:
-        """Wait until it is registered and its workers have imported the application.
+        """Wait until the node is registered and its workers have imported the application.
 
         Args:
             workers: How many workers to wait for; all by default.
             within: The timeout in seconds.
 
         Raises:
-            ProcessFailed: When it ends or takes too long.
+            ProcessFailed: When the node ends or takes too long.
         """
         wanted = self.workers if workers is None else workers
 
@@ -125,7 +125,7 @@ class TortureNode:
         os.kill(self.pid, number)
 
     def signal_all(self, number: signals.Signals) -> None:
-        """Send a signal to all its processes."""
+        """Send a signal to the master and all its workers."""
         os.killpg(self.pid, number)
 
     def kill_master(self) -> int:
@@ -146,7 +146,7 @@ class TortureNode:
         """Kill a worker, by default the oldest; return its process id.
 
         Raises:
-            ProcessFailed: When it has no such worker.
+            ProcessFailed: When the node has fewer workers.
         """
         pids = self.worker_pids()
         if which >= len(pids):
@@ -155,7 +155,7 @@ class TortureNode:
         return pids[which]
 
     def stop(self, within: float = STOP_LIMIT) -> None:
-        """Drain the node by SIGTERM, and check that it exits with status 0 or by that signal.
+        """Drain the node by SIGTERM, and check that it exits with status 0 or by SIGTERM.
 
         Raises:
             ProcessFailed: When the node does not exit in time, or exits in another way.
@@ -173,10 +173,10 @@ class TortureNode:
         self._leash.kill(self._process)
 
     def ensure_unharmed(self) -> None:
-        """Check that it runs, unless it was killed or stopped on purpose.
+        """Check that the node runs, unless the scenario has killed or stopped it.
 
         Raises:
-            ProcessFailed: When it has ended by itself.
+            ProcessFailed: When the node has ended by itself.
         """
         if not self._is_stopped and not self.is_running:
             raise self._failure(f"ended with status {self._process.returncode}")
@@ -192,11 +192,11 @@ class TortureNode:
 
 
 class TortureClient:
-    """``python -m txqueue.torture.client``.
+    """A client of a scenario: a process ``python -m txqueue.torture.client``.
 
     Args:
-        leash: Holds its process.
-        folder: The folder of the run's records.
+        leash: Starts the process, and kills it at the end of the scenario.
+        folder: The folder of the scenario's records.
         environment: The environment of the process.
         plan: The client's plan.
     """
@@ -224,10 +224,10 @@ class TortureClient:
         return self._log.read_text("utf-8", "replace")
 
     def wait(self, within: float = STOP_LIMIT) -> None:
-        """Wait until it has finished its plan.
+        """Wait until the client has finished its plan.
 
         Raises:
-            ProcessFailed: When it takes too long or ends with an error.
+            ProcessFailed: When the client takes too long or ends with an error.
         """
         try:
             status = self._process.wait(within)
@@ -238,7 +238,7 @@ class TortureClient:
             raise ProcessFailed(f"client {self.name} ended with status {status}", tail)
 
     def stop(self, within: float = STOP_LIMIT) -> None:
-        """Stop it, and wait for its open enqueues."""
+        """Stop the client by SIGTERM, and wait until it has finished its unanswered enqueues."""
         if self._process.poll() is None:
             self._process.terminate()
         self.wait(within)
@@ -246,7 +246,7 @@ class TortureClient:
 
 
 def until(predicate: Callable[[], object], within: float, every: float = ASK_EVERY) -> bool:
-    """Poll a condition until it is true; return whether that was in time."""
+    """Poll a condition until it is true; return whether it became true in time."""
     deadline = time.monotonic() + within
     while not predicate():
         if time.monotonic() > deadline:

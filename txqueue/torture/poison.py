@@ -17,7 +17,7 @@ from txqueue.torture.work import SOON, Draw, Order, diary, kind, noted
 
 __all__ = ["Crashes", "EatsMemory", "Exits", "IsEaten"]
 
-# The memory limit of a worker beyond what it has at its start.
+# How much memory, in bytes, a worker may use beyond what it has at its start.
 HEADROOM: Final = 192 << 20
 BITE: Final = 8 << 20
 # The index of the pages of data and stack in Linux's statm.
@@ -26,7 +26,7 @@ DATA: Final = 5
 
 @define
 class Exits(WorkItem):
-    """Exits its process, as a command-line program would."""
+    """Work that exits its worker process, as a command-line program would."""
 
     intent: str
 
@@ -41,7 +41,7 @@ class Exits(WorkItem):
 
 @define
 class Crashes(WorkItem):
-    """Causes a segmentation fault, as a broken library does."""
+    """Work that causes a segmentation fault, as a broken library does."""
 
     intent: str
 
@@ -56,7 +56,7 @@ class Crashes(WorkItem):
 
 @define
 class EatsMemory(WorkItem):
-    """Uses all memory of its process, and then aborts as C programs do."""
+    """Work that uses all memory of its worker process, and then aborts it as C programs do."""
 
     intent: str
 
@@ -64,7 +64,7 @@ class EatsMemory(WorkItem):
     retry = SOON
 
     async def perform(self, job: Any) -> None:
-        """Record the start, and use all memory."""
+        """Record the start, use all memory, and abort."""
         diary().note("start", job, self.intent)
         try:
             _eat()
@@ -74,7 +74,7 @@ class EatsMemory(WorkItem):
 
 @define
 class IsEaten(WorkItem):
-    """Uses all memory of its process, and gets a MemoryError."""
+    """Work that uses all memory of its worker process, and raises a MemoryError."""
 
     intent: str
 
@@ -82,7 +82,7 @@ class IsEaten(WorkItem):
     retry = Retry(attempts=3, first=0.05)
 
     async def perform(self, job: Any) -> None:
-        """Use memory until it raises."""
+        """Use memory until Python raises a MemoryError."""
         with noted(job, self.intent):
             _eat()
 
@@ -114,7 +114,7 @@ def _is_eaten(draw: Draw) -> Order:
 
 
 def _limit() -> None:
-    """Limit this process's memory, and disable core dumps."""
+    """Limit this process's memory, and make it leave no core dumps."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     pages = int(Path("/proc/self/statm").read_text().split()[DATA])
     most = pages * resource.getpagesize() + HEADROOM

@@ -1,4 +1,4 @@
-"""The processes of a run: started without a terminal, and always killed at its end."""
+"""Starts the processes of a scenario without a terminal, and kills all of them at its end."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from txqueue.system.supervision import open_gate, start_gated, start_watcher
 
 __all__ = ["Leash"]
 
-# Kills the process groups read from its standard input when that closes unexpectedly: at the latest
-# when this process dies.
+# A watcher's program: it reads process groups from its standard input, and kills them when that
+# closes without an order to stop: at the latest when this process dies.
 _WATCH = """
 groups=
 while read -r word group; do
@@ -33,7 +33,7 @@ _leashes: WeakSet[Leash] = WeakSet()
 
 
 class Leash:
-    """Starts processes, each in a group of its own, and kills the remaining ones at the end."""
+    """Starts processes, each in a separate group, and kills the remaining ones at the end."""
 
     def __init__(self) -> None:
         _leashes.add(self)
@@ -56,7 +56,7 @@ class Leash:
             environment: The whole environment.
             folder: The working folder.
             log: The file for its output.
-            talks: Whether its standard input is a pipe from this process.
+            talks: Whether the process's standard input is a pipe from this process.
         """
         with log.open("ab") as out:
             process = start_gated(
@@ -82,7 +82,7 @@ class Leash:
         self._tell(f"drop {process.pid}")
 
     def close(self) -> None:
-        """Kill all remaining processes; afterwards none can be started."""
+        """Kill all remaining processes; no other process can be started afterwards."""
         for process in list(self._groups.values()):
             self.kill(process)
         self._tell("over")
@@ -90,7 +90,7 @@ class Leash:
 
     @staticmethod
     def close_all() -> None:
-        """Kill all remaining processes of every run of this process."""
+        """Kill all remaining processes of every scenario that this process runs."""
         for leash in list(_leashes):
             leash.close()
 

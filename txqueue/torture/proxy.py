@@ -1,7 +1,7 @@
 """A fault-injecting proxy in front of PostgreSQL or of a peer's port.
 
-On request it cuts, refuses, holds or swallows connections and drops single messages. It counts each
-of these, as evidence that the fault happened.
+On request the proxy closes or refuses connections, holds back or swallows their data, and drops
+single messages. It counts each of these, as evidence that the fault happened.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["Address", "Cut", "Direction", "Proxy"]
 T = TypeVar("T")
 _CHUNK = 1 << 16
 _PATIENCE = 30.0
-# With this option closing sends RST, as a restarted host would.
+# With this socket option, closing a connection sends RST, as a restarted host would.
 _LINGER_NONE = struct.pack("ii", 1, 0)
 
 
 class Direction(Enum):
-    """The direction of bytes."""
+    """The direction in which data pass through the proxy."""
 
     UP = "to the server"
     DOWN = "to the client"
@@ -52,13 +52,13 @@ class Address:
 
 @frozen
 class Cut:
-    """When to cut a connection: at a statement.
+    """At which statements to close the connection that sends one.
 
     Attributes:
-        matches: Tells whether to cut at a statement, given in lower case.
-        is_after: Whether the server executes it and only the answer is lost; else it never gets the
-            statement.
-        every: Cut at each n-th of these statements.
+        matches: Returns whether to close at a statement, given in lower case.
+        is_after: Whether the server executes the statement and only its answer is lost; if False,
+            the server never gets the statement.
+        every: Close only at every n-th of the matching statements.
     """
 
     matches: Callable[[str], bool]
@@ -80,7 +80,7 @@ class _Link:
         """Close both sides."""
         for writer in (self.client, self.server):
             its_socket = writer.get_extra_info("socket")
-            # One side may have closed a moment ago.
+            # One side may have closed just before.
             is_open = its_socket is not None and its_socket.fileno() != -1
             if reset and is_open and its_socket.family != socket.AF_UNIX:
                 its_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
@@ -89,14 +89,14 @@ class _Link:
 
 @define(eq=False)
 class _Late:
-    """Delayed writes to one side, in the order of arrival."""
+    """Delays the writes to one side of a connection, and keeps their order."""
 
     writer: asyncio.StreamWriter
     waiting: deque[bytes] = field(factory=deque)
     due: float = 0.0
 
     def write(self, data: bytes, loop: asyncio.AbstractEventLoop, lateness: float) -> None:
-        """Write after all waiting data, with a random delay up to a number of seconds."""
+        """Write data after those that wait, with a random delay of up to `lateness` seconds."""
         self.due = max(self.due, loop.time() + random.uniform(0, lateness))
         self.waiting.append(data)
         loop.call_at(self.due, self._write)
@@ -113,18 +113,18 @@ class Proxy:
 
     Args:
         target: Where the server listens.
-        listen: A unix socket to listen on; without a path, a free port of this host.
+        listen: The unix socket to listen on; by default a free port of this host.
         speaks_postgres: Whether to parse PostgreSQL's messages, as `cut_at` and
             `drops_notifications` need.
 
     Attributes:
         refuses: Whether new connections are closed at once.
         drops_notifications: Whether the server's notifications are dropped.
-        lateness: The longest random delay of data, in seconds, so that two connections overtake
-            one another; not for PostgreSQL.
-        counts: The counted events: ``accepted``, ``refused``, ``failed`` (the server was
-            unreachable), ``cut``, ``swallowed`` (bytes), ``held``, ``notifications``, ``before``,
-            ``after``, ``late``.
+        lateness: The longest random delay of data, in seconds, so that data of one connection
+            overtake those of another; not for PostgreSQL.
+        counts: How often each event happened: connections ``accepted``, ``refused``, ``failed``
+            (the server was unreachable), ``cut`` by `cut`, or by `cut_at` ``before`` or ``after``
+            a statement; bytes ``swallowed``; data ``held`` or ``late``; ``notifications`` dropped.
         accepted_at: When each connection was opened, by the monotonic clock.
     """
 
@@ -148,7 +148,7 @@ class Proxy:
         self.accepted_at: list[float] = []
 
     def __enter__(self) -> Self:
-        """Listen."""
+        """Start to listen."""
         self._thread.start()
         self._server = self._do(self._listening())
         return self
@@ -177,29 +177,29 @@ class Proxy:
         return self._do(self._cut_all(reset))
 
     def swallow(self, *directions: Direction) -> None:
-        """Swallow all data from now on, in both directions unless one is given."""
+        """Read and drop all data from now on, in both directions unless one is given."""
         self._swallows = frozenset(directions) or BOTH
 
     def hold(self) -> None:
-        """Hold all data from now on until `heal`, as a network does that is cut for a while."""
+        """Hold back all data until `heal` is called, as if the network were cut for a while."""
         self._is_holding = True
 
     def heal(self, *, forgets: bool = True) -> None:
-        """Forward everything again.
+        """Forward all data again.
 
         Args:
             forgets: Whether connections with swallowed bytes stay silent, as behind a firewall
-                that has lost its table; else they are closed.
+                that has lost its table of connections; if False, the proxy closes them.
         """
         self._do(self._healed(forgets))
 
     def cut_at(self, cut: Cut | None) -> None:
-        """Cut each connection at such a statement from now on; None to stop."""
+        """Close connections at the statements that `cut` describes from now on; None to stop."""
         self._seen = 0
         self._cut_at = cut
 
     def rate(self, since: float) -> float:
-        """Return the connections per second since a moment of the monotonic clock."""
+        """Return the accepted connections per second since a time of the monotonic clock."""
         recent = [moment for moment in self.accepted_at if moment >= since]
         return len(recent) / max(time.monotonic() - since, 1e-3)
 
@@ -328,7 +328,7 @@ class Proxy:
 
 
 async def _all_ended() -> None:
-    """Wait until all other tasks of the loop have ended."""
+    """Wait until all other tasks of the event loop have ended."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     if others:
         await asyncio.wait(others, timeout=_PATIENCE)

@@ -14,7 +14,7 @@ __all__ = ["Rare"]
 
 @define
 class Rare(WorkItem):
-    """Does nothing."""
+    """Work that does nothing but record its run."""
 
     intent: str
 
@@ -22,7 +22,7 @@ class Rare(WorkItem):
     retry = SOON
 
     async def perform(self, job: Any) -> None:
-        """Note it."""
+        """Record the run."""
         with noted(job, self.intent):
             pass
 

@@ -37,12 +37,12 @@ class Recorder:
         self._file = -1
 
     def at(self) -> float | None:
-        """Return the database's time, None if it does not answer."""
+        """Return the seconds since 1970 by the database's clock; None without an answer."""
         with self._turn:
             return self._clock.now()
 
     def write(self, what: str, **told: Any) -> None:
-        """Write a record, by default with the host's monotonic time."""
+        """Write a record; its ``mono`` is the host's monotonic time unless given."""
         line = {"what": what, "mono": time.monotonic(), **told}
         text = json.dumps(line, separators=(",", ":")) + "\n"
         with self._turn:
@@ -53,7 +53,7 @@ class Recorder:
             os.fsync(self._file)
 
     def note(self, what: str, job: Any, intent: str, **told: Any) -> None:
-        """Record an event of a job that runs here."""
+        """Record an event of a job that runs in this process."""
         whose = {"intent": intent, "job_id": job.id, "attempt": job.attempt}
         token = {"incarnation": job.token.incarnation, "assignment": job.token.assignment}
         where = {"node": self.node, "pid": os.getpid()}

@@ -1,4 +1,7 @@
-"""Makes the first master that imports it kill itself at one exact moment, once."""
+"""Makes one master kill itself just after a claim, or when a client's jobs are delivered to it.
+
+A node imports this module with ``--app``; a variable says when. Only the first master dies.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,12 @@ BEFORE_DELIVERY: Final = "before delivery"
 WHAT: Final = "sabotage"
 """The name of the record of the kill."""
 
-# How many jobs are handled before the kill.
+# How many jobs, or assignments of a claim, the master handles before it kills itself.
 SPARED: Final = 20
 
 
 def _die(moment: str, job_ids: list[int]) -> None:
-    """Kill this process before it handles some jobs, unless another master did so before."""
+    """Record the jobs that come next and kill this process, unless another master has done so."""
     path = Path(os.environ[FOLDER_VARIABLE]) / "sabotaged"
     try:
         path.touch(exist_ok=False)
@@ -40,12 +43,12 @@ def _die(moment: str, job_ids: list[int]) -> None:
 
 
 def _ids_of(chunks: Iterable[str]) -> list[int]:
-    """Return the numbers of the jobs of some chunks; an empty one names none."""
+    """Return the numbers of the jobs in the given chunks; a chunk may be empty."""
     return [job.job_id for chunk in chunks if chunk for job in read_chunk(chunk)]
 
 
 def _dying_workers(perform: Callable[..., None]) -> Callable[..., None]:
-    """Make workers whose master dies just after a claim."""
+    """Wrap `Workers.perform` so that the master dies before it sends claimed jobs to a worker."""
     seen = 0
 
     def dying(self: Workers, assignments: Sequence[Assignment]) -> None:
@@ -59,7 +62,7 @@ def _dying_workers(perform: Callable[..., None]) -> Callable[..., None]:
 
 
 def _dying_credits(greet: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an end of direct dispatch that dies when a message of committed jobs arrives."""
+    """Wrap `Credits.greet` so that the master dies when a client delivers committed jobs."""
     seen = 0
 
     def dying(self: Credits, pipe: Any) -> Any:

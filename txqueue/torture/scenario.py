@@ -31,9 +31,9 @@ class Scenario:
     Attributes:
         name: The scenario's name.
         summary: One line about the fault.
-        act: The function that runs it.
+        act: The function that runs the scenario.
         needs: The required features, by the names of `txqueue.torture.needs`.
-        own_server: Whether it damages a server, and so starts its own.
+        own_server: Whether the scenario damages a PostgreSQL server, and so starts a separate one.
     """
 
     name: str
@@ -49,16 +49,16 @@ class Outcome:
 
     Attributes:
         name: The scenario's name.
-        seconds: How long it took.
-        events: How many lines were recorded.
+        seconds: How long the scenario took.
+        events: How many records its processes have written.
         enqueued: How many enqueues were acknowledged.
         done: How many jobs ended done.
-        duplicates: How many runs were not the first of their job, and no retry.
+        duplicates: How many runs repeated a job without having been expected; see `duplicates`.
         restart_seconds: The longest time from a kill to the next start of an interrupted job.
-        figures: Further figures of the scenario.
+        figures: Further numbers that the scenario has measured.
         violations: The broken promises.
         evidence: What proves that each fault happened.
-        skipped: Why it did not run at all; None if it did.
+        skipped: Why the scenario did not run; None if it did.
     """
 
     name: str
@@ -87,7 +87,7 @@ def scenario(
         name: The scenario's name.
         summary: One line about the fault.
         needs: The required features.
-        own_server: Whether it starts its own server and makes the testbed use it.
+        own_server: Whether the scenario starts a PostgreSQL server and makes the testbed use it.
     """
 
     def register(act: Act) -> Act:
@@ -109,14 +109,14 @@ def known_scenarios() -> dict[str, Scenario]:
 def run(
     chosen: Scenario, folder: Path, dsn: str | None, schema: str = "txqueue", scale: float = 1
 ) -> Outcome:
-    """Run a scenario, and check its history.
+    """Run a scenario, and check what its processes have recorded.
 
     Args:
         chosen: The scenario.
         folder: The folder for its records; it must be empty.
         dsn: A database without other work; None if the scenario starts its own.
         schema: The name of txqueue's schema there.
-        scale: 1 for the fast form, more for the long one.
+        scale: As for `Testbed`.
     """
     began = time.monotonic()
     testbed = Testbed(folder, schema, scale)

@@ -34,7 +34,7 @@ __all__ = [
     "synchronise",
 ]
 
-# Killing a process loses no data that the kernel has, so fsync is not necessary.
+# Killed processes lose no data that they have written to the kernel, so fsync is not necessary.
 SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {"fsync": "off", "shared_buffers": "64MB", "max_wal_size": "256MB", "max_connections": "150"}
 )
@@ -50,7 +50,7 @@ class Server:
     """A server in a folder, which keeps its data over restarts; a context manager.
 
     Args:
-        folder: The server's folder, with a short path, as it has the unix socket.
+        folder: The server's folder. Its path must be short, as the unix socket is in it.
         settings: PostgreSQL settings that override the defaults for tests.
     """
 
@@ -85,7 +85,7 @@ class Server:
 
     @property
     def postmaster(self) -> int:
-        """The postmaster's process id; 0 if it does not run."""
+        """The postmaster's process id; 0 if the server does not run."""
         with suppress(OSError, ValueError):
             pid = int((self.data / "postmaster.pid").read_text().split("\n")[0])
             return pid if is_alive(pid) else 0
@@ -106,7 +106,7 @@ class Server:
         children = children_of(postmaster)
         os.kill(postmaster, signal.SIGKILL)
         _until(lambda: not any(map(is_alive, [postmaster, *children])), "end of all its processes")
-        # Release the watcher, which has nothing left to stop.
+        # End the process that would stop the server if this process died.
         self._embedded.stop()
         return postmaster
 
@@ -118,7 +118,7 @@ class Server:
         """Run one of PostgreSQL's programs on this host, as the server's account.
 
         Raises:
-            EmbeddedUnavailable: When it fails.
+            EmbeddedUnavailable: When the program fails.
         """
         programs = Path(f"/proc/{self.postmaster}/exe").resolve().parent
         _run([str(programs / program), *arguments], self.data.stat().st_uid)
@@ -185,7 +185,7 @@ def _copy(primary: Server, standby: Server) -> None:
 
 
 def _forget_lock(copy: Server) -> None:
-    """Delete the copied lock file, which names the other server."""
+    """Delete the lock file that was copied from the other server and names its process."""
     for path in copy.data.glob(".s.PGSQL.*.lock"):
         path.unlink()
 
@@ -196,12 +196,12 @@ def pgbouncer(server: Server, folder: Path, mode: str, size: int = 10) -> Iterat
 
     Args:
         server: The server.
-        folder: A folder for it, with a short name.
+        folder: The folder for PgBouncer's files, with a short path.
         mode: ``transaction``, ``session`` or ``statement``.
         size: The number of connections to the server.
 
     Yields:
-        The address at which it listens.
+        The address at which PgBouncer listens.
     """
     folder.mkdir()
     account = pwd.getpwuid(server.data.stat().st_uid)
@@ -222,7 +222,7 @@ def pgbouncer(server: Server, folder: Path, mode: str, size: int = 10) -> Iterat
 
 
 def _listens(path: Path) -> bool:
-    """Tell whether a server listens, as a socket exists a moment before."""
+    """Tell whether a server listens at a unix socket, whose file alone does not prove it."""
     with socket.socket(socket.AF_UNIX) as client:
         return client.connect_ex(str(path)) == 0
 

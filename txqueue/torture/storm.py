@@ -1,4 +1,4 @@
-"""Cheap jobs that fail in great numbers at once, so that only the queue limits the pace."""
+"""Work that fails quickly, for scenarios in which very many jobs fail at the same time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _file = -1
 
 @define
 class FailsAtOnce(WorkItem):
-    """Fails a number of times, with the default retry policy."""
+    """Work that fails a number of times before it succeeds, with the default retry policy."""
 
     intent: str
     times: int
@@ -29,7 +29,7 @@ class FailsAtOnce(WorkItem):
     work_type = "txqueue.torture.fails_at_once"
 
     async def perform(self, job: Any) -> None:
-        """Fail or succeed."""
+        """Fail in the first attempts, succeed in a later one."""
         if job.attempt <= self.times:
             _note(job, self.intent, "raised")
             raise ValueError("everything that it needs is away")
@@ -37,7 +37,7 @@ class FailsAtOnce(WorkItem):
 
 
 def _note(job: Any, intent: str, how: str) -> None:
-    """Record a whole run with one write, unsynced, as no fault here kills the host."""
+    """Record start and end of a run with one write, without waiting for the disk."""
     global _file  # noqa: PLW0603 - opened at the first note, in the process that notes
     if _file < 0:
         path = Path(os.environ[FOLDER_VARIABLE]) / f"storm-{os.getpid()}{SUFFIX}"

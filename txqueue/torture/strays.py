@@ -14,8 +14,8 @@ from txqueue.store.reader import Session
 __all__ = ["Strays"]
 
 EVERY: Final = 0.5
-# A heartbeat reports the jobs held at that moment. Jobs assigned within two beats may be on their
-# way; a silent node, or one whose lease a peer renews, has no current report.
+# A heartbeat reports how many jobs the node holds at that time. Jobs assigned within two heartbeats
+# may be on their way; a silent node, or one whose lease a peer renews, has no current report.
 _MISSING: Final = """
     select node.name, count(*) - (node.report ->> 'holds')::integer
       from {schema}.node_info as node join {schema}.job_assigned as job using (incarnation)
@@ -27,14 +27,14 @@ _MISSING: Final = """
 
 
 class Strays:
-    """Queries the database twice a second during the run.
+    """Measures for how long live nodes lack jobs that are assigned to them.
 
     Args:
-        open_session: Opens a connection of its own.
+        open_session: Opens a separate connection, which queries the database twice a second.
 
     Attributes:
-        longest: The longest time, in seconds, for which a node lacked jobs.
-        what: The node, and how many jobs it lacked then.
+        longest: The longest time, in seconds, for which a node lacked jobs assigned to it.
+        what: A text that names that node and how many jobs it lacked.
     """
 
     def __init__(self, open_session: Callable[[], Session]) -> None:

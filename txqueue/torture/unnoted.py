@@ -1,4 +1,4 @@
-"""Work that is not recorded, for scenarios with very many jobs."""
+"""Work that does not record its runs, for scenarios with very many jobs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LONG = 600.0
 
 @define
 class Unnoted(WorkItem):
-    """Leaves no record of its run, and takes a long time on one node.
+    """Work that records nothing, and takes ten minutes if it runs on one node.
 
     Attributes:
-        on: The node.
+        on: The name of that node; empty for none.
     """
 
     on: str = ""
@@ -30,6 +30,6 @@ class Unnoted(WorkItem):
     work_type = UNNOTED
 
     async def perform(self, job: Any) -> None:  # noqa: ARG002 - a handler takes it
-        """Do nothing."""
+        """Do nothing, or sleep if this is the node named `on`."""
         if self.on and os.environ[NODE_VARIABLE] == self.on:
             await sleep_for(LONG)

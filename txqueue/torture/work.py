@@ -24,9 +24,9 @@ __all__ = ["KINDS", "Draw", "Note", "Order", "diary", "kind", "noted", "sleep_fo
 
 SOON: Final = Retry(attempts=1000, first=0.05, factor=1.5, longest=1.0)
 GROUPS: Final = 4
-"""Few enough groups that each always has jobs."""
+"""How many groups the kind ``grouped`` uses: so few that each always has jobs."""
 CUSTOMERS: Final = 9
-"""Enough groups that each has jobs only now and then."""
+"""How many groups the kind ``customer`` uses: so many that each has jobs only now and then."""
 SCHEMA: Final = os.environ.get("TXQUEUE_SCHEMA", "txqueue")
 
 _diary: Recorder | None = None
@@ -42,10 +42,10 @@ def diary() -> Recorder:
 
 @define
 class Note:
-    """How a run ended.
+    """What `noted` records as the end of a run.
 
     Attributes:
-        how: The text to record if it ends without an exception.
+        how: The text to record if the run ends without an exception.
     """
 
     how: str = "returned"
@@ -53,7 +53,7 @@ class Note:
 
 @contextmanager
 def noted(job: Any, intent: str, group: str | None = None) -> Iterator[Note]:
-    """Record the start and the end of a job."""
+    """Record the start and the end of a job's run."""
     diary().note("start", job, intent, group=group)
     note = Note()
     try:
@@ -71,7 +71,7 @@ def _how(error: BaseException) -> str:
 
 
 def sleep_for(seconds: float) -> Deferred[None]:
-    """Wait without blocking, by the reactor's clock."""
+    """Return a Deferred that fires after a number of seconds, by the reactor's clock."""
     from twisted.internet import reactor
 
     running: Any = reactor
@@ -80,7 +80,7 @@ def sleep_for(seconds: float) -> Deferred[None]:
 
 @define
 class Noop(WorkItem):
-    """Does nothing."""
+    """Work that does nothing but record its run."""
 
     intent: str
 
@@ -88,14 +88,14 @@ class Noop(WorkItem):
     retry = SOON
 
     async def perform(self, job: Any) -> None:
-        """Note it."""
+        """Record the run."""
         with noted(job, self.intent):
             pass
 
 
 @define
 class Slow(WorkItem):
-    """Waits for some time."""
+    """Work that takes a given number of seconds."""
 
     intent: str
     seconds: float
@@ -104,14 +104,14 @@ class Slow(WorkItem):
     retry = SOON
 
     async def perform(self, job: Any) -> None:
-        """Wait."""
+        """Record the run, and sleep."""
         with noted(job, self.intent):
             await sleep_for(self.seconds)
 
 
 @define
 class Heavy(Slow):
-    """Waits for some time, with a weight of three."""
+    """Work that takes a given number of seconds, with a weight of three."""
 
     work_type = "txqueue.torture.heavy"
     weight = 3
@@ -119,7 +119,7 @@ class Heavy(Slow):
 
 @define
 class Grouped(WorkItem):
-    """A job of a group."""
+    """Work in a group, which takes a given number of seconds."""
 
     intent: str
     key: str
@@ -134,14 +134,14 @@ class Grouped(WorkItem):
         return self.key
 
     async def perform(self, job: Any) -> None:
-        """Wait."""
+        """Record the run, and sleep."""
         with noted(job, self.intent, self.key):
             await sleep_for(self.seconds)
 
 
 @define
 class Effect(WorkItem):
-    """Writes a row in the transaction that completes the job."""
+    """Work that writes a row in the transaction that completes its job."""
 
     intent: str
     seconds: float
@@ -150,7 +150,7 @@ class Effect(WorkItem):
     retry = SOON
 
     async def perform(self, job: Any) -> None:
-        """Write, wait, commit."""
+        """Record the run; write a row, sleep, and commit."""
         with noted(job, self.intent) as note:
             async with job.transaction() as txn:
                 await txn.execute(
@@ -162,7 +162,7 @@ class Effect(WorkItem):
 
 @define
 class Failing(WorkItem):
-    """Fails a number of times before it succeeds."""
+    """Work that fails a number of times before it succeeds."""
 
     intent: str
     times: int
@@ -171,7 +171,7 @@ class Failing(WorkItem):
     retry = SOON
 
     async def perform(self, job: Any) -> None:
-        """Fail or succeed."""
+        """Record the run; fail in the first attempts, succeed in a later one."""
         with noted(job, self.intent):
             if job.attempt <= self.times:
                 raise ValueError("not yet")
@@ -179,14 +179,14 @@ class Failing(WorkItem):
 
 @define
 class Stumbling(Slow):
-    """Waits for some time, and then fails on one of the nodes."""
+    """Work that takes a given number of seconds, and then fails if it ran on the node `on`."""
 
     on: str
 
     work_type = "txqueue.torture.stumbling"
 
     async def perform(self, job: Any) -> None:
-        """Wait, then fail or succeed."""
+        """Record the run and sleep; then fail on one node, succeed on any other."""
         with noted(job, self.intent):
             await sleep_for(self.seconds)
             if diary().node == self.on:
@@ -195,7 +195,7 @@ class Stumbling(Slow):
 
 @define
 class Lingering(Slow):
-    """Takes a long time if it runs on one node, and 50 ms on any other."""
+    """Work that takes a given number of seconds on the node `on`, and 50 ms on any other."""
 
     on: str
     key: str | None = None
@@ -208,14 +208,14 @@ class Lingering(Slow):
         return self.key
 
     async def perform(self, job: Any) -> None:
-        """Wait."""
+        """Record the run, and sleep."""
         with noted(job, self.intent, self.key):
             await sleep_for(self.seconds if diary().node == self.on else 0.05)
 
 
 @define
 class Expiring(Slow):
-    """Expires at its ``not_after``."""
+    """Work that is cancelled if it has not started by its ``not_after``."""
 
     work_type = "txqueue.torture.expiring"
     expires = True
@@ -223,13 +223,13 @@ class Expiring(Slow):
 
 @frozen
 class Draw:
-    """The inputs of a client for an order.
+    """What a client passes to the function of a kind of work, which makes an `Order`.
 
     Attributes:
-        intent: The name of the intended job.
-        number: The running number of the order.
+        intent: The client's name for the job.
+        number: Which of the client's orders this is, counted from 0.
         now: Seconds since 1970 by the database's clock.
-        value: The value after the kind's name, as in ``slow:2``; empty for none.
+        value: The argument after the kind's name, as in ``slow:2``; empty for none.
     """
 
     intent: str
@@ -238,11 +238,11 @@ class Draw:
     value: str = ""
 
     def seconds(self, most: float) -> float:
-        """Return the given seconds, or a random number up to a bound."""
+        """Return the argument as seconds; without one, a random number from 0 to `most`."""
         return float(self.value) if self.value else random.uniform(0, most)
 
     def later(self, seconds: float) -> datetime:
-        """Return a moment by the database's clock."""
+        """Return the time a number of seconds from now, by the database's clock."""
         return datetime.fromtimestamp(self.now + seconds, UTC)
 
 
@@ -253,7 +253,8 @@ class Order:
     Attributes:
         work: The work item.
         options: The options of ``enqueue()``.
-        way: plain, transaction, roll back (a transaction that is) or refuse (the database does).
+        way: ``plain``; ``transaction``: enqueue in a transaction; ``roll back``: enqueue in a
+            transaction that is rolled back; ``refuse``: enqueue what the database refuses.
     """
 
     work: WorkItem
@@ -262,11 +263,11 @@ class Order:
 
 
 KINDS: Final[dict[str, Callable[[Draw], Order]]] = {}
-"""The functions that make an order of each kind."""
+"""The functions that make an `Order` of each kind of work, by the kind's name."""
 
 
 def kind(name: str) -> Callable[[Callable[[Draw], Order]], Callable[[Draw], Order]]:
-    """Register the function that makes orders of a kind."""
+    """Register the decorated function, which makes an `Order`, as a kind of work."""
 
     def register(make: Callable[[Draw], Order]) -> Callable[[Draw], Order]:
         KINDS[name] = make

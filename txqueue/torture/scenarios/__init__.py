@@ -1,1 +1,1 @@
-"""The scenarios, in files by family; all files of this folder are loaded."""
+"""The scenarios, in modules by kind of fault; all modules of this folder are loaded."""

@@ -24,7 +24,7 @@ _TERMINATE = """
     "backend_killed", "all of txqueue's backends are terminated every second", own_server=True
 )
 def backend_killed(testbed: Testbed) -> None:
-    """All processes reconnect, and nothing runs twice."""
+    """Terminate all backends every second: all processes reconnect, and no job runs twice."""
     # In a shared server there may be other installations' backends.
     testbed.use(testbed.enter(Server(testbed.enter(short_folder()) / "pg")).dsn)
     nodes = [testbed.start_node("n1"), testbed.start_node("n2")]
@@ -47,7 +47,7 @@ def backend_killed(testbed: Testbed) -> None:
 
 @scenario("postmaster_killed", "the server is killed and started again, twice", own_server=True)
 def postmaster_killed(testbed: Testbed) -> None:
-    """Kill the whole of PostgreSQL; it restarts with the same data, and work continues."""
+    """Kill PostgreSQL and start it with the same data: nodes continue, and no job runs twice."""
     server = testbed.enter(Server(testbed.enter(short_folder()) / "pg"))
     testbed.use(server.dsn)
     nodes = [testbed.start_node("n1"), testbed.start_node("n2")]
@@ -68,7 +68,7 @@ def postmaster_killed(testbed: Testbed) -> None:
 
 
 def _expect_progress(testbed: Testbed) -> None:
-    """Expect that nodes reconnect by themselves."""
+    """Expect that nodes reconnect by themselves and complete jobs."""
     before = ended_jobs(testbed)
     goes_on = until(lambda: ended_jobs(testbed) > before, 10.0)
     testbed.expect(goes_on, "jobs are done within 10 s of the database's return")

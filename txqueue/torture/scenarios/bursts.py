@@ -1,4 +1,4 @@
-"""Long jobs right after a storm of quick ones, from which the pace was measured."""
+"""Long jobs right after a storm of quick ones, by which nodes have measured the workers' pace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from txqueue.torture.scenario import scenario
 __all__ = ["long_after_storm"]
 
 QUICK: Final = 1500
-# More than three times the capacity: a worker that holds too much would start some in the pause.
+# More than three times the capacity: a worker that holds too many jobs would start some of them
+# during the pause.
 LONG: Final = 56
 SECONDS: Final = 4.0
 NODES, WORKERS, CAPACITY = 2, 2, 4
@@ -24,7 +25,7 @@ SETTLED, PAUSED_FOR = 2.0, 4.0
 
 @scenario("long_after_storm", "a storm of quick jobs, then long ones, with a pause in between")
 def long_after_storm(testbed: Testbed) -> None:
-    """They spread over all workers, and no job that was sent ahead starts during a pause."""
+    """Enqueue long jobs after quick ones: all workers get some, and none starts during a pause."""
     testbed.start_client(rate=1000, kinds=["noop"], count=QUICK).wait()
     testbed.start_client(rate=1000, kinds=[f"slow:{SECONDS}"], count=LONG).wait()
     nodes = [
@@ -59,7 +60,7 @@ def _long(testbed: Testbed) -> list[JobRun]:
 
 
 def _most_at_once(runs: list[JobRun]) -> int:
-    """Return the largest number that ran at a time."""
+    """Return the largest number of runs that went on at the same time."""
     moments = [(run.began, 1) for run in runs]
     moments += [(run.ended, -1) for run in runs if run.ended is not None]
     return max(accumulate(step for _, step in sorted(moments)), default=0)

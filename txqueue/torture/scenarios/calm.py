@@ -1,4 +1,4 @@
-"""No fault at all: what must hold under faults holds without them, and nothing runs twice."""
+"""No fault at all: all promises hold, and no job runs twice."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ DEATHS = 5
 
 @define
 class _Chaos:
-    """Three nodes, and the faults that may hit one of them."""
+    """Three nodes, and the faults that may be injected into one of them."""
 
     testbed: Testbed
     nodes: dict[str, TortureNode] = field(factory=dict)
@@ -94,7 +94,7 @@ class _Chaos:
 
 @scenario("process_chaos", "workers and masters are killed, stopped and restarted at random")
 def process_chaos(testbed: Testbed) -> None:
-    """All promises hold together, whatever the order of faults."""
+    """Inject faults in random order: all promises hold."""
     chaos = _Chaos(testbed)
     for name in NAMES:
         chaos.start(name)

@@ -32,7 +32,7 @@ class _WallClock:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment that shows it to a process; the monotonic clock is unchanged."""
+        """Return the environment in which a process has this wall clock."""
         library = next(Path("/").glob(FAKETIME.lstrip("/")))
         return {
             "LD_PRELOAD": str(library),
@@ -48,7 +48,7 @@ class _WallClock:
     "clocks_wrong", "hosts' clocks an hour slow, an hour fast, and right", needs=("faketime",)
 )
 def clocks_wrong(testbed: Testbed) -> None:
-    """Start with wrong clocks; only the database's clock decides what is due, expired or dead."""
+    """Run hosts with wrong clocks: only the database's decides what is due, expired or dead."""
     slow, fast = _clock(testbed, "slow", "-1h"), _clock(testbed, "fast", "+1h")
     nodes = [
         testbed.start_node("n1", env=slow.environment, listen=True),
@@ -70,7 +70,7 @@ def clocks_wrong(testbed: Testbed) -> None:
 
 @scenario("clocks_stepped", "hosts' clocks are set by hours while they work", needs=("faketime",))
 def clocks_stepped(testbed: Testbed) -> None:
-    """Step forth and back; timers work, no node is presumed dead, nothing runs early."""
+    """Set clocks forward and back: timers work, no node is presumed dead, no job runs early."""
     clock = _clock(testbed, "stepped", "+0")
     nodes = [testbed.start_node(name, env=clock.environment, listen=True) for name in ("n1", "n2")]
     for node in nodes:

@@ -31,9 +31,7 @@ _OF_NODES = (
     needs=("unix socket",),
 )
 def commit_cut_enqueue(testbed: Testbed) -> None:
-    """The outcome is unknown to clients, but nothing acknowledged is lost, nothing rolled back
-    runs.
-    """
+    """Cut clients at their commits: some outcomes are unknown to them, but all promises hold."""
     node = testbed.start_node("n1").wait_up()
     proxy, dsn = proxied(testbed, "c")
     kinds = ("noop", "grouped", "effect", "rolled_back", "noop", "delayed")
@@ -56,7 +54,7 @@ def commit_cut_enqueue(testbed: Testbed) -> None:
     needs=("unix socket",),
 )
 def commit_cut_handler(testbed: Testbed) -> None:
-    """Every job has its effect exactly once, and committed jobs do not run again."""
+    """Cut handlers at their commits: each job writes its row once, no committed job runs again."""
     proxy, dsn = proxied(testbed, "n1")
     testbed.start_node("n1", dsn=dsn).wait_up()
     testbed.start_client(rate=20, kinds=("effect:0.02", "noop", "effect:0.02"))
@@ -71,7 +69,7 @@ def commit_cut_handler(testbed: Testbed) -> None:
     needs=("unix socket",),
 )
 def commit_cut_node(testbed: Testbed) -> None:
-    """Jobs of a claim whose answer is lost start later, and completions are written."""
+    """Cut nodes at claims and completions: claimed jobs start later, completions are written."""
     proxies, nodes = [], []
     for name in ("n1", "n2"):
         proxy, dsn = proxied(testbed, name)
@@ -87,7 +85,7 @@ def commit_cut_node(testbed: Testbed) -> None:
 
 
 def _cut(testbed: Testbed, *proxies: Proxy, matches: Callable[[str], bool], every: int) -> None:
-    """Cut for a while before the server gets the statement, then for a while just after it."""
+    """Cut connections before the server gets a matching statement, later just after it has."""
     testbed.flow(10)
     for is_after in (False, True) * int(testbed.scale):
         side = "after" if is_after else "before"

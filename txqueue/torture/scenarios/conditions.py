@@ -1,4 +1,4 @@
-"""Schedules whose conditions hang."""
+"""A schedule whose condition cannot be evaluated because its table is locked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["condition_hangs"]
 
 APP: Final = ("txqueue.torture.unnoted",)
 HELD_FOR: Final = 8.0
-# Schedules of a second each, while the table of one of them is locked.
+# Jobs that a schedule of every second must enqueue while the table of another one is locked.
 LEAST_RUNS: Final = 5
 _TABLE: Final = "create table if not exists {schema}.torture_condition (id integer primary key)"
 _PUT: Final = """
@@ -26,7 +26,7 @@ _PUT: Final = """
 
 @scenario("condition_hangs", "the table of a schedule's condition is locked for long")
 def condition_hangs(testbed: Testbed) -> None:
-    """That schedule waits and reports why; others are not delayed, and it recovers afterwards."""
+    """Lock a condition's table: only that schedule waits; it reports why, and recovers later."""
     testbed.database.rows(_TABLE.format(schema=testbed.schema))
     table = f"{testbed.schema}.torture_condition"
     testbed.database.rows(f"insert into {table} values (1) on conflict do nothing")

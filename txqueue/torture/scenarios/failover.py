@@ -22,7 +22,7 @@ _PROMOTE = "select pg_promote()"
 
 @scenario("failover", "primary killed, its synchronous standby promoted", own_server=True)
 def failover(testbed: Testbed) -> None:
-    """Acknowledged jobs are kept, and nodes switch over by themselves."""
+    """Kill the primary, promote the standby: acknowledged jobs are kept, and nodes switch over."""
     primary, standby = _pair(testbed)
     testbed.flow(10)
     with testbed.fault("database down") as fault:
@@ -30,7 +30,7 @@ def failover(testbed: Testbed) -> None:
         testbed.rest(1.0)
         _promoted(testbed, standby)
     _expect_progress(testbed)
-    # The former primary returns as a standby: no process may stay connected to it.
+    # The former primary becomes a standby: no process may stay connected to it.
     rejoin(primary, standby)
     testbed.rest(2.0)
     testbed.drain()
@@ -43,7 +43,7 @@ def failover(testbed: Testbed) -> None:
     own_server=True,
 )
 def switchover(testbed: Testbed) -> None:
-    """No connection is closed: nodes that find the server read-only try the other."""
+    """Make the primary read-only, promote the standby: nodes detect it and switch over."""
     primary, standby = _pair(testbed)
     testbed.flow(10)
     with testbed.fault("database read-only") as fault:

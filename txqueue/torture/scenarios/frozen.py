@@ -18,20 +18,21 @@ LEASES = 3
 KINDS = ("effect:1", "grouped:0.3", "slow:1", "noop", "effect:0.1")
 SHORT_LEASE = 1.0
 RACES = 6
-# The tolerance of a start after the end of the lease: the worker checks the lease, then records.
+# Seconds by which a recorded start may follow the end of the lease: the worker checks the lease
+# first, and then records the start.
 MARGIN = 0.3
 _INFO = "select incarnation, state from {schema}.node_info where name = %s"
 
 
 @scenario("frozen_master", "a master is stopped for three leases, its workers continue")
 def frozen_master(testbed: Testbed) -> None:
-    """Its jobs run elsewhere; its workers start nothing more and commit nothing stale."""
+    """Stop a master: its jobs run elsewhere; its workers start no job and commit nothing stale."""
     _freeze(testbed, lambda node: [node.pid], "freeze master")
 
 
 @scenario("frozen_node", "a whole node is stopped for three leases in the middle of its jobs")
 def frozen_node(testbed: Testbed) -> None:
-    """Its jobs run elsewhere; when resumed, it starts none of them and commits nothing stale."""
+    """Stop a node: its jobs run elsewhere; when resumed, it neither starts nor commits them."""
     _freeze(testbed, lambda node: node.pids(), "freeze node")
 
 
@@ -47,7 +48,7 @@ def _freeze(testbed: Testbed, chosen: Any, kind: str) -> None:
 
 
 def _freeze_once(testbed: Testbed, node: TortureNode, pids: list[int], kind: str) -> None:
-    """Freeze the node, expect that it lost its jobs, and wait until it works as a new run."""
+    """Stop a node past its lease, and wait until it works under a new incarnation."""
     incarnation, _ = _info(testbed, node)
     with testbed.fault(kind, nodes=[node], frozen=True, snapshot=False) as fault:
         with frozen(pids) as still:
@@ -68,7 +69,7 @@ def _info(testbed: Testbed, node: TortureNode) -> tuple[int, str]:
 
 
 def _works(testbed: Testbed, node: TortureNode, former: int) -> bool:
-    """Tell whether it has registered as a new run and runs jobs."""
+    """Tell whether a node runs jobs under an incarnation after the given one."""
     runs = testbed.history().runs
     return any(run.node == node.name and run.incarnation > former for run in runs)
 
@@ -88,7 +89,7 @@ def _expect_no_zombie(testbed: Testbed, incarnation: int, since: float, stopped:
 
 @scenario("rescue_races_completion", "a master is repeatedly stopped for about a lease")
 def rescue_races_completion(testbed: Testbed) -> None:
-    """Jobs end just as they are rescued: none is completed twice, none is lost."""
+    """Stop a master for about its lease: no job is lost, or completed twice, if rescued at its end."""
     node = testbed.start_node("n1", lease=SHORT_LEASE)
     other = testbed.start_node("n2", lease=SHORT_LEASE)
     node.wait_up()

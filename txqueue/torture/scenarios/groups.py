@@ -13,7 +13,7 @@ __all__ = ["groups_and_death"]
 
 GROUPS: Final = 20_000
 APP: Final = ("txqueue.torture.unnoted",)
-# A generous limit: the slowest machine so far needs a fifth of it.
+# Seconds, a generous limit: the slowest machine so far needs a fifth of it.
 RESCUED_WITHIN: Final = 90.0
 _ENQUEUE: Final = """
     select {schema}.enqueue_many(jsonb_agg(jsonb_build_object(
@@ -24,7 +24,7 @@ _ASSIGNED: Final = "select count(*) from {schema}.job_assigned where work_type =
 
 @scenario("groups_and_death", "a node dies that holds 20,000 jobs of as many groups")
 def groups_and_death(testbed: Testbed) -> None:
-    """They are rescued in parts: the other node keeps its lease, and its own jobs run."""
+    """Kill a node with 20,000 groups: the other rescues them in parts and keeps its lease."""
     wanted = int(GROUPS * testbed.scale)
     other = testbed.start_node("n2", app=APP)
     dead = testbed.start_node("n1", capacity=wanted, app=APP)

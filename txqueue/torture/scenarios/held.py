@@ -1,4 +1,4 @@
-"""A worker whose node's lease has expired: jobs it must not start, and jobs it must end."""
+"""A worker whose node's lease has expired must not start jobs, and must end jobs of groups."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ __all__ = ["group_past_lease", "held_past_lease"]
 
 LEASE = 2.0
 CAPACITY = 4
-# Quick jobs, so that many are sent ahead; then enough to fill the worker; then waiting ones.
+# Quick jobs, so that the master sends many ahead; then enough to fill the worker; then jobs that
+# wait in the worker.
 HELD = (*["noop"] * 200, *["lingering:n1"] * CAPACITY, *["noop"] * 60)
 GROUPED = (*["lingering_group:n1"], *["noop"] * 9)
 
 
 @scenario("held_past_lease", "a master is stopped while jobs wait in its worker for room")
 def held_past_lease(testbed: Testbed) -> None:
-    """They run elsewhere; when there is room at last, the worker starts none of them."""
+    """Stop a master: jobs that wait in its worker run elsewhere, and the worker starts none of them."""
     waited = _stop_master(testbed, HELD, CAPACITY)
     testbed.figure("waited", waited)
     testbed.drain()
@@ -27,7 +28,7 @@ def held_past_lease(testbed: Testbed) -> None:
 
 @scenario("group_past_lease", "a master is stopped while its worker runs a job of a group")
 def group_past_lease(testbed: Testbed) -> None:
-    """The worker ends it with the lease, before it runs elsewhere."""
+    """Stop a master: its worker cancels a group's job with the lease, before it runs elsewhere."""
     _stop_master(testbed, GROUPED, 1)
     testbed.drain()
     ends = [run.how for run in testbed.history().runs if run.group and run.node == "n1"]
@@ -35,8 +36,10 @@ def group_past_lease(testbed: Testbed) -> None:
 
 
 def _stop_master(testbed: Testbed, backlog: Sequence[str], lingering: int) -> int:
-    """Stop the master until all jobs are done elsewhere and its worker is idle; return its waiting
-    jobs.
+    """Stop a master until all jobs are done elsewhere and its worker is idle.
+
+    Returns:
+        How many jobs waited in the worker.
     """
     testbed.lease = LEASE
     # The other node claims nothing until the master is stopped.

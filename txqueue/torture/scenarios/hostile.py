@@ -54,7 +54,7 @@ PAYLOADS: Final[tuple[Any, ...]] = (
 
 @scenario("hostile_enqueues", "options, dates, sizes and names of all kinds, by the enqueue role")
 def hostile_enqueues(testbed: Testbed) -> None:
-    """Each call is refused or takes effect: all other jobs run, and every tool answers."""
+    """Enqueue hostile input: each call is refused or takes effect, other jobs and tools work."""
     node = testbed.start_node("n1", app=APP).wait_up()
     testbed.start_client(rate=20, kinds=("noop", "grouped:0.1", "effect:0.05"))
     testbed.flow()
@@ -103,7 +103,7 @@ def _may_read(testbed: Testbed, session: Session) -> bool:
 def _call(
     schema: str, chance: random.Random, node: int, incarnation: int
 ) -> tuple[str, tuple[object, ...]]:
-    """Return a statement with its parameters."""
+    """Return a random statement that enqueues, and its parameters."""
     named = dict(_arguments(chance))
     names = "".join(f', "{name}" => %s::{_TYPES[name]}' for name in named)
     given = (chance.choice(NAMES), json.dumps(chance.choice(PAYLOADS)), *named.values())
@@ -167,7 +167,7 @@ def _as_json(named: dict[str, object]) -> dict[str, object]:
 
 
 def _complaints(testbed: Testbed) -> Iterator[str]:
-    """Run all queries of the tools; yield those that fail."""
+    """Run all queries of the command line; yield a text for each that fails."""
     schema = testbed.schema
     with testbed.database.session() as session:
         reader = Reader(session)

@@ -1,4 +1,4 @@
-"""Transactions that commit late, and very many jobs that fail at the same moment."""
+"""Transactions that commit late, and very many jobs that fail at the same time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from txqueue.torture.scenario import scenario
 
 __all__ = ["failing_at_once", "late_commit"]
 
-# How late a transaction commits, in seconds, and how much earlier its jobs are due.
+# How late a transaction commits, in seconds: in the short form and with --long.
 LATE, LONG_LATE = 8.0, 90.0
 SOON = timedelta(seconds=1)
 MARGIN = 2.0
@@ -34,17 +34,15 @@ _DUE = """select extract(epoch from not_before)::float8 from {schema}.job
 
 JOBS, FAILURES = 1000, 2
 STORM = ("txqueue.torture.storm",)
-# The default policy varies each delay by a fifth either way; the second delay is two seconds.
+# In seconds: the default policy's second delay is 2 s, made up to a fifth shorter or longer.
 SHORTEST, SPREAD = 1.6, 0.5
-# Jobs that fail at the same instant are retried over 0.8 seconds.
+# The largest share of jobs due within one tenth of a second; they are retried over 0.8 seconds.
 MOST_SHARE = 0.25
 
 
 @scenario("late_commit", "transactions commit enqueues late, after the death of the assigned node")
 def late_commit(testbed: Testbed) -> None:
-    """Jobs run soon after the commit, with and without direct dispatch, despite rotation and
-    deaths.
-    """
+    """Commit a transaction late: its jobs run soon, despite rotation and a node's death."""
     living, doomed = testbed.start_node("n1"), testbed.start_node("n2")
     living.wait_up()
     doomed.wait_up()
@@ -73,7 +71,7 @@ def late_commit(testbed: Testbed) -> None:
 def _enqueue_late(
     testbed: Testbed, session: Session, recorder: Recorder, doomed: TortureNode
 ) -> dict[str, int]:
-    """Enqueue in the open transaction in every way; return the jobs by intent."""
+    """Enqueue in each way, without a commit; return the job numbers by intent."""
     node = testbed.database.rows(_NODE.format(schema=testbed.schema), (doomed.name,))[0]
     roads: Sequence[tuple[str, Sequence[object], Sequence[object]]] = [
         (_ENQUEUE, (), ()),
@@ -92,7 +90,7 @@ def _enqueue_late(
 
 
 def _turn_lanes(testbed: Testbed) -> int:
-    """Make the lanes rotate as under load; return how often the current one changed."""
+    """Rotate the lanes as under load; return how often the current lane changed."""
     lane, turns = _LANE.format(schema=testbed.schema), 0
     with testbed.database.session() as session:
         for _ in range(12):
@@ -128,7 +126,7 @@ def _expect_soon(testbed: Testbed, ids: set[int], committed: float) -> None:
 
 @scenario("failing_at_once", "a thousand jobs fail at the same moment, twice")
 def failing_at_once(testbed: Testbed) -> None:
-    """Their retries are spread over time, and all jobs are done."""
+    """Make a thousand jobs fail at once: their retries are spread over time, and all are done."""
     nodes = [testbed.start_node(name, capacity=100, app=STORM) for name in ("n1", "n2")]
     for node in nodes:
         node.wait_up()

@@ -15,7 +15,7 @@ from txqueue.torture.scenario import scenario
 
 __all__ = ["completion_uncommitted", "locks_held"]
 
-# Longer than a master's lock timeout, and than two leases.
+# Seconds, longer than a master's lock timeout and than two leases.
 HELD_FOR: Final = 7.0
 # Locks such as those of `create index`, of an application's migration, and of an operator's
 # transaction.
@@ -39,7 +39,7 @@ _COMPLETE: Final = "select {schema}.complete_one(%s, %s, %s, null)"
     "locks_held", "other sessions hold locks that claims and completions need, past the timeout"
 )
 def locks_held(testbed: Testbed) -> None:
-    """Nodes keep their leases meanwhile, and continue when the locks are released."""
+    """Hold locks that nodes need: nodes keep their leases, and continue after the release."""
     nodes = [testbed.start_node("n1"), testbed.start_node("n2")]
     for node in nodes:
         node.wait_up()
@@ -62,7 +62,10 @@ def locks_held(testbed: Testbed) -> None:
     "completion_uncommitted", "a node dies while one of its jobs is completed and not committed"
 )
 def completion_uncommitted(testbed: Testbed) -> None:
-    """Its other jobs run elsewhere at once, and this one after its transaction has ended."""
+    """Kill a node with an uncommitted completion: its other jobs run elsewhere without waiting.
+
+    The job of that completion runs again after the transaction has ended.
+    """
     other = testbed.start_node("n2").wait_up()
     testbed.database.rows(f"select {testbed.schema}.drain_node('n2', 'torture')")
     kinds = ["lingering:n1"] * HELD

@@ -1,4 +1,4 @@
-"""Kills masters: at random moments, and at the two moments when no process holds a job."""
+"""Kills masters: at random times, just after a claim, and just before a delivery by a client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
     "master_kill_other_host",
 ]
 
-# Seconds that a restart may take on top of the lease.
+# Seconds that interrupted jobs may take to start again, in addition to the lease.
 MARGIN = 2.0
 # Seconds within which the workers of a killed master end.
 ORPHANED = 1.0
@@ -32,13 +32,13 @@ KINDS = ("noop", "slow:0.1", "effect:0.05", "noop")
 
 @scenario("master_kill", "kill -9 of one master of three; a supervisor restarts it later")
 def master_kill(testbed: Testbed) -> None:
-    """Its workers end at once; its jobs start elsewhere as soon as other nodes detect that."""
+    """Kill a master: its workers end, and nodes of its host detect that at once and run its jobs."""
     _kill_masters(testbed, ["here", "here", "here"])
 
 
 @scenario("master_kill_other_host", "the same, and no other node can detect the end of its process")
 def master_kill_other_host(testbed: Testbed) -> None:
-    """Its jobs start elsewhere within the lease plus two seconds."""
+    """Kill a master alone on its host: its jobs start elsewhere within the lease plus 2 s."""
     _kill_masters(testbed, ["here", "there", "elsewhere"])
 
 
@@ -60,7 +60,7 @@ def _kill_masters(testbed: Testbed, hosts: list[str]) -> None:
 
 
 def _start(testbed: Testbed, number: int, host: str) -> TortureNode:
-    # With room for all rescued jobs at once, so that none is late for lack of room.
+    # Nodes have room for all rescued jobs at once, so that none is late for lack of room.
     host_name = {"TXQUEUE_HOST": host}
     return testbed.start_node(f"n{number + 1}", capacity=ROOM, listen=True, env=host_name)
 
@@ -87,7 +87,7 @@ def _expect_restarts(testbed: Testbed) -> None:
 
 @scenario("master_kill_after_claim", "a master dies between a claim and the message to a worker")
 def master_kill_after_claim(testbed: Testbed) -> None:
-    """The jobs that it had claimed run elsewhere, once."""
+    """Kill a master just after a claim: the claimed jobs run elsewhere, once."""
     doomed = _start_doomed(testbed, sabotage.AFTER_CLAIM)
     testbed.start_client(rate=60, kinds=KINDS)
     _see_it_die(testbed, doomed, "master dies after its claim")
@@ -95,7 +95,7 @@ def master_kill_after_claim(testbed: Testbed) -> None:
 
 @scenario("master_kill_before_delivery", "a master dies between a client's commit and the delivery")
 def master_kill_before_delivery(testbed: Testbed) -> None:
-    """A job that a client has assigned to it runs elsewhere, once; the client continues."""
+    """Kill a master before a delivery: the job that a client assigned to it runs elsewhere, once."""
     doomed = _start_doomed(testbed, sabotage.BEFORE_DELIVERY)
     testbed.start_client(rate=30, kinds=KINDS, node=doomed)
     _see_it_die(testbed, doomed, "master dies before a delivery")
@@ -109,7 +109,7 @@ def _start_doomed(testbed: Testbed, moment: str) -> TortureNode:
 
 
 def _see_it_die(testbed: Testbed, node: TortureNode, kind: str) -> None:
-    """Wait for its death, and expect one run elsewhere of the jobs that it held."""
+    """Wait until a master has killed itself, and expect one run elsewhere of each job it held."""
     with testbed.fault(kind, nodes=[node], snapshot=False) as fault:
         testbed.wait(lambda: not node.is_running, "it dies at that moment", 60.0)
         died = time.monotonic()

@@ -18,8 +18,8 @@ __all__ = ["database_down", "disk_full"]
 
 NODES = 4
 DOWN = 8.0
-# The most attempts to connect per node and second: over the whole outage, and in its worst second.
-# The backoff is a fifth of the lease, which is short here.
+# The most attempts to connect that a node may make per second: over the whole outage, and in its
+# worst second. The backoff is a fifth of the lease, which is short here.
 MOST_RATE, MOST_AT_ONCE = 5.0, 10
 MEGABYTES = 110
 _FULL = "No space left on device"
@@ -28,7 +28,7 @@ _SMALL = {"max_wal_size": "32MB", "min_wal_size": "32MB", "shared_buffers": "16M
 
 @scenario("database_down", "the database is down for long, with many nodes on it", own_server=True)
 def database_down(testbed: Testbed) -> None:
-    """Stop and start the database: few attempts to connect meanwhile, no storm afterwards."""
+    """Stop and start the database: nodes try to connect rarely, and not all at once afterwards."""
     server = testbed.enter(Server(testbed.enter(short_folder()) / "pg"))
     testbed.use(server.dsn)
     proxies = [_door(testbed, server, f"n{number}") for number in range(1, NODES + 1)]
@@ -86,7 +86,7 @@ def disk_full(testbed: Testbed) -> None:
 
 
 def _door(testbed: Testbed, server: Server, name: str) -> tuple[Proxy, str]:
-    """Start a proxy for one node that counts its attempts to connect."""
+    """Start a proxy that counts the attempts of one node to connect; return it and its DSN."""
     folder = testbed.folder / f"via-{name}"
     folder.mkdir()
     address = server.address.path
@@ -96,7 +96,7 @@ def _door(testbed: Testbed, server: Server, name: str) -> tuple[Proxy, str]:
 
 
 def _expect_calm(testbed: Testbed, proxies: Sequence[Proxy], began: float, ended: float) -> None:
-    """Expect few attempts during the outage, and no storm at its end."""
+    """Expect few attempts to connect during the outage, and not too many at its end."""
     after = ended + 5.0
     testbed.wait(lambda: time.monotonic() > after, "the first seconds after the return")
     meanwhile = [_between(proxy, began, ended) for proxy in proxies]
@@ -108,7 +108,7 @@ def _expect_calm(testbed: Testbed, proxies: Sequence[Proxy], began: float, ended
     testbed.figure("worst_second_of_all_at_return", _burst(sorted(returns)))
     testbed.expect(max(rates) <= MOST_RATE, f"{max(rates):.2f} attempts a node and second")
     testbed.expect(max(bursts) <= MOST_AT_ONCE, f"{max(bursts)} attempts of a node in a second")
-    # Each node needs four connections, and may fail once more.
+    # Each node needs four connections, and one of its attempts may fail.
     testbed.expect(len(returns) <= 6 * len(proxies), f"{len(returns)} attempts at the return")
 
 
@@ -117,7 +117,7 @@ def _between(proxy: Proxy, began: float, ended: float) -> list[float]:
 
 
 def _burst(times: Sequence[float]) -> int:
-    """The most attempts within any one second."""
+    """Return the most attempts to connect within any one second."""
     return max((sum(first <= each < first + 1 for each in times) for first in times), default=0)
 
 

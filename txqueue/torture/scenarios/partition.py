@@ -26,7 +26,7 @@ __all__ = [
 LEASES = 3
 # The longest delay of peers' messages, and how long the delays last, in seconds.
 LATENESS, LATE_FOR = 1.0, 12.0
-# A statement without an answer is given up after ten seconds; the backoff grows to five.
+# Seconds: a statement without an answer is given up after ten, and the backoff grows to five.
 BACK_WITHIN = 20.0
 LOAD = ("slow:0.5", "noop", "grouped:0.2", "slow:4", "noop", "grouped:1")
 # Peers connect through a proxy instead of to each other's ports.
@@ -49,7 +49,7 @@ _DETOUR = """
     needs=("unix socket",),
 )
 def node_cut_linked(testbed: Testbed) -> None:
-    """Its peers renew its lease: it keeps its jobs, and nothing runs twice."""
+    """Cut a node from the database: its peers renew its lease, it keeps its jobs."""
     _hold_all(testbed, *_cut_node(testbed, listen=True))
     testbed.drain()
     no_duplicates(testbed)
@@ -61,7 +61,7 @@ def node_cut_linked(testbed: Testbed) -> None:
     needs=("unix socket",),
 )
 def node_cut_alone(testbed: Testbed) -> None:
-    """Others take its jobs; it has ended jobs of groups by then, so that none overlap."""
+    """Cut a node from database and peers: it ends jobs of groups before others run its jobs."""
     _hold_all(testbed, *_cut_node(testbed, listen=False))
     testbed.drain()
 
@@ -72,14 +72,14 @@ def node_cut_alone(testbed: Testbed) -> None:
     needs=("unix socket",),
 )
 def node_cut_with_work(testbed: Testbed) -> None:
-    """The cut node gets no work and asks for none, as it could not read the jobs."""
+    """Cut a node while its peers have much work: no jobs are assigned to it meanwhile."""
     proxy, cut = _cut_node(testbed, listen=True)
     other = next(node for node in testbed.nodes if node is not cut)
     testbed.start_client(rate=15, kinds=("slow:0.5", "noop"), node=other)
     testbed.flow()
     with testbed.fault("node cut", nodes=[cut]) as fault:
         proxy.hold()
-        # Wait until its own heartbeat has failed, and its peers have its report.
+        # Wait until the node's heartbeat has failed, and its peers have learned that.
         testbed.rest(2 * testbed.lease)
         began = testbed.database.value("select clock_timestamp()")
         testbed.rest(LEASES * testbed.lease * testbed.scale)
@@ -103,7 +103,7 @@ def node_cut_with_work(testbed: Testbed) -> None:
     needs=("unix socket",),
 )
 def node_deaf(testbed: Testbed) -> None:
-    """Its writes hold; jobs assigned to it whose answer was lost run elsewhere or later."""
+    """Drop the database's answers to a node: its writes are valid, and jobs it claimed run later."""
     proxy, cut = _cut_node(testbed, listen=False)
     with testbed.fault("node cut", nodes=[cut]) as fault:
         proxy.swallow(Direction.DOWN)
@@ -117,7 +117,7 @@ def node_deaf(testbed: Testbed) -> None:
 
 @scenario("peers_cut", "the links between masters are cut and refused for a while")
 def peers_cut(testbed: Testbed) -> None:
-    """All nodes continue through the database alone, and the connections come back."""
+    """Cut peers from each other: nodes continue through the database, and peers reconnect later."""
     nodes, proxies = _on_detours(testbed, 2)
     testbed.start_client(rate=20, kinds=LOAD[:3])
     testbed.start_client(rate=10, kinds=LOAD[:3], node=nodes[0])
@@ -142,7 +142,7 @@ def peers_cut(testbed: Testbed) -> None:
 
 @scenario("peers_late", "messages between masters are up to a second late, by varying times")
 def peers_late(testbed: Testbed) -> None:
-    """Messages arrive after changes in the database: nothing runs twice, and nothing is lost."""
+    """Delay messages between peers past changes in the database: no job is lost or runs twice."""
     nodes, proxies = _on_detours(testbed, 3)
     testbed.start_client(rate=20, kinds=LOAD[:3])
     for node in nodes[:2]:
@@ -163,7 +163,7 @@ def peers_late(testbed: Testbed) -> None:
 
 
 def _cut_node(testbed: Testbed, *, listen: bool) -> tuple[Proxy, TortureNode]:
-    """Start two nodes under load; the first reaches the database through a proxy."""
+    """Start two nodes under load; return the first one's proxy to the database, and that node."""
     proxy, dsn = proxied(testbed, "n1", speaks_postgres=False)
     cut = testbed.start_node("n1", dsn=dsn, listen=listen)
     other = testbed.start_node("n2", listen=listen)
@@ -177,7 +177,7 @@ def _cut_node(testbed: Testbed, *, listen: bool) -> tuple[Proxy, TortureNode]:
 
 
 def _hold_all(testbed: Testbed, proxy: Proxy, cut: TortureNode) -> None:
-    """Hold all data for some leases, and expect that the node recovers."""
+    """Hold back all data of a node for some leases, and expect that the node recovers."""
     with testbed.fault("node cut", nodes=[cut]) as fault:
         proxy.hold()
         testbed.rest(LEASES * testbed.lease * testbed.scale)
@@ -188,7 +188,7 @@ def _hold_all(testbed: Testbed, proxy: Proxy, cut: TortureNode) -> None:
 
 @contextmanager
 def _resting(testbed: Testbed, name: str) -> Iterator[None]:
-    """Pause a node's claims meanwhile, as the other one is slower behind its proxy."""
+    """Drain a node during the block, so that the other one, slower behind its proxy, gets jobs."""
     testbed.database.rows(f"select {testbed.schema}.drain_node(%s, 'torture')", (name,))
     yield
     testbed.database.rows(f"select {testbed.schema}.undrain_node(%s, 'torture')", (name,))
@@ -222,7 +222,7 @@ def _on_detours(testbed: Testbed, count: int) -> tuple[list[TortureNode], list[P
 
 
 def _detour(testbed: Testbed) -> tuple[int, Proxy]:
-    """Choose a port for a node, and start a proxy for its peers."""
+    """Choose a port for a node, and start the proxy through which its peers connect to it."""
     port = free_port()
     proxy = testbed.enter(Proxy(Address(port=port), speaks_postgres=False))
     table = f"{testbed.schema}.torture_detour"

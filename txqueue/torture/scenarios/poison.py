@@ -21,15 +21,15 @@ __all__ = [
 ]
 
 APP = ("txqueue.torture.poison",)
-# No job that runs for a second, as it would spend an attempt when its process dies.
+# None runs for a second, as such a job would spend an attempt when its process dies.
 INNOCENT = ("noop", "slow:0.3", "grouped:0.1", "effect:0.2", "heavy:0.1")
 DEATHS = 5
 MANY, FAST = 20_000, 5_000
-# Only jobs that were running at the moment of a death count one.
+# The most deaths of innocent jobs in all: only jobs that were running at a death count it.
 MOST_BLAMED = 5 * DEATHS
-# An innocent job runs beside poison at most this often, then it runs alone.
+# An innocent job runs beside poison at most this often, and then without other jobs.
 COMPANY = 3
-# A worker that dies soon after its start is replaced with growing delays.
+# Seconds; a worker that dies soon after its start is replaced with growing delays.
 PATIENCE = 90.0
 _POISONED = """select job_id, state::text as state, deaths, error from {schema}.job
     where work_type = 'txqueue.torture.' || %s order by job_id"""
@@ -37,13 +37,13 @@ _POISONED = """select job_id, state::text as state, deaths, error from {schema}.
 
 @scenario("poison_exit", "jobs end their process by os._exit(), among innocent ones")
 def poison_exit(testbed: Testbed) -> None:
-    """They are quarantined after five deaths; no other job fails or spends an attempt."""
+    """Run jobs that exit: they fail after five deaths; others neither fail nor spend attempts."""
     _poison(testbed, "exits", 2)
 
 
 @scenario("poison_one_worker", "a job repeatedly ends the only worker of the only node")
 def poison_one_worker(testbed: Testbed) -> None:
-    """It is quarantined even there, where all other jobs must share its process or wait."""
+    """Run a job that exits on one node's only worker: it fails after five deaths all the same."""
     node = testbed.start_node("n1", workers=1, capacity=8, app=APP).wait_up()
     testbed.start_client(rate=10, kinds=INNOCENT)
     testbed.flow()
@@ -53,13 +53,13 @@ def poison_one_worker(testbed: Testbed) -> None:
 
 @scenario("poison_segfault", "a job's library causes a segmentation fault, among innocent ones")
 def poison_segfault(testbed: Testbed) -> None:
-    """It is quarantined after five deaths; no other job fails or spends an attempt."""
+    """Run a job that crashes: it fails after five deaths; others stay unharmed."""
     _poison(testbed, "crashes", 1)
 
 
 @scenario("poison_memory", "jobs use all memory of their process: one aborts, one raises")
 def poison_memory(testbed: Testbed) -> None:
-    """The one that ends its process is quarantined; the other fails with its MemoryError."""
+    """Run jobs that use all memory: one aborts and fails after five deaths, one by MemoryError."""
     nodes = _start(testbed)
     testbed.start_client(rate=2, kinds=["is_eaten"], count=1, app=APP).wait()
     _see_quarantined(testbed, nodes, "eats_memory", 1)
@@ -73,7 +73,7 @@ def poison_memory(testbed: Testbed) -> None:
 
 @scenario("poison_among_many", "a job ends its process, one among 20,000")
 def poison_among_many(testbed: Testbed) -> None:
-    """It is quarantined, and delays the innocent jobs only for a moment."""
+    """Run a job that exits among 20,000: it fails after five deaths, and the others soon end."""
     half = int(MANY * testbed.scale / 2)
     testbed.start_client(rate=FAST, kinds=["noop"], count=half).wait()
     testbed.start_client(rate=5, kinds=["exits"], count=1, app=APP).wait()
@@ -98,7 +98,7 @@ def poison_among_many(testbed: Testbed) -> None:
 
 @scenario("poison_and_drain", "a node is stopped by SIGTERM while a job kills its workers")
 def poison_and_drain(testbed: Testbed) -> None:
-    """The node drains properly; the job is quarantined elsewhere, and innocent jobs are done."""
+    """Stop a node whose workers a job kills: it drains, and the job fails elsewhere."""
     first, second = _start(testbed)
     with testbed.fault("poison", snapshot=False) as fault:
         testbed.start_client(rate=5, kinds=["exits"], count=1, app=APP).wait()
@@ -127,7 +127,7 @@ def _start(testbed: Testbed) -> list[TortureNode]:
 
 
 def _see_quarantined(testbed: Testbed, nodes: Sequence[TortureNode], kind: str, count: int) -> None:
-    """Enqueue poison, and expect that it is quarantined."""
+    """Enqueue jobs that kill workers, and expect that each fails as poison after five deaths."""
     wanted = int(count * testbed.scale)
     with testbed.fault("poison", nodes=nodes, snapshot=False) as fault:
         testbed.start_client(rate=5, kinds=[kind], count=wanted, app=APP).wait()
@@ -161,7 +161,7 @@ def _await_ended(testbed: Testbed, kind: str) -> list[dict[str, Any]]:
 
 
 def _expect_innocence(testbed: Testbed) -> None:
-    """Expect that all other jobs are done, spent no attempt, and rarely died beside poison."""
+    """Expect that innocent jobs are done in their first attempt, and rarely died beside poison."""
     testbed.rest(1.0)
     testbed.drain()
     history = testbed.history()

@@ -20,7 +20,7 @@ _DEAF = "pooler in transaction mode"
     own_server=True,
 )
 def pgbouncer_transactions(testbed: Testbed) -> None:
-    """Nodes log at the start that they receive no notifications, and work nevertheless."""
+    """Connect through PgBouncer: nodes log that they receive no notifications, and still work."""
     folder = testbed.enter(short_folder())
     server = testbed.enter(Server(folder / "pg"))
     testbed.use(server.dsn)

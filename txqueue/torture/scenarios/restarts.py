@@ -22,7 +22,7 @@ _TYPES = "select name, 'txqueue.torture.rare' = any (work_types) from {schema}.n
 
 @scenario("rolling_restart", "three nodes are restarted one after the other by SIGTERM under load")
 def rolling_restart(testbed: Testbed) -> None:
-    """Nothing is lost, nothing runs twice, no attempt is spent."""
+    """Restart nodes one by one: no job is lost, runs twice or spends an attempt."""
     names = ("n1", "n2", "n3")
     nodes = {name: _start(testbed, name) for name in names}
     for node in nodes.values():
@@ -65,7 +65,7 @@ def _expect_unspent(testbed: Testbed) -> None:
 
 @scenario("stop_at_once", "a second SIGTERM ends a node in the middle of its jobs")
 def stop_at_once(testbed: Testbed) -> None:
-    """It ends within seconds; interrupted jobs run again elsewhere and count no death."""
+    """Send a node SIGTERM twice: it ends within seconds, and its jobs run again elsewhere."""
     node, other = testbed.start_node("n1"), testbed.start_node("n2")
     node.wait_up()
     other.wait_up()
@@ -91,7 +91,7 @@ def stop_at_once(testbed: Testbed) -> None:
 
 @scenario("half_known_type", "a work type that half of the nodes have, and then none for a while")
 def half_known_type(testbed: Testbed) -> None:
-    """Its jobs run only on those nodes, and wait when no node has it; all others run."""
+    """Run a type that one node has: its jobs run there, and wait without it; others run."""
     knowing = testbed.start_node("n1", app=RARE)
     other = testbed.start_node("n2")
     knowing.wait_up()
@@ -124,7 +124,7 @@ def half_known_type(testbed: Testbed) -> None:
 
 @scenario("broken_application", "one node's workers cannot import the application")
 def broken_application(testbed: Testbed) -> None:
-    """It claims nothing, the other node runs all jobs, and no attempt is spent."""
+    """Break one node's application: it claims no job, and the other node runs all of them."""
     broken = testbed.start_node("n1", app=BROKEN, listen=True)
     testbed.start_node("n2", listen=True).wait_up()
     testbed.start_client(rate=30, kinds=(*MIXED, "slow:0.5"))

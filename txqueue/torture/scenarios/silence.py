@@ -25,7 +25,7 @@ MARGIN = 1.5
     needs=("unix socket",),
 )
 def half_open(testbed: Testbed) -> None:
-    """Statements without an answer are given up, and the node recovers by itself."""
+    """Silence a node's connections: it gives up statements without an answer, and recovers."""
     proxy, dsn = proxied(testbed, "n1", speaks_postgres=False)
     node = testbed.start_node("n1", dsn=dsn).wait_up()
     testbed.start_client(rate=10, kinds=("noop", "slow:0.2", "grouped:0.1", "delayed"))
@@ -51,11 +51,11 @@ def half_open(testbed: Testbed) -> None:
     "wakeups_dropped", "every notification of the database is dropped", needs=("unix socket",)
 )
 def wakeups_dropped(testbed: Testbed) -> None:
-    """Everything still starts, within the interval of the slow poll."""
+    """Drop notifications: all jobs still start, within the interval at which idle nodes poll."""
     proxy, dsn = proxied(testbed, "n1")
     proxy.drops_notifications = True
     testbed.start_node("n1", dsn=dsn).wait_up()
-    # So slow that the node sleeps between jobs, and would need a notification for each.
+    # The rate is so low that the node sleeps between jobs, and needs a notification for each.
     kinds = ("noop", "effect:0", "delayed", "grouped:0", "failing:1")
     with testbed.fault("wake-ups dropped") as fault:
         testbed.start_client(rate=1.5, kinds=kinds)

@@ -27,7 +27,7 @@ _WAITING: Final = """
      where not lock.granted and waiter.application_name like %s
        and lock.relation in (select %s::regclass union select relid from pg_partition_tree(%s))
      limit 1"""
-# Limit of backends: for a master, its listener, and the attempts that it has given up.
+# The most backends of nodes: for masters, their listeners, and statements that they have given up.
 MOST_BACKENDS: Final = 8
 
 
@@ -37,7 +37,7 @@ MOST_BACKENDS: Final = 8
     own_server=True,
 )
 def backend_stopped(testbed: Testbed) -> None:
-    """When resumed, its late writes are undone or repaired."""
+    """Stop backends past timeouts: their late writes are undone or repaired after they resume."""
     testbed.use(testbed.enter(Server(testbed.enter(short_folder()) / "pg")).dsn)
     nodes = [testbed.start_node("n1"), testbed.start_node("n2")]
     for node in nodes:
@@ -60,7 +60,7 @@ def backend_stopped(testbed: Testbed) -> None:
 
 @contextmanager
 def _caught(testbed: Testbed, whose: str, table: str, mode: str) -> Iterator[int]:
-    """Yield a backend that waits for a lock; release the lock once the backend is stopped."""
+    """Yield a stopped backend, which waited for a lock that is released after the stop."""
     name = f"{testbed.schema}.{table}"
     with testbed.database.session() as session:
         session.rows("begin")

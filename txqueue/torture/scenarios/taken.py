@@ -14,7 +14,7 @@ LEASE = 2.0
 
 @scenario("taken_over", "a stopped node resumes while another runs its former jobs")
 def taken_over(testbed: Testbed) -> None:
-    """Its late reports change nothing: the node that has the jobs now decides."""
+    """Resume a stopped node after others took its jobs: its late reports change nothing."""
     testbed.lease = LEASE
     for number in range(int(testbed.scale)):
         _take_over(testbed, f"first{number}", f"second{number}")

@@ -9,7 +9,7 @@ from txqueue.torture.scenario import scenario
 __all__ = ["unheard_claim"]
 
 CLAIMS = 3
-# Claims of ten jobs each, so that some are left for the node itself.
+# Claims at most ten jobs, so that some are left for the node itself.
 _CLAIM = """
     select coalesce(sum(claimed.jobs), 0)
       from {schema}.node_info as node,
@@ -24,9 +24,10 @@ _CLAIM = """
 
 @scenario("unheard_claim", "claims commit for a live node that never receives the answer")
 def unheard_claim(testbed: Testbed) -> None:
-    """Claim for the node, as a late commit does; it detects the missing jobs and returns them.
+    """Claim jobs in a node's name: the node detects that it lacks them, and returns them.
 
-    The load exceeds the node's capacity, so that there is always a job to claim.
+    A claim whose answer is lost has the same effect. The load exceeds the node's capacity, so that
+    there is always a job to claim.
     """
     node = testbed.start_node("n1", workers=1, capacity=2).wait_up()
     testbed.start_client(rate=30, kinds=("slow:0.2",), count=120)

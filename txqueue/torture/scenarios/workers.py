@@ -23,7 +23,7 @@ RESTARTED_WITHIN = 1.0
 
 @scenario("worker_kill", "kill -9 of a random worker every second under mixed load")
 def worker_kill(testbed: Testbed) -> None:
-    """The running jobs of a killed worker start again within a second, and only they run twice."""
+    """Kill workers: their running jobs start again within a second, and only those run twice."""
     nodes = [testbed.start_node(name, workers=3) for name in ("n1", "n2")]
     for node in nodes:
         node.wait_up()
@@ -53,7 +53,7 @@ def _kill_one(testbed: Testbed, node: TortureNode) -> None:
 
 @scenario("worker_kill_at_start", "one node's workers are repeatedly killed as they start")
 def worker_kill_at_start(testbed: Testbed) -> None:
-    """The node claims nothing it cannot run, the other continues, and nothing runs twice."""
+    """Kill a node's workers as they start: it claims no job, and the other node continues."""
     testbed.start_node("n1").wait_up()
     testbed.start_client(rate=30, kinds=MIXED)
     testbed.flow()
@@ -83,7 +83,7 @@ def worker_kill_at_start(testbed: Testbed) -> None:
 
 @scenario("frozen_worker", "one worker is stopped for three leases in the middle of its jobs")
 def frozen_worker(testbed: Testbed) -> None:
-    """Its master is alive and keeps the jobs: they wait, and nothing runs twice."""
+    """Stop a worker: its jobs wait, as its master is alive and keeps them; none runs twice."""
     node, other = testbed.start_node("n1"), testbed.start_node("n2")
     node.wait_up()
     other.wait_up()
@@ -106,7 +106,7 @@ def frozen_worker(testbed: Testbed) -> None:
 
 
 def _busiest(testbed: Testbed, node: TortureNode) -> int:
-    """Return the worker of a node that is running the most jobs."""
+    """Return the process id of the node's worker that is running the most jobs."""
     workers = node.worker_pids()
     testbed.wait(
         lambda: any(_open_runs(testbed)[pid] for pid in workers), "a worker has work", every=0.3
