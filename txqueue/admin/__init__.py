@@ -1,6 +1,6 @@
-"""Operate a cluster from Python, by requests to any node.
+"""Lets Python programs operate a cluster, by requests to any of its nodes.
 
-The AMP commands that `Admin` sends are exported too, for other clients.
+The AMP commands that `Admin` sends are exported too, for clients without it.
 """
 
 from txqueue.admin.client import Admin, Cancelled, JobsPage

@@ -1,4 +1,4 @@
-"""A client of one node's admin endpoint, which answers for the whole cluster."""
+"""A client of a node's admin endpoint; any node answers for the whole cluster."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ class Cancelled:
     """The result of a request to cancel jobs.
 
     Attributes:
-        cancelled: The jobs that have ended.
-        requested: The jobs that a node holds; it ends them now or at its next heartbeat.
-        refused: The jobs that had ended before or do not exist.
+        cancelled: The numbers of the jobs that are cancelled now.
+        requested: The numbers of the jobs that a node holds; the node ends them at once or at its
+            next heartbeat.
+        refused: The numbers of jobs that had ended before or do not exist.
     """
 
     cancelled: list[int]
@@ -45,7 +46,7 @@ class JobsPage:
 
     Attributes:
         jobs: The jobs of the page.
-        next: The `after` of the next page; None on the last.
+        next: The `after` with which to request the next page; None on the last page.
         at: The time by the database's clock.
     """
 
@@ -57,8 +58,7 @@ class JobsPage:
 class Admin:
     """A connection to a node's admin endpoint, made by `connect`.
 
-    Methods return dictionaries with the keys of ``txqueue ... --json``; moments are aware
-    datetimes.
+    Methods return dictionaries with the keys of ``txqueue ... --json``; times are aware datetimes.
     """
 
     def __init__(self, reactor: INetworkReactor, endpoint: Endpoint) -> None:
@@ -78,14 +78,14 @@ class Admin:
         """Connect to a node.
 
         Args:
-            endpoint: Where it listens: ``unix:PATH`` or ``tcp:PORT[:interface=ADDRESS]``.
+            endpoint: Where the node listens: ``unix:PATH`` or ``tcp:PORT[:interface=ADDRESS]``.
             tls_dir: The folder of the certificates, for an endpoint beyond this host.
             name: The operator whose certificate identifies this client.
-            reactor: Connects; by default the running reactor.
+            reactor: The reactor that connects; by default the running reactor.
 
         Raises:
             ConfigurationError: When the endpoint is not valid.
-            NodeUnavailable: When no node answers there.
+            NodeUnavailable: When no node answers at the endpoint.
         """
         if reactor is None:
             from twisted.internet import reactor as running
@@ -116,15 +116,15 @@ class Admin:
         return await self._document(wire.GetStatus, "status")
 
     async def nodes(self) -> list[dict[str, Any]]:
-        """Return the nodes; the connected node includes its worker processes."""
+        """Return the nodes; the entry of the connected node includes its worker processes."""
         return await self._whole(wire.ListNodes, "nodes")
 
     async def queues(self) -> list[dict[str, Any]]:
-        """Return each queue's depth by state, its oldest ready job's age, and its rate."""
+        """Return each queue's number of jobs by state, its oldest ready job's age, and its rate."""
         return await self._whole(wire.ListQueues, "queues")
 
     async def controls(self) -> list[dict[str, Any]]:
-        """Return pauses and limits."""
+        """Return the pauses and limits of queues, groups and tenants."""
         return await self._whole(wire.ListControls, "controls")
 
     async def jobs_page(
@@ -150,7 +150,7 @@ class Admin:
         return JobsPage(jobs, answer["next"] or None, at)
 
     async def jobs(self, **filters: str | None) -> AsyncIterator[dict[str, Any]]:
-        """Yield all jobs, the newest first, page by page.
+        """Yield all jobs one by one, the newest first.
 
         Args:
             filters: As for `jobs_page`.
@@ -194,7 +194,7 @@ class Admin:
                 return
 
     async def pause(self, key: str, kind: str = "queue") -> bool:
-        """Pause a queue, a group or a tenant; return whether it was running before."""
+        """Pause a queue, a group or a tenant; return whether it was not paused before."""
         return await self._changed(wire.Pause, kind=kind, key=key)
 
     async def resume(self, key: str, kind: str = "queue") -> bool:
@@ -209,7 +209,7 @@ class Admin:
         Args:
             key: The name of the queue, group or tenant.
             kind: ``queue``, ``group`` or ``tenant``.
-            cleared: Limits to lift.
+            cleared: The names of the limits to remove.
             limits: ``concurrency, rate, burst, share, reserve, backlog``; limits not given stay as
                 they are.
 
@@ -229,25 +229,25 @@ class Admin:
         return Cancelled(said["cancelled"], said["requested"], said["refused"])
 
     async def retry(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Retry failed and cancelled jobs; return the ids of those retried and of those refused."""
+        """Retry failed and cancelled jobs; return the numbers of retried and of refused ones."""
         said = await self._each(wire.RetryJobs, ids)
         return said["retried"], said["refused"]
 
     async def set_priority(self, ids: Sequence[int], priority: int) -> tuple[list[int], list[int]]:
-        """Change jobs' priority; return the ids of those changed and of those refused."""
+        """Change jobs' priority; return the numbers of changed and of refused jobs."""
         said = await self._each(wire.SetPriority, ids, priority=priority)
         return said["changed"], said["refused"]
 
     async def drain(self, name: str) -> bool:
-        """Drain a node: it accepts no more jobs. Return whether it was not draining before."""
+        """Make a node accept no more jobs; return whether it was not draining before."""
         return await self._changed(wire.DrainNode, name=name)
 
     async def undrain(self, name: str) -> bool:
-        """Let a draining node accept jobs again; return whether it was draining."""
+        """Let a draining node accept jobs again; return whether it was draining before."""
         return await self._changed(wire.UndrainNode, name=name)
 
     async def failures(self) -> list[dict[str, Any]]:
-        """Return the kinds of failure, by work type.
+        """Return the kinds of failure of each work type.
 
         Returns:
             ``fingerprint, work_type, failed, waiting, first_seen, last_seen, example, error`` each.
@@ -266,7 +266,7 @@ class Admin:
         """Retry all jobs of one kind of failure after a delay in seconds.
 
         Returns:
-            The number of jobs, and the moment of their retry.
+            The number of jobs, and the time at which they are retried.
         """
         given: dict[str, Any] = {"fingerprint": fingerprint, "delay": delay}
         return await self._repeated(wire.PostponeFailures, "until", **given)
@@ -276,7 +276,7 @@ class Admin:
         return await self._changed(wire.ActOnSchedule, name=name, act="pause")
 
     async def resume_schedule(self, name: str) -> bool:
-        """Resume a schedule from its next moment on; return whether it was paused before."""
+        """Resume a schedule from its next due time on; return whether it was paused before."""
         return await self._changed(wire.ActOnSchedule, name=name, act="resume")
 
     async def remove_schedule(self, name: str) -> None:
@@ -306,7 +306,11 @@ class Admin:
         return said
 
     def _ensure_node(self) -> None:
-        """Over TLS, accept only a node's certificate: an operator could listen there too."""
+        """Check, over TLS, that the other side has a node's certificate, not an operator's.
+
+        Raises:
+            NodeUnavailable: When it has another certificate.
+        """
         if self._endpoint.credentials is None:
             return
         named = peer_name(self._pipe.transport)
@@ -342,11 +346,13 @@ class Admin:
     async def _repeated(
         self, command: type[Any], moment: str, **arguments: Any
     ) -> tuple[int, datetime]:
-        """Repeat a command until it has covered all jobs that had failed at first.
+        """Repeat a command, which acts on some jobs at a time, until it has acted on all.
+
+        Jobs that fail after the first call are left out.
 
         Args:
             command: The command to send.
-            moment: The name of the moment in its answer, which the next calls pass.
+            moment: The name of the time in the command's answer, which further calls pass.
             arguments: The command's arguments.
         """
         [counted] = (name for key, _ in command.response if (name := key.decode()) != moment)

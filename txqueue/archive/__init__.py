@@ -1,4 +1,4 @@
-"""History as Parquet files: written before a day is dropped, and read again.
+"""Writes days of history as Parquet files before they are dropped, and reads these files.
 
 Only this package uses pyarrow, the extra ``archive``. Internal.
 """

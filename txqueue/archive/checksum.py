@@ -1,4 +1,4 @@
-"""A checksum over all columns of many rows, independent of how they are batched."""
+"""A checksum over all columns of many rows, which does not depend on how they are batched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Checksum"]
 
 
 class Checksum:
-    """The checksum of rows in order: for each column the null flags and the other values.
+    """A checksum of rows in their order, over the values and nulls of each column.
 
     Args:
         schema: The columns.
@@ -26,7 +26,7 @@ class Checksum:
         self.rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows."""
+        """Add a batch of rows to the checksum."""
         self.rows += batch.num_rows
         for column, parts in zip(batch.columns, self._parts, strict=True):
             for part, octets in zip(parts, _octets(column), strict=False):
@@ -34,7 +34,7 @@ class Checksum:
 
     @property
     def text(self) -> str:
-        """Return the checksum so far."""
+        """Return the checksum of all rows added so far, as hexadecimal text."""
         whole = blake2b(str(self.rows).encode(), digest_size=16)
         for field, parts in zip(self._schema, self._parts, strict=True):
             whole.update(f"{field.name} {field.type};".encode())

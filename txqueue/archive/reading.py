@@ -1,4 +1,4 @@
-"""Reads archived days."""
+"""Reads archived days of history."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def archived_jobs(
 
     Args:
         days: ``state, day, location`` of each day, the latest first.
-        since: The first moment.
-        until: The moment before which they ended.
+        since: The start of the time span, included.
+        until: The end of the time span, excluded.
         limit: The largest number of jobs.
         filters: ``state, queue, work_type``; a filter that is None is ignored.
         columns: The columns to return.
@@ -72,7 +72,7 @@ def archived_job(days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, An
 def batches_of(
     day: Mapping[str, Any], condition: Any, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the jobs of a day that meet a condition, some at a time.
+    """Yield the jobs of an archived day that meet a condition, some at a time.
 
     Args:
         day: ``state, day, location``.
@@ -95,7 +95,7 @@ def batches_of(
 def _of_one_day(
     days: Sequence[Mapping[str, Any]], condition: Any, limit: int, columns: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return at most `limit` jobs of a day, without keeping more in memory."""
+    """Return the latest jobs of archives of one day, at most `limit`, without keeping many more."""
     kept: list[pa.Table] = []
     for day in days:
         for batch in batches_of(day, condition, columns):

@@ -25,7 +25,10 @@ _SUMS = [("took", "sum"), ("took", "count"), ("took", "max"), ("waited", "sum"),
 
 @define
 class _Hour:
-    """The ended jobs of an hour and a work type; times count only jobs that have started."""
+    """Counts and sums over the jobs of a work type that ended in an hour.
+
+    Run times and waiting times are of those jobs only that have started.
+    """
 
     done: int = 0
     failed: int = 0
@@ -47,7 +50,7 @@ class _Hour:
         return cls(**counts, **times, began=began)
 
     def add(self, sums: Mapping[str, Any]) -> None:
-        """Add the sums of a batch."""
+        """Add the counts and sums of a batch of jobs."""
         state = sums["state"]
         setattr(self, state, getattr(self, state) + sums["hour_count"])
         self.busy += sums["took_sum"] or 0.0
@@ -77,11 +80,11 @@ def with_archived(
     Args:
         rows: The rows of ``stats()``.
         days: ``state, day, location`` of each day.
-        since: The first moment.
-        until: The moment before which jobs ended.
+        since: The start of the time span, included.
+        until: The end of the time span, excluded.
 
     Raises:
-        ArchiveUnavailable: When it cannot be read.
+        ArchiveUnavailable: When the archive cannot be read.
     """
     hours = {(row["hour"], row["work_type"]): _Hour.of(row) for row in rows}
     condition = (ds.field("finished_at") >= since) & (ds.field("finished_at") < until)

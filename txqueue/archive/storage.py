@@ -26,7 +26,7 @@ class ArchiveStorage:
     Attributes:
         location: The location as configured: a folder, or ``s3://bucket/prefix``.
         filesystem: The pyarrow file system.
-        root: The path of the files in it.
+        root: The path, in that file system, of the folder that has the files.
     """
 
     location: str
@@ -39,9 +39,9 @@ class ArchiveStorage:
 
     @contextmanager
     def writing(self, path: str, schema: pa.Schema) -> Iterator[Any]:
-        """Write a file, which gets its name at the end if all went well.
+        """Open a file for writing during the block; it gets its name only once it is complete.
 
-        Object storage never shows a partial object; a local file is hidden until it is complete.
+        Object storage never shows a partial object; a local file has a hidden name until then.
         """
         hidden = path if self._is_remote else _hidden(path)
         if not self._is_remote:
@@ -54,7 +54,7 @@ class ArchiveStorage:
             ):
                 yield writer
         except BaseException:
-            # A partial file would break programs that read all files.
+            # A partial file would break programs that read all files of a folder.
             with suppress(OSError):
                 self.filesystem.delete_file(hidden)
             raise
@@ -76,10 +76,10 @@ def open_storage(location: str) -> ArchiveStorage:
 
     Args:
         location: A folder, or ``s3://bucket/prefix``, perhaps with ``?endpoint_override=URL``
-            and ``&region=NAME``. Keys come from where AWS's own programs look for them.
+            and ``&region=NAME``. S3 keys are read from where AWS's own programs look for them.
 
     Raises:
-        ConfigurationError: When the location is not valid, or contains keys.
+        ConfigurationError: When the location is not valid, or contains S3 keys.
     """
     if "://" not in location:
         path = Path(location).expanduser().absolute()
@@ -100,7 +100,7 @@ def open_storage(location: str) -> ArchiveStorage:
 
 @contextmanager
 def reachable(location: str) -> Iterator[None]:
-    """Add the location to errors of reading and writing."""
+    """Convert errors of reading and writing in the block into txqueue's, with the location."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -126,7 +126,10 @@ def _hidden(path: str) -> str:
 
 
 def _make_private(path: Path) -> None:
-    """Make a file that only this account can read, as it contains payloads, even redacted ones."""
+    """Create a file that only this account can read, as it will have payloads, even redacted ones.
+
+    An old file of that name is deleted.
+    """
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 

@@ -30,8 +30,8 @@ class Archived:
         jobs: How many jobs the day has.
         checksum: The checksum over all columns.
         path: The path of the file.
-        outcome: ``dropped``; ``in use``, if it will be dropped later; ``changed``, if it changed
-            meanwhile and is archived again later.
+        outcome: ``dropped``; ``in use``: another session uses the day, which is dropped later; or
+            ``changed``: the day changed during archiving, and is archived again later.
     """
 
     day: date
@@ -54,14 +54,14 @@ def archive(
         session: A connection of a role that may maintain history.
         location: The archive's location; by default that of the queue's settings.
         before: Archive all days before this one; by default those past retention.
-        advance: Called with each day.
+        advance: Called with the result of each day.
 
     Returns:
         The result of each day; empty if another process is archiving.
 
     Raises:
-        ConfigurationError: When there is no location, or it is not valid.
-        ArchiveUnavailable: When it cannot be written, or its files differ from what was written.
+        ConfigurationError: When there is no location, or the location is not valid.
+        ArchiveUnavailable: When the archive cannot be written, or a file differs from the day.
     """
     session.ensure_version()
     past = PastDays(session)
@@ -105,7 +105,7 @@ def _written(past: PastDays, storage: ArchiveStorage, day: Day, path: str) -> Ch
 
 
 def _ensure_same(written: Checksum, storage: ArchiveStorage, path: str, jobs: int) -> None:
-    """Read a file back, and compare it with what was written and with the table's count."""
+    """Read a file back, and compare it with what was written and with the table's row count."""
     batches = storage.batches(path)
     read = None
     for batch in batches:

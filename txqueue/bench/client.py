@@ -1,4 +1,4 @@
-"""``python -m txqueue.bench.client``: an application's process that enqueues at a steady pace."""
+"""``python -m txqueue.bench.client``: an application that enqueues at a steady pace."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ LOOK = 0.05
 async def run(
     reactor: IClientReactor, node: str, warm_up: int, jobs: int, every: float
 ) -> dict[str, Any]:
-    """Enqueue jobs with credit of a node, each timed from just before its enqueue.
+    """Enqueue jobs by direct dispatch to a node; each carries the time just before its enqueue.
 
-    Garbage collections of loaded objects, which depend on the application, are avoided.
+    Loaded objects are excluded from garbage collections, whose cost depends on the application.
 
     Args:
-        reactor: The running one.
+        reactor: The running reactor.
         node: The node's endpoint.
         warm_up: How many untimed jobs come first.
-        jobs: How many are timed.
+        jobs: How many timed jobs follow.
         every: Seconds between two enqueues, whether or not the previous one has committed.
 
     Returns:
-        The seconds taken, and how many jobs were delivered without a claim.
+        The seconds taken for the timed jobs, and how many of them were delivered without a claim.
     """
     freeze_loaded_objects()
     queue = await WorkQueue.connect(node=node)

@@ -21,7 +21,7 @@ def cpu_seconds(group: int, backend: int) -> float | None:
 
     Args:
         group: The number of the process group.
-        backend: The process of one of the server's connections.
+        backend: The process id of a backend of the server; its parent is the postmaster.
 
     Returns:
         Seconds; None if the server is on another host or there is no ``/proc``.

@@ -31,23 +31,24 @@ def decay(
     held_snapshot: bool,
     title: str = "",
 ) -> dict[str, Any]:
-    """Drain one wave of jobs after another with one node: a round.
+    """Measure one round: enqueue and drain one wave of jobs after another with one node.
 
-    Each wave is enqueued in one transaction, so that it becomes visible at once, and is timed from
-    that commit to its last completion. An uncounted wave comes first.
+    Each wave is enqueued in one transaction, so that all its jobs become visible together, and is
+    timed from that commit to its last completion. A wave that is not counted comes first.
 
     Args:
-        target: Where.
+        target: The schema to measure in.
         stages: Shows the progress.
-        jobs: How many jobs per wave.
+        jobs: How many jobs each wave has.
         waves: How many waves are counted.
-        workers: How many worker processes.
-        held_snapshot: Whether another connection holds a snapshot throughout, which keeps
-            vacuum from all dead rows.
+        workers: How many worker processes the node has.
+        held_snapshot: Whether another connection holds a snapshot during the whole round, so that
+            vacuum cannot remove dead rows.
         title: The prefix of the stages' names.
 
     Returns:
-        The input of `typical`; waves are in jobs per second.
+        The result of the round, as `typical` takes it; the speed of each wave is in jobs per
+        second.
     """
     with target.session() as session, _snapshot(target, held=held_snapshot):
         publish(session, Counted)
@@ -70,9 +71,10 @@ def decay(
 
 
 def typical(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Combine several rounds: the median of each wave.
+    """Combine the results of several rounds: the median speed of each wave.
 
-    Noise on the host affects a wave of half a second more than any decay.
+    Of a single wave, which takes half a second, other load on the host changes the speed more than
+    a queue that gets slower.
 
     Args:
         rounds: The results of `decay`, for the same waves.
@@ -114,7 +116,8 @@ def _snapshot(target: BenchSchema, *, held: bool) -> Iterator[None]:
         yield
         return
     with target.session() as session, session.transaction(SNAPSHOT):
-        # The first statement takes the snapshot; the server must not end the idle session.
+        # The first statement of the transaction takes the snapshot; the server must not end the
+        # session, which is idle afterwards.
         session.rows("set local idle_in_transaction_session_timeout = 0")
         session.rows(f"select from {session.schema}.setting")
         yield

@@ -21,14 +21,14 @@ APP = "txqueue.bench.work"
 def drain(target: BenchSchema, stages: Stages, jobs: int, workers: int) -> dict[str, Any]:
     """Fill a queue, start a node, and measure until the last job is done.
 
-    The time is the database's, from the first assignment to the last end. Every worker records the
-    jobs that it runs, which are compared with the enqueued jobs and with history.
+    The time is measured by the database's clock, from the first assignment to the last end. Every
+    worker records the jobs that it runs, which are compared with the enqueued jobs and history.
 
     Args:
-        target: Where.
+        target: The schema to measure in.
         stages: Shows the progress.
-        jobs: How many jobs.
-        workers: How many worker processes.
+        jobs: How many jobs to enqueue.
+        workers: How many worker processes the node has.
 
     Returns:
         The document that ``--json`` prints.
@@ -39,7 +39,7 @@ def drain(target: BenchSchema, stages: Stages, jobs: int, workers: int) -> dict[
         stages.begin("starting a node")
         with RunningNode(target, APP, workers) as node:
             advance = stages.begin("performing", jobs)
-            # Query rarely, because counting so many jobs costs measured time of the server.
+            # Query rarely: counting very many jobs takes time of the server that is being measured.
             wait_until_done(session, node, jobs, advance, Pace(least=0.5, share=0.01))
         span = outcome(session)
         limit = raw_limit(session, stages.begin("the limit of raw SQL", min(jobs, 100_000)))
@@ -62,11 +62,11 @@ def drain(target: BenchSchema, stages: Stages, jobs: int, workers: int) -> dict[
 
 
 def runs_of(numbers: array[int], jobs: int) -> tuple[int, int]:
-    """Count the runs.
+    """Count the jobs that never ran or ran several times.
 
     Args:
         numbers: The job number of each run.
-        jobs: The highest job number; the lowest is 1.
+        jobs: How many jobs there are; their numbers begin at 1.
 
     Returns:
         How many jobs never ran, and how many ran more than once.

@@ -1,4 +1,4 @@
-"""``bench enqueue``: measures how fast an application enqueues, one at a time and in bulk."""
+"""``bench enqueue``: measures how fast an application enqueues jobs one by one and in bulk."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ SINGLY_SECONDS = 3.0
 
 
 def enqueuing(target: BenchSchema, stages: Stages, jobs: int) -> dict[str, Any]:
-    """Enqueue with ``WorkQueue.enqueue`` for 3 seconds, then with ``enqueue_many``.
+    """Measure ``WorkQueue.enqueue`` for 3 seconds, then one call of ``enqueue_many``.
 
-    Both use one connection; no node runs.
+    Both measurements use one connection; no node runs.
 
     Args:
-        target: The server and schema to measure in.
+        target: The schema to measure in.
         stages: Shows the progress.
         jobs: How many jobs to enqueue in bulk, in one transaction.
 
     Returns:
-        The document for ``--json``.
+        The document that ``--json`` prints.
     """
     with target.session() as session:
         publish(session, Counted)

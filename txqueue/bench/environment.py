@@ -1,4 +1,4 @@
-"""The place of a measurement: an embedded server, or a separate schema on an existing one."""
+"""Provides a schema to measure in: on an embedded server, or in an existing database."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 SCHEMA = "txqueue_bench"
-# More WAL than a default measurement writes.
+# Size in MiB of recycled WAL files: more than a measurement with default options writes.
 _LOG_MIB = 1024
 _LOCK = "select pg_try_advisory_lock(hashtextextended('txqueue bench', 839))"
 
@@ -37,9 +37,9 @@ class BenchSchema:
     """A fresh schema to measure in.
 
     Attributes:
-        dsn: The database.
-        schema: The schema.
-        folder: A temporary folder, deleted at the end.
+        dsn: The DSN of the database.
+        schema: The schema's name.
+        folder: A temporary folder for the measurement's files, deleted at the end.
     """
 
     dsn: str = field(repr=False)
@@ -51,7 +51,7 @@ class BenchSchema:
         return Session(self.dsn, self.schema, "txqueue bench")
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts about the environment that every result includes."""
+        """Return what every result says about the environment, such as versions."""
         with self.session() as session:
             names = ("synchronous_commit", "fsync")
             settings = {name: session.value(f"show {name}") for name in names}
@@ -65,13 +65,13 @@ def embedded_schema(stages: Stages, *, warm: bool = False) -> Iterator[BenchSche
 
     Args:
         stages: Shows the progress.
-        warm: Whether to prepare its WAL as on a server that has run for a while; see `warm_log`.
+        warm: Whether to prepare the server's WAL files; see `warm_log`.
 
     Yields:
-        The target.
+        The schema to measure in.
 
     Raises:
-        EmbeddedUnavailable: When there is no such server here.
+        EmbeddedUnavailable: When the server's programs are missing, or it cannot be started.
     """
     from txqueue.embedded import EmbeddedServer
 
@@ -87,9 +87,9 @@ def embedded_schema(stages: Stages, *, warm: bool = False) -> Iterator[BenchSche
 
 
 def warm_log(session: Session) -> None:
-    """Make a fresh server recycle WAL files, as every server does after a while.
+    """Make a fresh server reuse WAL files, as a server does that has run for a while.
 
-    Writing new WAL files costs a fifth of a drain's speed, which has nothing to do with the queue.
+    A server that creates WAL files drains a queue a fifth slower, whatever the queue does.
 
     Args:
         session: A superuser's session.
@@ -104,11 +104,11 @@ def own_schema(dsn: str, stages: Stages) -> Iterator[BenchSchema]:
     """Make a separate schema in an existing database, and drop it at the end.
 
     Args:
-        dsn: The database, in which the role may create a schema.
+        dsn: The DSN of the database, with a role that may create a schema.
         stages: Shows the progress.
 
     Yields:
-        The target.
+        The schema to measure in.
 
     Raises:
         Refused: When another measurement runs in the database.
@@ -140,13 +140,13 @@ def drop_schema(session: Session) -> None:
 
 
 def missing_roles(session: Session) -> list[str]:
-    """Return the roles that the migration will create; roles belong to the server."""
+    """Return the roles that the server lacks, and that the migration will create."""
     names = [f"{session.schema}_{role}" for role in ROLES]
     return [name for name in names if session.value("select to_regrole(%s) is null", (name,))]
 
 
 def drop_roles(session: Session, names: list[str]) -> None:
-    """Drop roles that are not in use."""
+    """Drop the named roles, except those in use."""
     for name in names:
         # Another database of the server may use the role by now.
         with suppress(TxqueueError):

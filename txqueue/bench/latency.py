@@ -32,14 +32,14 @@ PATIENCE = 120.0
 
 @frozen
 class TrafficPlan:
-    """The jobs to enqueue, how, and the workers that run them.
+    """Which jobs a measurement enqueues, and how they are enqueued and run.
 
     Attributes:
-        jobs: How many are timed; 20 before them only warm up.
+        jobs: How many timed jobs there are; 20 untimed ones before them warm the node up.
         every: Seconds between two enqueues.
-        workers: How many worker processes run them.
-        road: ``direct``: a process that has joined the node enqueues. ``claim``: a client with
-            plain SQL enqueues.
+        workers: How many worker processes the node has.
+        road: ``direct``: a process that has joined the node enqueues, by direct dispatch.
+            ``claim``: a client with plain SQL enqueues, and the node claims.
     """
 
     jobs: int
@@ -50,12 +50,12 @@ class TrafficPlan:
 
 @frozen
 class _Run:
-    """The result of a run.
+    """The result of a measurement.
 
     Attributes:
         seconds: The time in which the timed jobs were enqueued.
-        delivered: How many jobs needed no claim.
-        cpu: The CPU time of node and server, if known.
+        delivered: How many jobs were delivered by direct dispatch, without a claim.
+        cpu: The CPU time of node and server in seconds; None if unknown.
     """
 
     seconds: float
@@ -68,14 +68,14 @@ def latency(
 ) -> dict[str, Any]:
     """Enqueue a job every 20 ms, and measure the time until its handler starts.
 
-    Both ends read the same host's monotonic clock, the client's just before it enqueues: the commit
-    is part of the time.
+    Client and handler read the same host's monotonic clock, the client just before it enqueues, so
+    that the commit is part of the time.
 
     Args:
-        target: Where.
+        target: The schema to measure in.
         stages: Shows the progress.
-        jobs: How many jobs.
-        workers: How many worker processes.
+        jobs: How many timed jobs to enqueue.
+        workers: How many worker processes the node has.
         road: ``direct`` or ``claim``; see `TrafficPlan`.
 
     Returns:
@@ -88,14 +88,14 @@ def latency(
 def steady(
     target: BenchSchema, stages: Stages, *, rate: int, seconds: int, workers: int, road: str
 ) -> dict[str, Any]:
-    """Enqueue at a steady rate; measure the same as `latency`, and the CPU time.
+    """Enqueue at a steady rate; measure the time until handlers start, and the CPU time.
 
     Args:
-        target: Where.
+        target: The schema to measure in.
         stages: Shows the progress.
-        rate: Jobs a second.
-        seconds: The duration.
-        workers: How many worker processes.
+        rate: Jobs per second.
+        seconds: For how long to enqueue.
+        workers: How many worker processes the node has.
         road: ``direct`` or ``claim``; see `TrafficPlan`.
 
     Returns:
@@ -186,7 +186,7 @@ def _send(session: Session, jobs: int, every: float, advance: Advance, *, is_tim
 
 
 def percentile(ordered: Sequence[int], part: int) -> int:
-    """Return a percentile of ordered numbers."""
+    """Return a percentile, such as 95, of numbers in ascending order; 0 without numbers."""
     return ordered[math.ceil(len(ordered) * part / 100) - 1] if ordered else 0
 
 

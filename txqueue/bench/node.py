@@ -25,7 +25,8 @@ ASK_EVERY = 0.05
 TAIL_LINES = 15
 
 _REGISTERED = "select count(*) from {schema}.node_info where pid = %s and state = 'alive'"
-# Ends the node when its standard input closes: at the latest when this process dies.
+# A watcher's program: it stops the node when the watcher's standard input closes, at the latest
+# when this process dies.
 _WATCH = 'read -r _; kill -TERM "$1"; sleep 15; kill -KILL -"$1"'
 
 
@@ -34,7 +35,7 @@ class NodeFailed(TxqueueError):
 
 
 class RunningNode:
-    """``twistd -n txqueue`` in a process group of its own.
+    """A node to measure: ``twistd -n txqueue`` in a separate process group.
 
     Args:
         target: The node's database and schema, and the folder of its log.
@@ -64,7 +65,7 @@ class RunningNode:
         """Start the node and wait until it has registered.
 
         Raises:
-            NodeFailed: When it ends or takes too long.
+            NodeFailed: When the node ends or takes too long.
         """
         with self._log.open("wb") as log:
             self._process = _spawn(
@@ -87,7 +88,7 @@ class RunningNode:
             raise self._failure(f"the node ended with status {status}")
 
     def kill(self) -> None:
-        """Kill the master, but not its workers, as the kernel would."""
+        """Kill the master, but not its workers, as the kernel does if memory is short."""
         self._is_killed = True
         self._process.kill()
         self._process.wait()
@@ -103,14 +104,14 @@ class RunningNode:
         return f"unix:{self._bench_schema.folder / self._name}.sock"
 
     def environment(self) -> dict[str, str]:
-        """The environment that tells a process the node, its queue and the folder of records."""
+        """Return the environment of a process that uses the node's queue and folder of records."""
         return self._environment()
 
     def ensure_alive(self) -> None:
         """Check that the node still runs.
 
         Raises:
-            NodeFailed: When it has ended.
+            NodeFailed: When the node has ended.
         """
         if self._process.poll() is not None:
             raise self._failure(f"the node ended with status {self._process.returncode}")
@@ -161,7 +162,7 @@ class RunningNode:
 
 
 def twistd() -> list[str]:
-    """Return the start of a node's command line, for this Python."""
+    """Return the first words of a node's command line, which run `twistd` with this Python."""
     program = Path(sys.executable).with_name("twistd")
     found = [str(program)] if program.exists() else ["-m", "twisted.scripts.twistd"]
     return [sys.executable, *found, "-n", "--pidfile=", "txqueue"]

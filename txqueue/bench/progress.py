@@ -1,4 +1,4 @@
-"""The progress of a measurement."""
+"""Shows how far a measurement is, and limits how often it queries the database."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Protocol
 __all__ = ["Advance", "Pace", "Stages"]
 
 Advance = Callable[[int], None]
-"""Reports how much of a stage is done."""
+"""A function that shows how much of a stage is done, in the unit of the stage's total."""
 
 
 class Stages(Protocol):
-    """Shows the progress of a measurement."""
+    """Shows the stages of a measurement one after the other, each with its progress."""
 
     def begin(self, name: str, total: int | None = None) -> Advance:
         """Begin a stage, which ends the one before.
 
         Args:
             name: The stage's name.
-            total: How much there is to do; None if unknown.
+            total: How much the stage has to do, for instance how many jobs; None if unknown.
         """
 
 
 class Pace:
-    """Spaces out a query so that it costs the server little.
+    """Spaces out the repetitions of a query so that they cost the server little.
 
     Args:
         least: The shortest interval between two queries, in seconds.
-        share: The largest fraction of time that queries may take.
+        share: The largest fraction of time that the query may take.
         most: The longest interval in seconds, whatever the queries cost.
     """
 
@@ -40,7 +40,7 @@ class Pace:
         self._asked_at = time.monotonic()
 
     def asking(self) -> None:
-        """Note the start of a query."""
+        """Note that the query starts now."""
         self._asked_at = time.monotonic()
 
     def rest(self) -> None:

@@ -23,24 +23,25 @@ APP = "txqueue.bench.work"
 JOBS = 10
 NANO = 1e-9
 PATIENCE = 120.0
-# A node rescues others only once it has held its own lease for as long as theirs plus a second.
+# A node rescues the jobs of others only after it has held its own lease for their lease plus a
+# second.
 SETTLING = 2.0
 
 
 def rescue(target: BenchSchema, stages: Stages, workers: int, lease: float) -> dict[str, Any]:
     """Kill a worker, then a master with a peer on the same host, then one with a peer elsewhere.
 
-    Each holds ten running jobs that do not end by themselves. The time is measured from the kill
-    until the last of them has started again.
+    The node of each holds ten running jobs that do not end by themselves. The time is measured from
+    the kill until the last interrupted job has started again.
 
     Args:
-        target: The server and schema to measure in.
+        target: The schema to measure in.
         stages: Shows the progress.
         workers: How many worker processes a node has.
-        lease: Seconds of the nodes' leases.
+        lease: The nodes' lease in seconds.
 
     Returns:
-        The document for ``--json``.
+        The document that ``--json`` prints.
     """
     began = time.monotonic()
     with target.session() as session:
@@ -65,7 +66,7 @@ def rescue(target: BenchSchema, stages: Stages, workers: int, lease: float) -> d
 
 
 class _Trial:
-    """The kills, one after the other."""
+    """Kills processes of nodes, and measures how soon their jobs run again."""
 
     def __init__(
         self, target: BenchSchema, session: Session, stages: Stages, workers: int, lease: float
@@ -78,7 +79,7 @@ class _Trial:
         self._enough = target.folder / ENOUGH
 
     def of_a_worker(self) -> float:
-        """Kill a worker of a node that stays alive."""
+        """Kill a worker of a node that stays alive; return the seconds until its jobs run again."""
         self._stages.begin("starting a node")
         with self._node("worker", "one") as node:
             self._occupy()
@@ -86,7 +87,11 @@ class _Trial:
             return self._restarted(lambda: os.kill(self._busy_worker(node), signal.SIGKILL))
 
     def of_a_master(self, hosts: list[str]) -> float:
-        """Kill a master while another node is alive; the hosts are what the nodes report."""
+        """Kill a master while another node is alive; return the seconds until its jobs run again.
+
+        Args:
+            hosts: The names of their hosts that the two nodes report.
+        """
         first, second = (f"{host}-{len(set(hosts))}-{n}" for n, host in enumerate(hosts))
         self._stages.begin("starting two nodes")
         with self._node(first, hosts[0]) as node:
@@ -98,7 +103,7 @@ class _Trial:
                 return self._restarted(node.kill)
 
     def _busy_worker(self, node: RunningNode) -> int:
-        """Return the process id of a worker that runs some of the jobs."""
+        """Return the process id of a worker of the node that runs some of the jobs."""
         noting = {
             int(path.name.partition(".")[0]) for path in self._bench_schema.folder.glob(NOTES)
         }
@@ -109,14 +114,14 @@ class _Trial:
         return RunningNode(self._bench_schema, APP, self._workers, name, settings)
 
     def _occupy(self) -> None:
-        """Make the node run its jobs."""
+        """Enqueue endless jobs, and wait until all of them run."""
         self._enough.unlink(missing_ok=True)
         before = len(noted_numbers(self._bench_schema.folder))
         enqueue_all(self._session, map(Endless, range(1, JOBS + 1)), lambda _: None)
         self._until(lambda: len(noted_numbers(self._bench_schema.folder)) >= before + JOBS)
 
     def _restarted(self, kill: Callable[[], None]) -> float:
-        """Kill, and return the seconds until the last interrupted job has started again."""
+        """Call `kill`, and return the seconds until the last interrupted job has started again."""
         killed_at = time.monotonic()
         kill()
         self._enough.touch()

@@ -1,4 +1,4 @@
-"""The limit of PostgreSQL alone: the same rows moved twice by plain SQL."""
+"""Measures the limit of PostgreSQL alone, by moving rows twice with plain SQL."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ TABLES = ("limit_ready", "limit_assigned", "limit_done")
 
 
 def raw_limit(session: Session, advance: Advance) -> float:
-    """Measure the raw SQL limit: jobs a second that one connection claims and completes.
+    """Return the raw SQL limit: how many rows per second one connection moves from table to table.
 
-    It copies up to 100,000 whole rows of jobs from history into a table without partitions, with
-    one index, on job_id. Then it moves them, 2,000 at a time, to a second such table and from there
-    to a third. Each move is one statement and one durable commit: ``delete ... returning *`` by
-    job_id and ``insert ... select``, which no queue that keeps its history can do without. There is
-    no choice of jobs, no lock, no check, no row sent to the client. One connection does it, while a
-    node uses several: a ratio above 1 is possible.
+    Up to 100,000 whole rows of jobs are copied from history into a table without partitions, with
+    one index, on job_id. Then they are moved, 2,000 at a time, to a second such table and from
+    there to a third, as a queue does when it claims and completes. Each move is one statement and
+    one durable commit: ``delete ... returning *`` by job_id and ``insert ... select``, which every
+    queue that keeps its history needs. Jobs are neither chosen, locked, checked nor sent to the
+    client. A node uses several connections, so that it may exceed this limit of one.
 
     Args:
         session: A session of a database whose history has no gaps in the job numbers.
         advance: Called with how many rows are moved.
 
     Returns:
-        Rows moved twice per second.
+        How many rows per second were moved, each of them twice.
     """
     first, rows = _prepare(session)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Numbers recorded by worker processes, one file each, so that none is lost if they die."""
+"""Records numbers in a file for each worker process; they stay even if the process is killed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ SUFFIX = ".tally"
 NOTES = f"*{SUFFIX}"
 """The pattern of the files, whose names begin with the process id."""
 
-# The size of a sparse file, which limits how much one process can record.
+# The most numbers that one process can record; its file is sparse, and has room for all of them.
 MOST = 1 << 24
 WIDTH = 8
 
 
 class Tally:
-    """Records the numbers of this process in a file, through shared memory.
+    """Records numbers, such as those of jobs, in a file of this process, through shared memory.
 
     The kernel keeps recorded numbers even if the process is killed.
 
     Attributes:
-        add: Records a number that is not 0. The first call creates the file and replaces this
-            function by a faster one.
+        add: A function that records a number other than 0. Its first call creates the file, and
+            replaces the function by a faster one.
     """
 
     def __init__(self) -> None:
@@ -54,10 +54,10 @@ def _adder(cells: memoryview) -> Callable[[int], None]:
 
 
 def noted_numbers(folder: Path) -> array[int]:
-    """Return all numbers recorded in a folder.
+    """Return all numbers that processes have recorded in a folder.
 
     Args:
-        folder: The folder named by the environment variable.
+        folder: The folder that the processes' ``TXQUEUE_BENCH_FOLDER`` names.
     """
     numbers = array("q")
     for path in sorted(folder.glob(NOTES)):

@@ -20,12 +20,12 @@ __all__ = ["Span", "enqueue_all", "outcome", "publish", "wait_until_done"]
 
 @frozen
 class Span:
-    """The outcomes and the time span of jobs.
+    """The outcomes and the time span of all jobs of a measurement.
 
     Attributes:
-        done: How many are done.
-        failed: How many failed for good.
-        seconds: From the first assignment to the last end.
+        done: How many jobs are done.
+        failed: How many jobs failed for good.
+        seconds: The time from the first assignment to the last end.
     """
 
     done: int
@@ -34,7 +34,7 @@ class Span:
 
 
 def publish(session: Session, *kinds: type[WorkItem]) -> None:
-    """Publish work types, as an earlier node would have."""
+    """Publish work types, as a node does, so that jobs can be enqueued before a node starts."""
     rows = [policy_row(kind) for kind in kinds]
     session.rows(f"select {session.schema}.publish(%s)", (json.dumps(rows),))
 
@@ -55,11 +55,11 @@ def wait_until_done(
     """Wait until no job is waiting, ready or assigned.
 
     Args:
-        session: The session for the queries, whose cost the pace limits.
+        session: The session for the queries.
         node: The node, which must stay alive meanwhile.
-        jobs: How many there were.
-        advance: Called with how many have ended.
-        pace: Limits the queries.
+        jobs: How many jobs there were at first.
+        advance: Called with how many jobs have ended.
+        pace: Limits how often the database is queried.
 
     Raises:
         NodeFailed: When the node ends.

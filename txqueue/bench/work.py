@@ -1,4 +1,4 @@
-"""The work items of the measurements: ordinary ones that record their runs."""
+"""The work items of the measurements, which record their runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ENOUGH", "Counted", "Endless", "Timed"]
 ENOUGH = "enough"
 """The name of the file whose existence ends endless jobs."""
 
-# Seconds between two checks for the file.
+# Seconds between two checks for that file.
 LOOK = 0.02
 
 _tally = Tally()
@@ -26,27 +26,27 @@ _tally = Tally()
 
 @define
 class Counted(WorkItem):
-    """Records its run, and nothing else."""
+    """Work that records its run, and does nothing else."""
 
     number: int
 
     work_type = "txqueue.bench.counted"
 
     async def perform(self, job: Any) -> None:  # noqa: ARG002 - the handler's signature
-        """Record the job's number, which is at least 1."""
+        """Record `number`, which is at least 1."""
         _tally.add(self.number)
 
 
 @define
 class Endless(WorkItem):
-    """Records its start, and runs until the file exists."""
+    """Work that records its start, and runs until the file `ENOUGH` exists."""
 
     number: int
 
     work_type = "txqueue.bench.endless"
 
     async def perform(self, job: Any) -> None:  # noqa: ARG002 - the handler's signature
-        """Record the monotonic time in nanoseconds; then wait."""
+        """Record the monotonic time in nanoseconds; then wait for the file."""
         _tally.add(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
         enough = Path(os.environ[FOLDER_VARIABLE]) / ENOUGH
         while not enough.exists():
@@ -55,21 +55,21 @@ class Endless(WorkItem):
 
 @define
 class Timed(WorkItem):
-    """Records how long ago it was enqueued, by the host's monotonic clock."""
+    """Work that records how long ago it was enqueued, by the host's monotonic clock."""
 
     sent_at: int
 
     work_type = "txqueue.bench.timed"
 
     async def perform(self, job: Any) -> None:  # noqa: ARG002 - the handler's signature
-        """Record the nanoseconds since it was enqueued; 0 marks a job that only warms up."""
+        """Record the nanoseconds since `sent_at`; if that is 0, the job is not timed."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         if self.sent_at:
             _tally.add(now - self.sent_at)
 
 
 def running_reactor() -> Any:
-    """Return the reactor of this process, imported late so that it is not chosen too early."""
+    """Return the reactor of this process, imported only now, as an import installs a reactor."""
     from twisted.internet import reactor
 
     return reactor

@@ -1,4 +1,4 @@
-"""Finds archived jobs, for the commands that take one job's number."""
+"""Finds archived jobs, for the commands that take the number of one job."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 def or_archived(
     options: GlobalOptions, job_id: int, find: Callable[[], T], tell: Callable[[dict[str, Any]], T]
 ) -> T:
-    """Return what `find` finds of a job, or what `tell` returns for the archived job.
+    """Return the answer about a job from the database, or else from the archive.
 
     Args:
         options: Name the database, whose settings have the archive's location.
         job_id: The job's number.
-        find: Looks for the job in the database.
-        tell: Makes the same answer from the columns of an archived job.
+        find: Returns the answer from the database.
+        tell: Returns the same answer from the columns of the archived job.
 
     Raises:
         JobNotFound: When the job is in neither place.
@@ -58,7 +58,7 @@ def archived_row(options: GlobalOptions, job_id: int) -> dict[str, Any] | None:
 
 @contextmanager
 def with_pyarrow() -> Iterator[None]:
-    """Report a missing pyarrow, which only archives need, with its remedy."""
+    """Convert the block's ImportError, if pyarrow is missing, into an error that has a remedy."""
     try:
         yield
     except ImportError as error:

@@ -122,10 +122,10 @@ def _check_together(columns: Mapping[str, Any]) -> None:
 
 
 def checked_payload(text: str) -> str:
-    """Check the payload and return it unchanged, so that no number changes its form.
+    """Return the payload's text after a check, unparsed, so that no number changes its form.
 
     Raises:
-        click.UsageError: When it is not a JSON object.
+        click.UsageError: When the text is not a JSON object.
     """
     try:
         value = json.loads(text, parse_constant=_refuse_constant)

@@ -68,7 +68,7 @@ def history(
         with with_pyarrow():
             from txqueue.archive.reading import archived_jobs
         old = archived_jobs(wanted, begin, end, limit=limit, filters=filters, columns=SHOWN)
-        # A day may have been dropped between the two queries.
+        # A day may have been archived and dropped between the two queries.
         found = {each["job_id"]: {**_short(each), "archived": True} for each in old} | found
     listed = sorted(found.values(), key=_newest_first)[:limit]
     document = {"jobs": listed, "from": begin, "to": end, "archived_days": len(days)}

@@ -32,7 +32,7 @@ UNTAKEN = ("waiting", "ready")
 
 @frozen
 class Chosen:
-    """The chosen jobs: by number, or all that match filters."""
+    """The jobs that a command acts on: given by number, or all that match filters."""
 
     ids: Sequence[int]
     filters: Mapping[str, str | None]
@@ -117,7 +117,7 @@ def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **given: An
 
 
 def _is_retriable(job: Mapping[str, Any]) -> bool:
-    """Exclude jobs that only wait for their time from those chosen by filters."""
+    """Tell whether `retry` with filters includes a job: not if it only waits for its time."""
     has_failed = job["waiting_for"] == "time" and job["attempt"] > 0
     return bool(job["state"] != "waiting" or has_failed)
 
@@ -140,8 +140,8 @@ def _carry_out(options: GlobalOptions, chosen: Chosen, act: Act, words: Mapping[
     Args:
         options: The global options.
         chosen: The jobs.
-        act: Acts on some jobs and returns their numbers by result.
-        words: The key of each result in JSON, and its words for people.
+        act: Acts on some of the jobs, and returns a list of job numbers for each of `words`.
+        words: The possible results: the key of each in JSON, and the text that people read.
     """
 
     async def run(admin: Admin) -> dict[str, list[int]]:

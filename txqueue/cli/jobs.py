@@ -62,7 +62,7 @@ def jobs(
         lambda admin: _listed(admin, filters, limit),
     )
     if running_for is not None:
-        # This list is not ordered by number.
+        # With `running_for` the list is not ordered by number, so that there is no next page.
         more = None
     show(options, {"jobs": listed, "next": more}, lambda: _list(listed, now))
     if more is not None:
@@ -116,13 +116,13 @@ def _reasons(why: Explanation) -> Lines:
 
 
 def _first(inquiry: Inquiry[tuple[Rows, datetime]], limit: int) -> Inquiry[Listed]:
-    """Query one more job than is shown, to tell whether there are more."""
+    """Cut an inquiry's rows, one more than the limit, and return where the next page begins."""
     rows, now = yield from inquiry
     return rows[:limit], now, rows[limit - 1]["job_id"] if len(rows) > limit else None
 
 
 async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> Listed:
-    """Read pages until the limit is reached."""
+    """Read pages of jobs from a node until the limit is reached."""
     rows: Rows = []
     given = dict(filters)
     after = None if given["after"] is None else str(given["after"])
@@ -210,7 +210,7 @@ def _attempt(row: Mapping[str, Any], now: datetime) -> list[object]:
 
 
 def _progress(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield the progress that its handler reported, and that of its workset."""
+    """Yield the progress that a job's handler reported, and that of the job's workset."""
     if row.get("progress"):
         done, total, text = row["progress"]
         yield "progress", bar(done, total) if total else f"{done:g}"
@@ -261,7 +261,7 @@ def _option(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _end_of_run(row: Mapping[str, Any]) -> datetime:
-    """Return when its last run ended: a job that was given up had failed earlier."""
+    """Return when a job's last run ended: before its cancellation, if that was after a failure."""
     last = row["attempts"][-1] if row.get("attempts") else None
     is_given_up = row["state"] == "cancelled" and last and last["attempt"] == row["attempt"]
     end: datetime = last["at"] if last and is_given_up else row["finished_at"]
@@ -269,7 +269,7 @@ def _end_of_run(row: Mapping[str, Any]) -> datetime:
 
 
 def _parents(options: object) -> Iterator[tuple[str, object]]:
-    """Yield the jobs that it waits for or waited for, with their outcomes."""
+    """Yield the jobs that a job waits for or waited for, with their outcomes."""
     if not isinstance(options, dict) or not options.get("after"):
         return
     after, ends = options["after"], options.get("parents")

@@ -1,4 +1,4 @@
-"""``txqueue limits`` and ``txqueue actions``: the limits in force, and the acts of operators."""
+"""``txqueue limits`` and ``txqueue actions``: show limits, and the acts of operators."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def node_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 def _row(node: Mapping[str, Any]) -> list[object]:
     runs = node["state"] in ("alive", "draining")
-    # A node without its database reports fewer fields than the database has.
+    # A node that cannot reach its database reports fewer fields than the database has.
     beat, up = node.get("heartbeat_seconds"), node.get("up_seconds")
     return [
         node["name"],
@@ -80,7 +80,7 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> Lines:
 
 
 def _itself(node: Mapping[str, Any]) -> Lines:
-    """Yield what only the connected node reports."""
+    """Yield what a node reports only about itself, to a command that is connected to it."""
     columns = [">process", "state", ">jobs", ">weight"]
     rows = (_worker_row(worker) for worker in node["workers"])
     yield table(f"Workers of {node['name']}", columns, rows)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["JOB_COLUMNS", "Command", "GlobalOptions", "Group", "limited", "selecting", "together"]
 
 Decorator = Callable[[Any], Any]
-# By which jobs are selected.
+# The columns by which options select jobs.
 JOB_COLUMNS = ("queue", "work_type", "group", "tenant")
 
 
@@ -43,7 +43,7 @@ class GlobalOptions:
 
     @property
     def settings(self) -> Settings:
-        """The settings: flag, environment, file, libpq's variables."""
+        """The settings: from flags, the environment, the file, or else libpq's variables."""
         from txqueue.system.settings import Settings
 
         given = {"dsn": self.dsn, "schema": self.schema, "node": self.node}
@@ -61,7 +61,7 @@ class GlobalOptions:
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Store an option that was given; otherwise keep the value given before the command."""
+    """Store an option given after the command; if none is, keep the one given before it."""
     options = context.ensure_object(GlobalOptions)
     if value and parameter.name is not None:
         setattr(options, parameter.name, value)
@@ -139,14 +139,14 @@ def limited(default: int = 20, most: int = 10_000, text: str = "How many.") -> D
 
 
 def selecting(*columns: str, what: str = "jobs", states: Sequence[str] = ()) -> Decorator:
-    """Give a command options that select rows by their columns, and by state if there are some."""
+    """Give a command options that select rows by columns, and by one of the states, if any."""
     kind = click.Choice(states)
     state = [click.option("--state", type=kind, help=f"Only {what} in this state.")]
     return together(*state * bool(states), *(_selects(column, what) for column in columns))
 
 
 def together(*decorators: Decorator) -> Decorator:
-    """Return one decorator that gives a command the parameters of several, in this order."""
+    """Combine decorators into one that gives a command the parameters of all, in this order."""
     return lambda function: reduce(lambda made, each: each(made), reversed(decorators), function)
 
 

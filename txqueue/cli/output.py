@@ -48,13 +48,13 @@ def console(options: GlobalOptions, *, stderr: bool = False) -> Console:
     named: dict[str, Any] = {"color_system": None} if options.no_color else {}
     made = Console(stderr=stderr, markup=False, emoji=False, highlight=False, **named)
     if not made.is_terminal and "COLUMNS" not in os.environ:
-        # Not a terminal: do not wrap or cut lines, as programs may search them.
+        # The output is not a terminal: do not wrap or cut lines, as programs may search them.
         made.width = NO_WINDOW
     return made
 
 
 def notes(options: GlobalOptions) -> Console:
-    """Return the console for notes."""
+    """Return the console for notes, which writes to standard error."""
     return console(options, stderr=True)
 
 
@@ -130,8 +130,8 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) 
 
     Args:
         title: The title above the table.
-        columns: The heads; one that starts with ``>`` is right-aligned, for numbers.
-        rows: The cells: texts or rich renderables.
+        columns: The columns' heads; a column whose head starts with ``>`` is right-aligned.
+        rows: The cells of each row: texts or rich renderables.
     """
     from rich.table import Table
 
@@ -150,7 +150,7 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) 
 def listing(
     title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], empty: str
 ) -> Lines:
-    """Give a table, or a sentence if it has no rows; see `table`."""
+    """Yield a table, or the sentence `empty` if there are no rows; see `table`."""
     lines = list(rows)
     yield table(title, columns, lines) if lines else styled(empty)
 

@@ -20,10 +20,10 @@ __all__ = ["Bars", "bars"]
 
 
 class Bars:
-    """Progress bars, one for each stage.
+    """Progress bars, one for each stage of an operation.
 
     Args:
-        progress: Draws them.
+        progress: Draws the bars.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -31,7 +31,7 @@ class Bars:
         self._current: TaskID | None = None
 
     def begin(self, name: str, total: int | None = None) -> Advance:
-        """Begin a stage; the bar before it stays on screen, unless its length was unknown."""
+        """Begin a stage; the previous stage's bar stays on screen if that stage had a total."""
         self._end()
         current = self._current = self._progress.add_task(name, total=total)
         return lambda done: self._progress.update(current, completed=done)
@@ -48,7 +48,7 @@ class Bars:
 
 @contextmanager
 def bars(options: GlobalOptions) -> Iterator[Bars]:
-    """Show the stages of a long operation, if standard error is a terminal."""
+    """Show the stages of a long operation as bars, if standard error is a terminal."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
     out = notes(options)
@@ -64,7 +64,7 @@ def _column() -> ProgressColumn:
     from rich.text import Text
 
     class Counts(ProgressColumn):
-        """The column with the count, the total and the rate."""
+        """The column of a progress bar with the count, the total and the rate."""
 
         def render(self, task: Task) -> Text:
             return Text(_counts(task), style="dim")

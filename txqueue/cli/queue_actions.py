@@ -25,7 +25,7 @@ def _one_of_three(context: click.Context, _: click.Parameter, queue: str | None)
     return queue
 
 
-# The parameters that name a queue, a group or a tenant.
+# A command's parameters that name a queue, a group or a tenant.
 _held = together(
     click.argument("queue", required=False, callback=_one_of_three),
     click.option("--group", metavar="KEY", is_eager=True, help="A group instead of a queue."),

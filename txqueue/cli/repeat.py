@@ -39,7 +39,7 @@ def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
 
 
 def _call(options: GlobalOptions, session: Session, job_id: int) -> tuple[str, tuple[object, ...]]:
-    """Return the call for a job; for an archived job it carries the job's columns."""
+    """Return the SQL call that repeats a job; for an archived job it carries the job's columns."""
     schema = session.schema
     if not session.rows(f"select from {schema}.find_job(%s)", (job_id,)):
         row = archived_row(options, job_id)

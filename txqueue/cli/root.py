@@ -62,10 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         arguments: The arguments; by default those of the process.
 
     Raises:
-        SystemExit: Always, with status 0 for done, 1 for a fault found or an action refused, 2 for
-            a wrong call.
+        SystemExit: Always: with status 0 for success, 1 for a fault found or an action refused, 2
+            for wrong arguments.
     """
-    # SIGTERM and SIGHUP get the same clean-up as Ctrl-C.
+    # SIGTERM and SIGHUP cause the same clean-up as Ctrl-C.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     options = GlobalOptions()
@@ -73,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = run(arguments, options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of the output has closed the pipe; prevent the interpreter's complaint at exit.
+        # The program that reads the output has closed the pipe: without this, the interpreter
+        # would print an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = DONE
     sys.exit(status)

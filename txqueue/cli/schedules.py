@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["schedules", "show_runs"]
 
-# A run that starts later than this is marked as delayed.
+# A run that starts more seconds after its due time than this is marked as delayed.
 LATE = 60.0
 
 

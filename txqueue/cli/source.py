@@ -1,4 +1,4 @@
-"""The source of a command's answer: a node, which can also act, or the database."""
+"""Gets a command's answer from a node, which can also act, or from the database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def found(
     Args:
         options: Name the node and the database.
         inquire: Returns the inquiry for the database, given the name of the schema.
-        ask: Asks the node the same.
+        ask: Gets the same answer from the node.
     """
     if options.settings.get("node"):
         try:
@@ -45,20 +45,20 @@ def found(
 
 
 def acted(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
-    """Let a node act: the one given by --node, or the one of this host.
+    """Let a node act: the one given by --node, or this host's node.
 
     Args:
         options: Name the node or the database.
-        act: Sends the command.
+        act: Sends the command to the node.
 
     Raises:
-        NodeUnavailable: When no such node exists or answers.
+        NodeUnavailable: When there is no such node, or it does not answer.
     """
     return _through(options, _named(options) or _of_this_host(options), act)
 
 
 def _named(options: GlobalOptions) -> str:
-    """Return the named endpoint; ``auto`` is the node of this host, as for clients."""
+    """Return the endpoint that --node names; ``auto`` means this host's node, as for clients."""
     named = str(options.settings.get("node", ""))
     return _of_this_host(options) if named == "auto" else named
 
@@ -67,7 +67,7 @@ def _of_this_host(options: GlobalOptions) -> str:
     path = Path(options.settings.node_socket(socket.gethostname()).removeprefix("unix:"))
     others = sorted(path.parent.glob("*.sock"))
     if not path.exists() and len(others) == 1:
-        # A node whose name differs from the host's.
+        # The host's node has another name than the host.
         path = others[0]
     if not path.exists():
         raise NodeUnavailable(
@@ -103,7 +103,7 @@ def looked_up(options: GlobalOptions, inquire: Callable[[str], Inquiry[T]]) -> T
     """Return the answer of the database.
 
     Args:
-        options: Name the node or the database.
+        options: Name the database.
         inquire: Returns the inquiry, given the name of the schema.
     """
     from txqueue.store.reader import Reader, Session

@@ -1,4 +1,4 @@
-"""Reads lengths of time, days and moments as people type them."""
+"""Reads lengths of time, dates and times as people type them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Length(click.ParamType[timedelta | float]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> timedelta | float:
-        """Return a timedelta, or a fraction."""
+        """Return the length as a timedelta, or the percentage as a fraction."""
         number = value.rstrip("%abcdefghijklmnopqrstuvwxyz ")
         unit = value[len(number) :].strip() or "s"
         try:
@@ -38,7 +38,7 @@ class Length(click.ParamType[timedelta | float]):
 
 
 def moment_of(context: click.Context, parameter: click.Parameter, value: Any) -> datetime | None:
-    """Read a day or a moment in ISO 8601, in UTC unless it has an offset."""
+    """Read a date, or a date and time, in ISO 8601, in UTC unless it has an offset."""
     if value is None:
         return None
     try:
@@ -51,7 +51,7 @@ def moment_of(context: click.Context, parameter: click.Parameter, value: Any) ->
 
 
 def zoned(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """Check a moment; it needs an offset, as hosts have different time zones."""
+    """Check a date and time; it needs an offset, as hosts have different time zones."""
     if value is None:
         return None
     try:

@@ -76,7 +76,7 @@ def _pair(testbed: Testbed) -> tuple[Server, Server]:
 def _promoted(testbed: Testbed, standby: Server) -> None:
     with standby.session() as session:
         session.rows(_PROMOTE)
-    # A process that only reads would not notice.
+    # A process that only reads would not detect a read-only server.
     testbed.database.close()
 
 

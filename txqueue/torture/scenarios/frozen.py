@@ -89,7 +89,7 @@ def _expect_no_zombie(testbed: Testbed, incarnation: int, since: float, stopped:
 
 @scenario("rescue_races_completion", "a master is repeatedly stopped for about a lease")
 def rescue_races_completion(testbed: Testbed) -> None:
-    """Stop a master for about its lease: no job is lost, or completed twice, if rescued at its end."""
+    """Stop a master for about its lease: jobs that end as they are rescued are completed once."""
     node = testbed.start_node("n1", lease=SHORT_LEASE)
     other = testbed.start_node("n2", lease=SHORT_LEASE)
     node.wait_up()

@@ -20,7 +20,7 @@ GROUPED = (*["lingering_group:n1"], *["noop"] * 9)
 
 @scenario("held_past_lease", "a master is stopped while jobs wait in its worker for room")
 def held_past_lease(testbed: Testbed) -> None:
-    """Stop a master: jobs that wait in its worker run elsewhere, and the worker starts none of them."""
+    """Stop a master: jobs that wait in its worker run elsewhere; the worker starts none of them."""
     waited = _stop_master(testbed, HELD, CAPACITY)
     testbed.figure("waited", waited)
     testbed.drain()

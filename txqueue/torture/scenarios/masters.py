@@ -32,7 +32,7 @@ KINDS = ("noop", "slow:0.1", "effect:0.05", "noop")
 
 @scenario("master_kill", "kill -9 of one master of three; a supervisor restarts it later")
 def master_kill(testbed: Testbed) -> None:
-    """Kill a master: its workers end, and nodes of its host detect that at once and run its jobs."""
+    """Kill a master: its workers end, and nodes of its host detect that at once and rescue jobs."""
     _kill_masters(testbed, ["here", "here", "here"])
 
 
@@ -95,7 +95,7 @@ def master_kill_after_claim(testbed: Testbed) -> None:
 
 @scenario("master_kill_before_delivery", "a master dies between a client's commit and the delivery")
 def master_kill_before_delivery(testbed: Testbed) -> None:
-    """Kill a master before a delivery: the job that a client assigned to it runs elsewhere, once."""
+    """Kill a master before a delivery: jobs that a client assigned to it run elsewhere, once."""
     doomed = _start_doomed(testbed, sabotage.BEFORE_DELIVERY)
     testbed.start_client(rate=30, kinds=KINDS, node=doomed)
     _see_it_die(testbed, doomed, "master dies before a delivery")
