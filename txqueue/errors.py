@@ -86,11 +86,11 @@ class UnknownWorkType(TxqueueError):
 
 
 class Refused(TxqueueError):
-    """The database refused a job; the call has written nothing."""
+    """The database refused a job or another request; the call has written nothing."""
 
 
 class QueueFull(Refused):
-    """The queue has reached its backlog limit; the job can be enqueued later."""
+    """A queue has reached its backlog limit, or a workset its bound; more can be enqueued later."""
 
 
 class Duplicate(Refused):

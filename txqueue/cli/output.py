@@ -113,7 +113,7 @@ def job_state(state: str, text: str | None = None) -> Text:
 
 
 def local_time(moment: datetime) -> str:
-    """Return a moment in the time zone of this host."""
+    """Return a timestamp as text, in the time zone of this host."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
 
 

@@ -103,7 +103,7 @@ def node_cut_with_work(testbed: Testbed) -> None:
     needs=("unix socket",),
 )
 def node_deaf(testbed: Testbed) -> None:
-    """Drop the database's answers to a node: its writes are valid, its unheard claims run later."""
+    """Drop all answers to a node: its writes are valid; jobs of unanswered claims run later."""
     proxy, cut = _cut_node(testbed, listen=False)
     with testbed.fault("node cut", nodes=[cut]) as fault:
         proxy.swallow(Direction.DOWN)
