@@ -6,7 +6,7 @@ from tests.db.masters import Master
 
 
 def circle(node: Master, size: int) -> dict[int, set[int]]:
-    """Register so many nodes that listen; returns the incarnations that each is told of."""
+    """Register so many nodes that listen; returns the incarnations that each receives."""
     numbers = [node.register(f"node-{number}")[1] for number in range(size)]
     node.cursor.execute(
         "update txqueue.node_info set address = '127.0.0.1', port = 1 where name ~ '^node-'"
@@ -27,7 +27,7 @@ def test_few_nodes_connect_to_all_others(node: Master, size: int) -> None:
 
 @pytest.mark.parametrize("size", [18, 40])
 def test_many_nodes_connect_to_sixteen_each(node: Master, size: int) -> None:
-    """Of two, both or neither are told of the other; and from each there is a way to all."""
+    """Of two, both receive the other, or neither; and from each there is a way to all."""
     told = circle(node, size)
     assert {len(others) for others in told.values()} == {16}
     assert all(number in told[other] for number, others in told.items() for other in others)
