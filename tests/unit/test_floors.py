@@ -66,6 +66,7 @@ PARTS: Final = {
     "txqueue.node.lease": "state that services share: the right to the node's jobs",
     "txqueue.node.lease_keeper": "what follows when the lease changes; heartbeats are the service",
     "txqueue.node.lifecycle": "state that services share: whether the node drains or ends",
+    "txqueue.node.listening_port": "one port; the services that own it open and close it",
     "txqueue.node.own_report": "values: the node's report to its peers",
     "txqueue.node.peer_table": "state that services share: the peers that are known",
     "txqueue.node.reactor": "protocols: what services need of a reactor",

@@ -9,11 +9,10 @@ from typing import Any, Protocol
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from txqueue.node.collaborators import Description
 from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.listening_port import ListeningPort
 from txqueue.wire.authenticated import CertifiedPipe, UncertifiedPipe
 from txqueue.wire.connection_limits import GuardedServer
 from txqueue.wire.endpoints import Endpoint, INetworkReactor
@@ -55,7 +54,6 @@ class AdminEndpoint(Service):
     """
 
     name = "admin"
-    log = Logger()
 
     def __init__(
         self,
@@ -70,23 +68,21 @@ class AdminEndpoint(Service):
         self._reactor = reactor
         self._endpoint = endpoint
         self._description = description
-        self._lifecycle = lifecycle
         self._operators = operators
         self._guests = guests
-        self._listening: Deferred[Any] | None = None
+        self._port = ListeningPort(reactor, endpoint, lifecycle)
         self._server = self._made_server()
 
     def startService(self) -> None:
         """Start listening."""
         super().startService()
-        self._listening = self._endpoint.listen(self._reactor, self._server)
-        self._listening.addErrback(self._cannot_listen)
+        self._port.open(self._server)
 
-    def stopService(self) -> Deferred[None] | None:
+    def stopService(self) -> Deferred[None]:
         """Stop listening, and close all connections."""
         super().stopService()
         self._server.hang_up()
-        return self._listening.addCallback(_closed) if self._listening is not None else None
+        return self._port.close()
 
     def _made_server(self) -> PipeServer:
         answers: Responders = {Inspect: self._inspect}
@@ -108,18 +104,6 @@ class AdminEndpoint(Service):
 
     def _inspect(self) -> dict[str, Any]:
         return {"node": json.dumps(self._description.describe())}
-
-    def _cannot_listen(self, failure: Failure) -> None:
-        self.log.critical(
-            "cannot listen at {endpoint}: {error}; this node stops",
-            endpoint=self._endpoint,
-            error=failure.value,
-        )
-        self._lifecycle.fail()
-
-
-def _closed(port: Any) -> Any:
-    return None if port is None else port.stopListening()
 
 
 def _nothing() -> None:

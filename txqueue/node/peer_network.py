@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 from txqueue.node.collaborators import OwnReport
 from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.listening_port import ListeningPort
 from txqueue.node.peer import PATIENCE, Peer, joined, numbers_in
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.periodic import Periodic
@@ -107,12 +108,11 @@ class PeerNetwork(Periodic):
         self._table = table
         self._lease = lease
         self._keeper = keeper
-        self._lifecycle = lifecycle
         self._own = own
         self._exchange = exchange
         self._wakeups = wakeups
         self._server = PeerServer(reactor, self, is_secure=endpoint.credentials is not None)
-        self._listening: Deferred[Any] | None = None
+        self._port = ListeningPort(reactor, endpoint, lifecycle)
         self._incarnation = 0
         self._told: tuple[int, ...] | None = None
         self._told_at = self._looked_at = self._warned_at = float("-inf")
@@ -120,17 +120,14 @@ class PeerNetwork(Periodic):
     def startService(self) -> None:
         """Begin to listen for peers."""
         super().startService()
-        self._listening = self._endpoint.listen(self._reactor, self._server)
-        self._listening.addErrback(self._cannot_listen)
+        self._port.open(self._server)
 
     def stopService(self) -> Deferred[None] | None:
         """Stop listening, and close all connections."""
         finished = super().stopService()
         self._table.clear()
         self._server.hang_up()
-        if self._listening is None:
-            return finished
-        return self._listening.addCallback(_closed).addCallback(lambda _: finished)
+        return self._port.close().addCallback(lambda _: finished)
 
     def heard(self, reply: HeartbeatReply) -> None:
         """Disconnect peers that a heartbeat no longer lists, and connect to new ones."""
@@ -311,15 +308,3 @@ class PeerNetwork(Periodic):
                 who="an unidentified peer" if peer is None else peer.name,
                 why=pipe.why_dropped,
             )
-
-    def _cannot_listen(self, failure: Failure) -> None:
-        self.log.critical(
-            "cannot listen at {endpoint}: {error}; this node stops",
-            endpoint=self._endpoint,
-            error=failure.value,
-        )
-        self._lifecycle.fail()
-
-
-def _closed(port: Any) -> Any:
-    return None if port is None else port.stopListening()

@@ -24,6 +24,7 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
+from txqueue.node.collaborators import GivenBack
 from txqueue.node.reactor import Spawner
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load, updated_rate
@@ -51,7 +52,7 @@ PACE_WINDOW = 0.02
 START_PATIENCE, LAST_WORDS = 300.0, 1.0
 
 
-class Reports(Protocol):
+class Reports(GivenBack, Protocol):
     """Receives the reports of workers."""
 
     def finish(self, finished: CompletedJobs) -> None:
@@ -62,15 +63,6 @@ class Reports(Protocol):
 
     def start(self, jobs: Iterable[StartedJob]) -> None:
         """Note running jobs: those that run for longer than a second, or have new progress."""
-
-    def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
-        """Note jobs of an assignment to return to the queue.
-
-        Args:
-            assignment: The number of the assignment.
-            died: Whether the process that held the jobs died.
-            ids: The jobs' numbers; None for all that remain of the assignment.
-        """
 
 
 class Owner(Protocol):

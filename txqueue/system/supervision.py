@@ -1,4 +1,8 @@
-"""Starts processes that never outlive this one: each waits at a gate until a watcher runs."""
+"""Starts processes that do not outlive this one, even if it is killed.
+
+A watcher is a process that ends another one as soon as this one dies. A program starts only once
+its watcher runs: until then the process waits at a gate, for a line on its standard input.
+"""
 
 from __future__ import annotations
 

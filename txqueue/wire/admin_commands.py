@@ -47,7 +47,7 @@ _CHANGED: list[tuple[bytes, amp.Argument]] = [(b"changed", amp.Boolean())]
 
 
 class _Command(amp.Command):
-    """The base class of the commands for operators: an error is answered with one line."""
+    """The base class of the commands for operators; a refusal is answered with a line of text."""
 
     errors = {AdminRefused: b"REFUSED"}
 
