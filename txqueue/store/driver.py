@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from psycopg2.extensions import POLL_READ, POLL_WRITE
+from psycopg2.extensions import POLL_READ, POLL_WRITE, STATUS_READY
 from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import (
@@ -54,8 +54,6 @@ class Driver:
             # The connection may break in the turn of the reactor before txpostgres reports it as
             # open.
             raise ConnectionDone
-        # From here on, _Statements watches the socket.
-        self._reactor.removeReader(self._connection)
         try:
             self._statements = _Statements(self._reactor, self.session, self._hear)
         except OSError as error:
@@ -106,7 +104,8 @@ class _Watcher:
 
     Before it polls libpq, txpostgres removes a socket as a reader or as a writer, not both, and
     adds it again even if libpq has closed it: a reactor refuses that, or watches another socket
-    with the same number.
+    with the same number. And once it is connected, `_Statements` watches the socket instead:
+    txpostgres would log a loss for which no caller waits.
     """
 
     def __init__(self, reactor: IStoreReactor) -> None:
@@ -114,6 +113,9 @@ class _Watcher:
         self.callLater = reactor.callLater
 
     def addReader(self, reader: IReadDescriptor) -> None:
+        connection: Any = reader
+        if connection.pollable().status == STATUS_READY:
+            return
         # After a failed attempt to connect there is no socket.
         with suppress(ValueError, OSError):
             self._reactor.addReader(reader)
