@@ -101,11 +101,11 @@ def _cut(testbed: Testbed, *proxies: Proxy, matches: Callable[[str], bool], ever
 
 
 def _is_commit(sql: str) -> bool:
-    return sql == "commit"
+    return sql.endswith("commit")
 
 
 def _is_enqueue(sql: str) -> bool:
-    return sql == "commit" or ".enqueue" in sql
+    return _is_commit(sql) or ".enqueue" in sql
 
 
 def _is_of_node(sql: str) -> bool:
