@@ -151,6 +151,16 @@ async def test_an_error_of_the_first_statement_fails_the_transaction(dsn: str, s
         assert not await _is_written(queue)
 
 
+async def test_the_text_of_an_error_shows_the_applications_statement(dsn: str) -> None:
+    """Not the beginning of the transaction, which goes with it."""
+    async with opened(dsn) as queue:
+        with pytest.raises(psycopg2.errors.UndefinedTable) as raised:
+            async with queue.transaction() as txn:
+                await txn.execute("select * from missing")
+    assert ": select * from missing" in str(raised.value)
+    assert "begin" not in str(raised.value)
+
+
 async def test_a_first_statement_that_was_not_sent_fails_nothing(dsn: str) -> None:
     """The driver refuses a parameter; the next statement is inside the transaction."""
     async with opened(dsn) as queue:

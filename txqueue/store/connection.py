@@ -281,7 +281,8 @@ class Connection:
             return await self._sent(sql, parameters, translate)
         self._is_beginning = False
         try:
-            return await self._sent(f"begin; {sql}", parameters, translate)
+            # On a line of its own: the text of an error shows the line of the statement.
+            return await self._sent(f"begin;\n{sql}", parameters, translate)
         except Exception:
             if self.is_dead or not self.is_idle:
                 raise

@@ -16,7 +16,8 @@ class LongText(amp.Argument):
 
     def toBox(self, name: bytes, strings: Any, objects: Any, proto: Any) -> None:  # noqa: ARG002 - amp's
         """Add the text to the box in parts."""
-        data = objects[name.decode()].encode()
+        # An error's text may quote a file name that is not UTF-8, of which Python makes surrogates.
+        data = objects[name.decode()].encode(errors="backslashreplace")
         strings[name] = data[:_PART]
         for number, start in enumerate(range(_PART, len(data), _PART), 1):
             strings[b"%s.%d" % (name, number)] = data[start : start + _PART]

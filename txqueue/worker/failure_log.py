@@ -54,7 +54,11 @@ class FailureLog:
 
     def note(self, failed: FailedAttempt) -> None:
         """Log a failure, unless many of its kind were just logged, and call the hooks."""
-        self._put(failed)
+        try:
+            self._put(failed)
+        except Exception:
+            # The outcome of the job counts more than its line in the log.
+            traceback.print_exc()
         for hook in self._hooks():
             try:
                 hook(failed)

@@ -380,9 +380,10 @@ class Performer:
         except Exception as broken:
             # Application code can fail here too: a property, or an exception's __str__.
             verdict = Verdict("failed", error=error_text(broken))
+        # First, so that an error in the log, or in a hook, does not lose the outcome.
+        self._settle(job, verdict.of(job.key))
         if verdict.outcome in ("retry", "failed"):
             self._failures.note(_failed_attempt(job, kind, retry, verdict, error))
-        self._settle(job, verdict.of(job.key))
 
     def _settle(self, job: RunningJob, settled: SettledJob) -> None:
         if job.last_progress is not None:

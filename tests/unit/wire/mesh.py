@@ -63,15 +63,24 @@ class Member:
         incarnation: Its run; of two members the one with the larger number dials.
         folder: Where its certificate is; None for plaintext.
         who: Whose certificate it shows, if not its own.
+        interface: The address at which it listens; None for the usual one.
     """
 
     def __init__(
-        self, name: str, incarnation: int, folder: Path | None = None, who: str | None = None
+        self,
+        name: str,
+        incarnation: int,
+        folder: Path | None = None,
+        who: str | None = None,
+        *,
+        interface: str | None = None,
     ) -> None:
         self.name = name
         self.incarnation = incarnation
         credentials = None if folder is None else Credentials(folder, who or name)
         self.endpoint = Endpoint(None, free_port(), credentials=credentials)
+        if interface is not None:
+            self.endpoint = evolve(self.endpoint, interface=interface)
         self.report = NodeReport(incarnation, incarnation, 10, 0, 10)
         self.numbers: list[int] = []
         self.clock = running_reactor()
@@ -130,11 +139,6 @@ class Member:
         """The connected peers with a report."""
         said = self.table.describe()
         return [peer["name"] for peer in said if peer["outstanding"] is not None]
-
-    def listens_at(self, interface: str) -> None:
-        """Listen at another address; before it starts."""
-        self.endpoint = evolve(self.endpoint, interface=interface)
-        self.peers._endpoint = self.endpoint
 
     def hears(self, *others: "Member", **changes: object) -> None:
         """Have a heartbeat name its peers."""

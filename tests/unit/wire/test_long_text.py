@@ -109,3 +109,12 @@ def test_a_lost_connection_is_reported_to_the_owner() -> None:
     client.transport.abortConnection()
     pump.flush()
     assert sorted(lost) == ["client", "server"]
+
+
+def test_text_that_is_not_unicode_arrives_escaped() -> None:
+    """Such as a file name of another encoding in the text of an error."""
+    strings: dict[bytes, bytes] = {}
+    LongText().toBox(b"text", strings, {"text": "no file caf\udce9"}, None)
+    objects: dict[str, str] = {}
+    LongText().fromBox(b"text", strings, objects, None)
+    assert objects == {"text": "no file caf\\udce9"}

@@ -52,9 +52,8 @@ async def test_masters_meet_on_one_host_without_tls(start: Start) -> None:
 
 async def test_masters_meet_over_ipv6(folder: Path) -> None:
     """An address is an address."""
-    members = [Member("a", 1, folder), Member("b", 2, folder)]
+    members = [Member(name, number, folder, interface="::1") for number, name in enumerate("ab", 1)]
     for member in members:
-        member.listens_at("::1")
         member.peers.startService()
     try:
         await met(*members)

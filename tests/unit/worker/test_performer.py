@@ -332,3 +332,20 @@ def test_the_last_progress_is_sent_with_the_completion() -> None:
         ("done", [2, 2, "all"]),
         ("failed", [2, 2, "all"]),
     ]
+
+
+def test_a_failure_that_cannot_be_logged_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise its job would stay assigned for good."""
+
+    def refuse(*_: object) -> None:
+        raise OSError("no log")
+
+    def fail(*_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr(Harness, "log_text", refuse)
+    harness = Harness()
+    with harness.handler(fail):
+        harness.hand(5, Handled.entry(1))
+    harness.turn()
+    assert outcome(harness)["outcome"] in ("failed", "retry")
