@@ -151,6 +151,18 @@ async def test_an_error_of_the_first_statement_fails_the_transaction(dsn: str, s
         assert not await _is_written(queue)
 
 
+async def test_a_first_statement_that_commits_and_fails_runs_once(dsn: str) -> None:
+    """It is not sent again, although no transaction is open after it."""
+    async with opened(dsn) as queue:
+        async with queue.transaction() as txn:
+            await txn.execute("create table lines ()")
+        with pytest.raises(psycopg2.errors.DivisionByZero):
+            async with queue.transaction() as txn:
+                await txn.execute("insert into lines default values; commit; select 1 / 0")
+        async with queue.transaction() as txn:
+            assert await txn.execute("select count(*) from lines") == [(1,)]
+
+
 async def test_the_text_of_an_error_shows_the_applications_statement(dsn: str) -> None:
     """Not the beginning of the transaction, which goes with it."""
     async with opened(dsn) as queue:

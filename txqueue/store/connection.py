@@ -29,6 +29,7 @@ Statement = tuple[str, Sequence[object]]
 CANCEL = """select pg_cancel_backend(pid) from pg_stat_activity
     where pid = %s and application_name = current_setting('application_name')"""
 CANCEL_PATIENCE = 10.0
+SYNTAX_ERROR = "42601"
 UNPREPARED = (
     psycopg2.errors.InvalidSqlStatementName,
     psycopg2.errors.FeatureNotSupported,
@@ -283,8 +284,9 @@ class Connection:
         try:
             # On a line of its own: the text of an error shows the line of the statement.
             return await self._sent(f"begin;\n{sql}", parameters, translate)
-        except Exception:
-            if self.is_dead or not self.is_idle:
+        except Exception as error:
+            was_run = getattr(error, "pgcode", None) not in (None, SYNTAX_ERROR)
+            if was_run or self.is_dead or not self.is_idle:
                 raise
         # A message with a syntax error does not begin a transaction. The statement fails again
         # inside one, so that the caller's next statement does not run outside.
