@@ -22,9 +22,11 @@ __all__ = ["GAP", "YOUNGEST", "Claims", "Reconciliation", "missing"]
 
 # The age, in seconds, at which an assignment is checked; a younger one's message may be on its way.
 YOUNGEST = 1.0
-# Seconds between two checks that must agree, unless heartbeats come more often; and the shortest
-# pause after a check, as a multiple of its duration.
-GAP, SHARE = 2.0, 50.0
+# Seconds between two checks that must agree, unless heartbeats come more often.
+GAP = 2.0
+# The shortest pause after a check, as a multiple of the time that the server needed for it, and the
+# most seconds that this makes.
+SHARE, LONGEST = 50.0, 30.0
 # How often to check whether all reports are written, and the seconds between two such checks.
 TRIES, PAUSE = 20, 0.1
 # The most assignments whose jobs are compared at a time.
@@ -122,9 +124,7 @@ class Reconciliation(Periodic):
         if identity is None:
             self._last = None
             return self._every
-        began = self._clock.seconds()
-        assigned = await self._functions.assignments_of(identity.incarnation, YOUNGEST)
-        took = self._clock.seconds() - began
+        assigned, took = await self._functions.assignments_of(identity.incarnation, YOUNGEST)
         found = missing(assigned, self._workers.holdings)
         if self._last is None:
             self._last = self._looked(found)
@@ -133,7 +133,7 @@ class Reconciliation(Periodic):
             self.missing = sum(found[each] for each in again)
             self._last = self._looked(found)
             await self._give_back(identity.incarnation, again[:MOST])
-        return max(self._gap if found else self._every, took * SHARE)
+        return max(self._gap if found else self._every, min(took * SHARE, LONGEST))
 
     def _looked(self, found: Mapping[int, int]) -> _Look:
         # The claim's number is read after the check, which has seen the jobs that the claim took.

@@ -12,7 +12,15 @@ from txqueue.model.work_item import WorkItem
 from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
-from txqueue.store.schedules import Due, Schedules, by_condition, declared, judged, tick_of
+from txqueue.store.schedules import (
+    CONDITION_PATIENCE,
+    Due,
+    Schedules,
+    by_condition,
+    declared,
+    judged,
+    tick_of,
+)
 from txqueue.system.clock import Clock
 
 __all__ = ["Scheduler"]
@@ -127,7 +135,8 @@ class Scheduler(Periodic):
             met = await self._schedules.met(*condition, [row["condition"][2] for row in rows])
         except Refused as error:
             reason = f"the condition on {condition[0]} cannot be checked: {error}"
-            took = time.monotonic() - began
+            # The wait for a connection does not count.
+            took = min(time.monotonic() - began, CONDITION_PATIENCE)
             # A condition that takes its whole time limit may use at most a tenth of the time.
             self._unanswered[condition] = (began + took * SPARED, reason)
             return judged(rows, set(), reason)

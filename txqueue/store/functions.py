@@ -342,15 +342,26 @@ class StoredFunctions:
         )
         return [_assignment(incarnation, asked_at, row) for row in rows]
 
-    async def assignments_of(self, incarnation: int, older_than: float) -> dict[int, int]:
+    async def assignments_of(
+        self, incarnation: int, older_than: float
+    ) -> tuple[dict[int, int], float]:
         """Return how many jobs of each assignment are assigned to a node.
 
         Args:
             incarnation: The node's run.
             older_than: Seconds; younger assignments are left out.
+
+        Returns:
+            The number of jobs by assignment, and the seconds that the server needed: the time
+            until the answer arrives may include an outage.
         """
-        call = f"select assignment, jobs from {self.schema}.assignments_of(%s, %s)"
-        return dict(await self.pool.query(call, (incarnation, older_than)))
+        call = (
+            "select assignment, jobs,"
+            " extract(epoch from clock_timestamp() - statement_timestamp())::double precision"
+            f" from {self.schema}.assignments_of(%s, %s)"
+        )
+        rows = await self.pool.query(call, (incarnation, older_than))
+        return {row[0]: row[1] for row in rows}, max((row[2] for row in rows), default=0.0)
 
     async def jobs_of(self, incarnation: int, assignments: Sequence[int]) -> list[JobKey]:
         """Return the jobs of the given assignments that are still assigned to a node."""

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 import pytest
 from twisted.internet.defer import TimeoutError
-from twisted.internet.task import Clock
+from twisted.internet.task import Clock, deferLater
 
 from tests.unit.node.doubles import INCARNATION, NODE, Records, lease_of
 from txqueue.model.assignment import JobKey, ReturnedJobs
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.lease import Identity
-from txqueue.node.reconciliation import GAP, Reconciliation, missing
+from txqueue.node.reconciliation import GAP, LONGEST, Reconciliation, missing
 from txqueue.node.wakeups import Wakeups
 
 EVERY = 0.5
@@ -26,6 +26,7 @@ class Harness:
         self.assigned: dict[int, list[int]] = {}
         self.held: dict[int, set[int]] = {}
         self.is_busy = False
+        self.outage = self.took = 0.0
         self.records = Records()
         self.claim: int | None = None
         self.lease = lease_of()
@@ -43,10 +44,14 @@ class Harness:
             wakeups=Wakeups(self.clock),
         )
 
-    async def assignments_of(self, incarnation: int, older_than: float) -> dict[int, int]:
-        """Answer as the stored functions do."""
+    async def assignments_of(
+        self, incarnation: int, older_than: float
+    ) -> tuple[dict[int, int], float]:
+        """Answer as the stored functions do, once the network lets the answer through."""
         assert (incarnation, older_than > 0) == (INCARNATION, True)
-        return {assignment: len(ids) for assignment, ids in self.assigned.items() if ids}
+        if self.outage:
+            await deferLater(self.clock, self.outage)
+        return {each: len(ids) for each, ids in self.assigned.items() if ids}, self.took
 
     async def jobs_of(self, _: int, assignments: Sequence[int]) -> list[JobKey]:
         """Answer as the stored functions do."""
@@ -100,6 +105,30 @@ def test_what_a_lost_claim_took_is_given_back() -> None:
         harness.look()
     assert harness.released == [50, 51]
     assert harness.reconciliation.given_back == 2
+
+
+def test_an_outage_does_not_delay_the_next_check() -> None:
+    """A check whose answer was held back for some seconds did not cost the server more."""
+    harness = Harness()
+    harness.assigned = {5: [50]}
+    harness.outage = 8.0
+    with harness.running():
+        harness.clock.pump([EVERY] * 16)
+        harness.outage = 0.0
+        harness.look()
+    assert harness.released == [50]
+
+
+@pytest.mark.parametrize(("took", "pause"), [(0.2, 10.0), (20.0, LONGEST)])
+def test_a_check_that_costs_the_server_much_comes_seldom(took: float, pause: float) -> None:
+    """It uses at most a fiftieth of the time, and comes every half a minute at the least."""
+    harness = Harness()
+    harness.assigned, harness.took = {5: [50]}, took
+    with harness.running():
+        harness.clock.advance(pause - EVERY)
+        assert harness.released == []
+        harness.clock.advance(EVERY)
+        assert harness.released == [50]
 
 
 def test_what_arrived_in_part_is_completed() -> None:
