@@ -5,7 +5,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psycopg2
@@ -13,10 +13,11 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 
 from tests.waiting import eventually, pause, running_reactor
-from txqueue.errors import ConfigurationError, DatabaseUnavailable
+from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused
 from txqueue.store.connection import Connection
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.conninfo import redirected, socket_of
+from txqueue.store.errors import lost
 from txqueue.store.listener import Listener
 from txqueue.store.prepared_statements import OFTEN
 from txqueue.store.session_bounds import of_a_master, of_a_worker
@@ -312,6 +313,23 @@ def pooled(folder: Path) -> Iterator[Server]:
 def listener(dsn: str, heard: list[bool]) -> Listener:
     """A listener behind a pooler."""
     return Listener(running_reactor(), dsn, "txqueue", lambda _: heard.append(True))
+
+
+async def test_a_swallowed_error_refuses_a_commit_with_a_last_statement(database18: str) -> None:
+    """As it does a bare commit; the last statement is not sent, whose own error would hide it."""
+    pool = ConnectionPool(running_reactor(), database18, 1, NAME)
+
+    async def swallowing() -> None:
+        async with pool.transaction(lambda: ("select 1", ())) as transaction:
+            with suppress(psycopg2.Error):
+                await transaction.query("select 1 / 0", translate=lost)
+
+    try:
+        with pytest.raises(Refused, match="a statement in it had failed"):
+            await swallowing()
+        assert await pool.query("select 1") == [(1,)]
+    finally:
+        pool.close()
 
 
 async def test_a_listener_behind_transactions_says_that_it_is_deaf(

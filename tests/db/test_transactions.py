@@ -93,7 +93,16 @@ async def _ended_by(queue: WorkQueue, statement: str, *, swallow: bool) -> None:
 
 @pytest.mark.parametrize("swallow", [False, True])
 @pytest.mark.parametrize(
-    "statement", ["rollback", "commit", "prepare transaction 'x'", "select 1; rollback"]
+    "statement",
+    [
+        "rollback",
+        "commit",
+        "prepare transaction 'x'",
+        "select 1; rollback",
+        "commit and chain",
+        "rollback and chain",
+        "select 1; commit; begin; select 1",
+    ],
 )
 async def test_a_statement_that_ends_the_transaction_is_an_error(
     node: Master, dsn: str, statement: str, swallow: bool
@@ -104,6 +113,40 @@ async def test_a_statement_that_ends_the_transaction_is_an_error(
             await _ended_by(queue, statement, swallow=swallow)
     if statement.startswith("prepare"):
         node.cursor.execute("rollback prepared 'x'")
+
+
+async def test_a_rollback_to_a_savepoint_is_no_end(node: Master, dsn: str) -> None:
+    """What follows it is a part of the same transaction."""
+    async with opened(dsn) as queue, queue.transaction() as txn:
+        await txn.execute("savepoint a; select 1; rollback to a")
+        await txn.execute("rollback to savepoint a; release a")
+        await txn.enqueue(Note())
+    assert node.states() == {"waiting": 1}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "set default_transaction_read_only = on",
+        "select set_config('search_path', 'pg_catalog', false)",
+        "create temp table other (a integer)",
+    ],
+)
+async def test_a_session_that_a_transaction_has_changed_is_not_used_again(
+    node: Master, dsn: str, statement: str
+) -> None:
+    """The next caller gets another connection; that of an unchanged session is used again."""
+    async with opened(dsn, connections=1) as queue:
+        backends = []
+        for text in ("select 1", statement, "set local search_path = pg_catalog", "select 1"):
+            async with queue.transaction() as txn:
+                backends += await txn.execute("select pg_backend_pid()")
+                await txn.execute(text)
+        async with queue.transaction() as txn:
+            await txn.enqueue(Note())
+    first, changed, second, third = backends
+    assert first == changed != second == third
+    assert node.states() == {"waiting": 1}
 
 
 async def test_a_batch_takes_no_job_after_its_callback(node: Master, dsn: str) -> None:

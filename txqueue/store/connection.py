@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import psycopg2
-from psycopg2.extensions import TRANSACTION_STATUS_IDLE
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_INERROR
 from twisted.internet.defer import CancelledError, Deferred
 
 from txqueue.errors import DatabaseUnavailable, Refused, TransactionMisused
@@ -47,6 +47,9 @@ class Connection:
             as lost; None for no limit.
         any_moment: Whether a moment beyond Python's range is read as the nearest one within it.
         session: Server settings for the session; skipped behind a pooler.
+
+    Attributes:
+        is_reusable: Whether the session is as it was opened, so that another caller may use it.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Connection:
         self._prepared = Prepared()
         self._pooled: bool | None = None
         self._is_beginning = False
+        self.is_reusable = True
 
     @property
     def is_dead(self) -> bool:
@@ -84,6 +88,12 @@ class Connection:
         """Whether neither a statement nor a transaction is open."""
         status = self._driver.session.get_transaction_status()
         return bool(status == TRANSACTION_STATUS_IDLE)
+
+    @property
+    def _has_failed(self) -> bool:
+        """Whether a statement of the open transaction has failed, so that it cannot commit."""
+        status = self._driver.session.get_transaction_status()
+        return bool(status == TRANSACTION_STATUS_INERROR)
 
     @property
     def age(self) -> float:
@@ -248,6 +258,8 @@ class Connection:
         """
         if not self._is_beginning and self.is_idle:
             raise ended_inside()
+        if last is not None and self._has_failed:
+            raise _rolled_back()
         if last is not None:
             cursor = await self._executed_often(*last, then="; commit")
         elif self._is_beginning:
@@ -256,10 +268,7 @@ class Connection:
         else:
             cursor = await self._executed("commit", ())
         if cursor.statusmessage != "COMMIT":
-            raise Refused(
-                "the transaction was rolled back, because a statement in it had failed",
-                "let the error of the statement end the transaction, or use a savepoint",
-            )
+            raise _rolled_back()
 
     async def roll_back(self) -> None:
         """Roll back; if that fails, close the connection, which makes the server roll back."""
@@ -371,4 +380,12 @@ def ended_inside() -> TransactionMisused:
     return TransactionMisused(
         "a statement ended the transaction: commit, rollback or prepare transaction",
         "leave the end to the async with block; raise an error to roll back, or use a savepoint",
+    )
+
+
+def _rolled_back() -> Refused:
+    """Return the error for a transaction that cannot commit."""
+    return Refused(
+        "the transaction was rolled back, because a statement in it had failed",
+        "let the error of the statement end the transaction, or use a savepoint",
     )

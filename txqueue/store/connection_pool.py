@@ -161,7 +161,8 @@ class ConnectionPool:
 
     def _put_back(self, connection: Connection) -> None:
         # A caller may have left a statement or transaction open; do not reuse such a connection.
-        if self._is_closed or connection.is_dead or not connection.is_idle:
+        is_good = connection.is_reusable and not connection.is_dead and connection.is_idle
+        if self._is_closed or not is_good:
             connection.close()
         else:
             self._idle.append(connection)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, Unpack
 
+from psycopg2.errors import InvalidSavepointSpecification
 from twisted.internet.defer import Deferred, succeed
 
 from txqueue.errors import TransactionMisused
@@ -19,6 +20,7 @@ from txqueue.store.direct_dispatch import DirectDispatch, Query
 from txqueue.store.enqueueing import EnqueueOptions, batches, enqueue_call
 from txqueue.store.errors import lost, translated
 from txqueue.store.schema_files import checked_name
+from txqueue.store.statement_effects import may_change_session, may_end_transaction
 from txqueue.store.worksets import fill
 
 __all__ = ["Transaction", "enqueue"]
@@ -46,14 +48,18 @@ class Transaction:
         self._dispatch = dispatch
         self._is_open = True
         self._is_busy = False
+        self._was_ended_inside = False
 
     def end(self) -> None:
         """Refuse further use, as the connection returns to the pool.
 
         Raises:
-            TransactionMisused: When a statement is still running.
+            TransactionMisused: When a statement is still running, or one has ended the
+                transaction.
         """
         self._is_open = False
+        if self._was_ended_inside:
+            raise ended_inside()
         if self._is_busy:
             raise TransactionMisused(
                 "the transaction ended while a statement was running; it is rolled back",
@@ -62,6 +68,9 @@ class Transaction:
 
     async def execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement of the application.
+
+        A statement that changes the session, such as ``set search_path``, acts until the end of
+        the transaction: its connection is not used again.
 
         Args:
             sql: The statement, with ``%s`` for each parameter.
@@ -79,11 +88,32 @@ class Transaction:
         self._check()
         if self._dispatch is not None:
             self._dispatch.note_statement(sql)
-        rows = await self._alone(partial(self._connection.query, translate=lost), sql, parameters)
+        if may_change_session(sql):
+            self._connection.is_reusable = False
+        query = partial(self._connection.query, translate=lost)
+        if may_end_transaction(sql):
+            query = partial(self._guarded, query)
+        rows = await self._alone(query, sql, parameters)
         if self._connection.is_idle:
-            self._is_open = False
-            raise ended_inside()
+            raise self._ended_inside()
         return rows
+
+    async def _guarded(
+        self, query: Query, sql: str, parameters: Sequence[object]
+    ) -> list[tuple[Any, ...]]:
+        """Run a statement; notice if it has ended the transaction, even if it began another."""
+        await self._connection.query("savepoint txqueue_guard")
+        rows = await query(sql, parameters)
+        if not self._connection.is_idle:
+            try:
+                await query("release savepoint txqueue_guard", ())
+            except InvalidSavepointSpecification:
+                raise self._ended_inside() from None
+        return rows
+
+    def _ended_inside(self) -> TransactionMisused:
+        self._is_open, self._was_ended_inside = False, True
+        return ended_inside()
 
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue work as part of this transaction.

@@ -19,6 +19,7 @@ class Wire:
 
     asked: list[str] = field(factory=list)
     is_dead: bool = False
+    is_reusable: bool = True
     is_idle: bool = True
     age: float = 0.0
     is_closed: bool = False

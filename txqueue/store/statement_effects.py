@@ -1,0 +1,55 @@
+"""Recognizes statements of an application that may act beyond their own transaction."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["may_change_session", "may_end_transaction"]
+
+# The begin of a statement in a text that may have several, after comments.
+_BEGIN: Final = r"(?:\A|;)(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+_ENDS: Final = re.compile(
+    _BEGIN
+    + r"(?:(?:commit|end|abort|prepare\s+transaction)\b"
+    + r"|rollback\b(?!\s+(?:(?:work|transaction)\s+)?to\b))",
+    re.IGNORECASE | re.DOTALL,
+)
+_CHANGES: Final = re.compile(
+    _BEGIN
+    + r"(?:set\s+(?!local\b|transaction\b|constraints\b)|(?:reset|discard|listen|load|declare)\b"
+    + r"|prepare\s+(?!transaction\b)|create\s+temp(?!.*\bon\s+commit\s+drop\b))"
+    + r"|\bset_config\s*\((?!.*,\s*true\s*\))|\bpg_(?:try_)?advisory_lock",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def may_end_transaction(sql: object) -> bool:
+    """Tell whether a text may contain a statement that ends the transaction.
+
+    Args:
+        sql: The text, or what else psycopg2 accepts.
+
+    Returns:
+        True also for some texts that do not, such as one with ``; commit`` inside a string.
+    """
+    return _ENDS.search(_text(sql)) is not None
+
+
+def may_change_session(sql: object) -> bool:
+    """Tell whether a text may change the session beyond its transaction.
+
+    That is a setting, a temporary table, a prepared statement, a cursor or an advisory lock.
+
+    Args:
+        sql: The text, or what else psycopg2 accepts.
+
+    Returns:
+        True also for some texts that do not; false for a function of the application that does.
+    """
+    return _CHANGES.search(_text(sql)) is not None
+
+
+def _text(sql: object) -> str:
+    # The parts of a psycopg2.sql object are quoted strings in its repr().
+    return sql if isinstance(sql, str) else re.sub("['\"]", ";", repr(sql))
