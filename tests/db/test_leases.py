@@ -77,6 +77,21 @@ def test_a_heartbeat_says_when_the_next_lease_ends(node: Master, other: Master) 
     assert other.value(asked, other.incarnation) is None
 
 
+def test_a_heartbeat_tells_the_place_among_nodes_with_room_for_the_same_jobs(
+    node: Master, other: Master, third: Master
+) -> None:
+    """By which each decides whether a notification wakes it."""
+    place = "select array[place, places] from txqueue.heartbeat(%s, %s)"
+    nodes = (node, other, third)
+    assert [each.value(place, each.incarnation, 0.5) for each in nodes] == [[0, 3], [1, 3], [2, 3]]
+    assert node.value(place, node.incarnation, 1.0)[0] is None
+    assert other.value(place, other.incarnation, 0.5) == [0, 2]
+    other.cursor.execute(
+        "update txqueue.node_info set queues = '{rare}' where node_id = %s", (other.node_id,)
+    )
+    assert other.value(place, other.incarnation, 0.5) == [0, 1]
+
+
 def test_a_peer_renews_the_lease_of_a_node_that_answers(node: Master, other: Master) -> None:
     """It lives, and only cannot reach the database: it keeps its jobs."""
     job_id = taken(node)

@@ -71,3 +71,18 @@ def test_a_rolled_back_enqueue_wakes_no_master(node: Master) -> None:
     node.enqueue({})
     node.connection.rollback()
     assert notifications(node) == 0
+
+
+def test_a_notification_tells_how_many_jobs_there_are(node: Master) -> None:
+    """And the transaction, so that other nodes wake for the next one."""
+    node.cursor.execute("listen txqueue")
+    node.take()
+    node.enqueue({}, {}, {})
+    node.take()
+    node.take()
+    node.value("select txqueue.enqueue('test.kind', '{}')")
+    node.connection.poll()
+    texts = [told.payload.split() for told in node.connection.notifies]
+    node.connection.notifies.clear()
+    assert [(text[0], text[1]) for text in texts] == [("jobs", "3"), ("jobs", "1")]
+    assert int(texts[0][2]) < int(texts[1][2])

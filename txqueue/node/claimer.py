@@ -17,7 +17,8 @@ from txqueue.node.heavy_jobs import HeavyJobLimit
 from txqueue.node.lease import Identity, Lease
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
-from txqueue.policy.dispatch import Room, claim_delay, idle_delay
+from txqueue.policy.dispatch import Room, claim_delay
+from txqueue.policy.idling import idle_delay
 from txqueue.store.functions import Claim, StoredFunctions
 from txqueue.system.clock import Clock
 
@@ -64,8 +65,8 @@ class Claimer(Periodic):
         heavy_jobs: Limits the weight of the jobs that a claim takes.
         lanes: Notified of the number of jobs that each claim took.
         listeners: Notified after each claim whether it left ready jobs.
-        wakeups: Has the claimer's alarm; wakes the reconciliation when the answer to a claim is
-            lost.
+        wakeups: Has the claimer's alarm, and the node's place among those that can take the
+            same jobs; wakes the reconciliation when the answer to a claim is lost.
     """
 
     name = "claimer"
@@ -232,7 +233,7 @@ class Claimer(Periodic):
         # The remaining jobs are too heavy for the room.
         self._wants_room = claim.reached is not None
         self._empty_claims = 1 if claim.assignments else self._empty_claims + 1
-        pause = idle_delay(self._empty_claims)
+        pause = idle_delay(self._empty_claims, self._wakeups.place)
         if claim.due_in is not None:
             pause = min(pause, max(claim.due_in, 0.0))
         if claim.reached is None and len(self._queues) <= FEW_QUEUES:

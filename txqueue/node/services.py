@@ -136,6 +136,7 @@ class Services:
     def heartbeats(self) -> Heartbeats:
         """Registers the node and renews its lease."""
         listeners: list[BeatListener | None] = [
+            self.wakeups,
             self.workers,
             self.peer_network,
             self.lease_proxy,

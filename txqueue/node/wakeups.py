@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from txqueue.node.periodic import Alarm
+from txqueue.policy.idling import WakePlace, is_about_jobs, wakes
+from txqueue.store.functions import HeartbeatReply
 from txqueue.system.clock import Clock
 
 __all__ = ["Wakeups"]
-
-# The text of a notification by wake_masters() about jobs only.
-JOBS = "jobs"
 
 
 class Wakeups:
@@ -23,6 +22,8 @@ class Wakeups:
         orphans: Rings when this node may have assignments that no message brought.
         reconciliation: Rings when the answer to a claim is lost.
         heartbeats: Rings when an unknown node connects, as the next heartbeat may list it.
+        place: The node's place among the nodes that can take the same jobs; None while it is not
+            known, and while the node has no room.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -31,6 +32,12 @@ class Wakeups:
         self.orphans = Alarm(clock)
         self.reconciliation = Alarm(clock)
         self.heartbeats = Alarm(clock)
+        self.place: WakePlace | None = None
+
+    def heard(self, reply: HeartbeatReply) -> None:
+        """Note the node's place among the nodes that can take the same jobs."""
+        number, of = reply.place, reply.places
+        self.place = None if number is None or of is None else WakePlace(number, of)
 
     def look_for_work(self) -> None:
         """Wake the claimer and the scheduler."""
@@ -38,8 +45,8 @@ class Wakeups:
         self.scheduler.ring()
 
     def notified(self, text: str) -> None:
-        """Wake the claimer after a NOTIFY, and also the scheduler unless it is about jobs only."""
-        if text == JOBS:
-            self.claimer.ring()
-        else:
+        """Act on a NOTIFY: about jobs, it wakes the claimers of some nodes; else, all services."""
+        if not is_about_jobs(text):
             self.look_for_work()
+        elif wakes(text, self.place):
+            self.claimer.ring()

@@ -11,7 +11,6 @@ __all__ = [
     "Room",
     "claim_delay",
     "credit_limit",
-    "idle_delay",
     "least_loaded",
     "new_credit",
     "room_of",
@@ -25,9 +24,6 @@ MOST_AHEAD = 20_000
 MEMORY = 0.1
 # The longest delay between two claims while there is little room, seconds.
 CLAIM_PAUSE = 0.008
-# A master whose claim found nothing claims again soon, as an enqueue may have read the sleep flag
-# before the master set it; then at growing intervals.
-FIRST_IDLE, LONGEST_IDLE = 0.05, 1.0
 # The weight that one client may enqueue as assigned before its node grants more credit, and the
 # steps in which credit is spread over the nodes.
 MOST_CREDIT, CREDIT_STEP = 32, 4
@@ -180,9 +176,3 @@ def claim_delay(room: Room, since_last: float) -> float | None:
     if room.free * 4 >= room.limit:
         return 0.0
     return max(0.0, CLAIM_PAUSE - since_last)
-
-
-def idle_delay(empty_claims: int) -> float:
-    """Return the seconds to sleep after a number of claims in a row found nothing."""
-    delay = FIRST_IDLE * (1 << min(empty_claims - 1, 20))
-    return min(delay, LONGEST_IDLE)

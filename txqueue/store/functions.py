@@ -70,6 +70,9 @@ class HeartbeatReply:
         neighbours: The other live nodes of the node's host: incarnation and process id each.
         next_end: Seconds until the first lease of another node expires; None if no other node is
             alive.
+        place: The node's place, from 0, among the live nodes that have room and serve the same
+            queues and types; None if it has no room.
+        places: How many such nodes there are.
     """
 
     owned: bool
@@ -78,6 +81,8 @@ class HeartbeatReply:
     cancels: list[CancelledJob]
     neighbours: list[tuple[int, int]] = field(factory=list)
     next_end: float | None = None
+    place: int | None = None
+    places: int | None = None
 
 
 @frozen
@@ -159,11 +164,11 @@ class StoredFunctions:
     ) -> HeartbeatReply:
         """Renew the lease and rescue dead nodes' jobs; return what concerns the node."""
         rows = await self.pool.query(
-            "select owned, its_state, peers, cancels, neighbours, next_end"
+            "select owned, its_state, peers, cancels, neighbours, next_end, place, places"
             f" from {self.schema}.heartbeat(%s, %s, %s)",
             (incarnation, load, json.dumps(report)),
         )
-        owned, state, peers, cancels, neighbours, next_end = rows[0]
+        owned, state, peers, cancels, neighbours, next_end, place, places = rows[0]
         return HeartbeatReply(
             owned,
             state,
@@ -171,6 +176,8 @@ class StoredFunctions:
             [CancelledJob(*cancel) for cancel in cancels],
             [(number, pid) for number, pid in neighbours],
             next_end,
+            place,
+            places,
         )
 
     async def renew_for_peer(self, incarnation: int, heard: Sequence[int]) -> list[int]:

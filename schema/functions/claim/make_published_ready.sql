@@ -33,6 +33,6 @@ begin
            followed, fingerprint, failed_at, progress
       from gone;
     get diagnostics moved = row_count;
-    perform wake_masters();
+    perform wake_masters(moved);
     return moved;
 end $$;

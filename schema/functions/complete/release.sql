@@ -42,7 +42,7 @@ begin
         perform free_groups(groups);
     end if;
     if released > 0 then
-        perform wake_masters();
+        perform wake_masters(released);
     end if;
     return released;
 end $$;

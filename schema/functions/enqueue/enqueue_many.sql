@@ -58,7 +58,7 @@ begin
         perform note_tenants();
     end if;
     if is_soon then
-        perform wake_masters();
+        perform wake_masters(cardinality(ids));
     end if;
     return coalesce(ids, '{}');
 end $$;

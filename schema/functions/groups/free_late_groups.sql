@@ -18,7 +18,7 @@ begin
         select array_agg(distinct "group") into groups from gone;
         if groups is not null then
             perform free_groups(groups);
-            perform wake_masters();
+            perform wake_masters(cardinality(groups));
         end if;
     end if;
 end $$;

@@ -3,16 +3,21 @@
 --
 -- Returns whether this incarnation still owns its name (if not, it must drop its work), the state that
 -- operators ordered, the nearest_nodes() to which it connects, the running jobs that it must cancel, as
--- [[assignment, job_id, who], ...], the other nodes of its host, as [[incarnation, pid], ...], and in how
--- many seconds the first lease of another node expires.
+-- [[assignment, job_id, who], ...], the other nodes of its host, as [[incarnation, pid], ...], in how
+-- many seconds the first lease of another node expires, and its place, from 0, among the so many nodes that
+-- have room and serve the same queues and types (the place is null if it has no room). Of more than eight
+-- nodes only about eight a round do what concerns all, so that its cost does not grow with their number.
 create or replace function txqueue.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
-    out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision)
+    out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision,
+    out place integer, out places integer)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
 as $$
 declare
+    own     record;
+    nodes   integer;
     rescued integer := 0;
     readied integer := 0;
 begin
@@ -20,18 +25,22 @@ begin
            leased_at = case when heartbeat_at < clock_timestamp() - lease or vouched_at is not null then clock_timestamp()
                             else leased_at end
      where incarnation = its_incarnation and state in ('alive', 'draining')
-    returning state into its_state;
+    returning state, queues, work_types into own;
     owned := found;
+    its_state := own.state;
+    nodes := (select count(*) from node_info where state in ('alive', 'draining'));
     -- The rescue of other nodes' jobs must not cost this node its own lease, so locks time out soon.
     perform set_config('lock_timeout', '1s', true);
     begin
-        if owned then
-            rescued := rescue(its_incarnation);
+        if random() * nodes < 8 then
+            if owned then
+                rescued := rescue(its_incarnation);
+            end if;
+            readied := make_published_ready();
+            perform propagate_late_ends();
+            perform free_late_groups();
+            perform refresh_backlog_flags();
         end if;
-        readied := make_published_ready();
-        perform propagate_late_ends();
-        perform free_late_groups();
-        perform refresh_backlog_flags();
         cancels := find_cancellations(its_incarnation);
     exception when lock_not_available or deadlock_detected or out_of_memory then
         raise warning 'txqueue: the next heartbeat tries again what this one could not do for others: %', sqlerrm;
@@ -43,12 +52,15 @@ begin
                'state', state, 'capacity', capacity, 'queues', queues, 'work_types', work_types,
                'silence', extract(epoch from clock_timestamp() - heartbeat_at) / extract(epoch from lease)) order by node_id), '[]')
       into peers from nearest_nodes(its_incarnation);
-    select coalesce(jsonb_agg(jsonb_build_array(incarnation, pid))
-               filter (where report ->> 'host' = its_report ->> 'host'), '[]'),
-           extract(epoch from min(heartbeat_at + lease + lease_margin()) - clock_timestamp())
-      into neighbours, next_end
-      from node_info
-     where state in ('alive', 'draining') and incarnation <> its_incarnation;
+    select extract(epoch from min(heartbeat_at + lease + lease_margin()) - clock_timestamp()),
+           coalesce(jsonb_agg(jsonb_build_array(incarnation, pid)) filter (where report ->> 'host' = its_report ->> 'host'), '[]'),
+           1 + count(*) filter (where is_like), count(*) filter (where is_like and incarnation < its_incarnation)
+      into next_end, neighbours, places, place
+      from (select *, state = 'alive' and load < 1 and queues = own.queues and work_types = own.work_types as is_like
+              from node_info where state in ('alive', 'draining') and incarnation <> its_incarnation) as other;
+    if its_load >= 1 then
+        place := null;
+    end if;
     if rescued >= 5000 or readied >= 10000 then
         -- There may be more jobs, for a separate transaction.
         next_end := 0;

@@ -43,7 +43,7 @@ begin
       from job_assigned as held where held.job_id = any (ids);
     -- Not only the marked jobs, as another job may just have been enqueued to follow one.
     if cancelled <> '{}' and propagate_ends(cancelled, 'cancelled', children) then
-        perform wake_masters();
+        perform wake_masters(1000);
     end if;
     groups := array_remove(groups, null);
     if groups <> '{}' then

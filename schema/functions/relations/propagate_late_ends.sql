@@ -54,7 +54,7 @@ begin
         end if;
     end loop;
     if freed then
-        perform wake_masters();
+        perform wake_masters(1000);
     end if;
     return freed;
 end $$;

@@ -14,7 +14,7 @@ from txqueue.node.claimer import Claimer
 from txqueue.node.heavy_jobs import HeavyJobLimit
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.wakeups import Wakeups
-from txqueue.policy.dispatch import FIRST_IDLE
+from txqueue.policy.idling import FIRST_IDLE
 from txqueue.store.functions import Claim
 
 PLACE = "2030-01-01", 5

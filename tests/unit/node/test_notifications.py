@@ -9,6 +9,8 @@ from tests.unit.node.doubles import is_rung
 from txqueue.errors import ConfigurationError
 from txqueue.node.notifications import CHECK, UNHEARD_RETRY, Notifications
 from txqueue.node.wakeups import Wakeups
+from txqueue.policy.idling import WOKEN
+from txqueue.store.functions import HeartbeatReply
 
 
 @define
@@ -49,3 +51,28 @@ async def test_who_is_deaf_does_not_try_all_the_time() -> None:
     service, wakeups = notifications(Listening([ConfigurationError("deaf", "")]))
     assert await service.step() == UNHEARD_RETRY
     assert not is_rung(wakeups.claimer)
+
+
+def reply(place: int | None, places: int | None) -> HeartbeatReply:
+    """Return the answer to a heartbeat of a node at a place."""
+    return HeartbeatReply(True, "alive", [], [], place=place, places=places)
+
+
+def test_a_notification_of_one_job_wakes_a_few_of_many_nodes() -> None:
+    """Each decides by its place, as its last heartbeat told."""
+    woken = []
+    for place in range(100):
+        wakeups = Wakeups(Clock())
+        wakeups.heard(reply(place, 100))
+        wakeups.notified("jobs 1 5")
+        woken += [place] * is_rung(wakeups.claimer)
+        assert not is_rung(wakeups.scheduler)
+    assert len(woken) == WOKEN
+
+
+def test_a_node_without_room_has_no_place() -> None:
+    """It would be woken in the place of one that has room."""
+    wakeups = Wakeups(Clock())
+    wakeups.heard(reply(3, 100))
+    wakeups.heard(reply(None, 99))
+    assert wakeups.place is None

@@ -5,13 +5,11 @@ from hypothesis import strategies as st
 
 from txqueue.policy.dispatch import (
     CLAIM_PAUSE,
-    LONGEST_IDLE,
     MEMORY,
     MOST_AHEAD,
     Load,
     Room,
     claim_delay,
-    idle_delay,
     least_loaded,
     room_of,
     updated_rate,
@@ -107,18 +105,6 @@ def test_a_claim_waits_only_while_workers_are_busy(workers: list[Load], since: f
         assert delay == 0
     else:
         assert delay == max(0.0, CLAIM_PAUSE - since)
-
-
-@given(st.integers(1, 10**9))
-def test_idle_sleeps_grow_to_a_bound(empty: int) -> None:
-    """Each empty claim is followed by a sleep at least as long as the last, up to the poll."""
-    assert 0 < idle_delay(empty) <= idle_delay(empty + 1) <= LONGEST_IDLE
-
-
-def test_the_first_idle_sleep_is_short_and_the_last_is_the_poll() -> None:
-    """An enqueue may have read the sleep flag just before it was set."""
-    assert idle_delay(1) <= 0.1
-    assert idle_delay(10) == LONGEST_IDLE
 
 
 rates = st.floats(0, 1e6)

@@ -1,0 +1,413 @@
+"""What hundreds of nodes cost each other and the database: idle, in a burst, and when many die.
+
+    python -m benchmarks.many_nodes [nodes ...]
+
+Runs a fresh embedded server and the real masters of so many nodes, many in one process, with their
+own connections, leases and links between them. Only their workers are simulated: they speak the
+protocol of a worker process, and end each job after the time that it says. Prints, for each number
+of nodes, the statements of each and the CPU time of the server per second while all are idle; how
+many claims single jobs cause, and how soon they are assigned; how many nodes get jobs of a burst,
+and how long it takes; and, after one process with its nodes is
+killed, how long it takes until each of their jobs has run. Their hosts look different to each
+other, so that only the leases tell who is dead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import define, frozen
+from rich.console import Console
+
+from txqueue import WorkItem
+from txqueue.bench.cpu_time import cpu_seconds
+from txqueue.bench.traffic import enqueue_all, publish
+from txqueue.embedded import EmbeddedServer
+from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
+from txqueue.node.node import Node, NodeSettings
+from txqueue.node.worker_process import PIPE_FD
+from txqueue.store.migrations import migrate
+from txqueue.store.reader import Session
+from txqueue.system.clock import steady
+from txqueue.wire.endpoints import parsed_endpoint
+from txqueue.wire.pipe import PipeFactory
+from txqueue.wire.prompt_pipe import PromptPipe
+from txqueue.wire.worker_commands import (
+    CancelRunning,
+    Configure,
+    Finish,
+    GiveBack,
+    Hold,
+    Perform,
+    RenewLease,
+)
+
+PROCESSES, CAPACITY, LEASE = 5, 10, 10.0
+IDLE, PATIENCE = 20.0, 300.0
+JOBS, BURST_SECONDS, DEATH_SECONDS = 10_000, 4.0, 8.0
+TRICKLE, TRICKLE_RATE = 1000, 50
+FIRST_PORT = 20_000
+STATEMENTS = """
+    select xact_commit + xact_rollback from pg_stat_database where datname = current_database()
+"""
+CLAIMS = """
+    select coalesce(sum(calls), 0) from pg_stat_user_functions
+     where funcname in ('next_job', 'claim_ready')
+"""
+LATENCY = """
+    select percentile_cont(0.5) within group (order by ms),
+           percentile_cont(0.99) within group (order by ms)
+      from (select extract(epoch from assigned_at - enqueued_at) * 1000 as ms
+              from txqueue.job order by job_id desc limit %s) as last
+"""
+DONE = "select count(*) from txqueue.job where job_id >= {} and state = 'done'"
+
+
+@define
+class Lasts(WorkItem):
+    """Takes a time."""
+
+    seconds: float
+
+    work_type = "benchmarks.many_nodes.lasts"
+
+    async def perform(self, job: Any) -> None:
+        """Never called: the workers are simulated."""
+
+
+class SimulatedWorker:
+    """The other end of a master's pipe: ends each job after the time that its payload says.
+
+    Args:
+        reactor: Times the jobs.
+        descriptor: A connected socket.
+    """
+
+    def __init__(self, reactor: Any, descriptor: int) -> None:
+        self._reactor = reactor
+        self._waiting: deque[tuple[Assignment, AssignedJob]] = deque()
+        self._held: Counter[int] = Counter()
+        self._jobs: dict[int, set[int]] = {}
+        self._running = 0
+        self._pipe = PromptPipe(
+            {
+                Configure: lambda settings: {},  # noqa: ARG005 - the command's argument
+                RenewLease: lambda until, incarnation: {},  # noqa: ARG005
+                CancelRunning: lambda assignment, job_id, who: {},  # noqa: ARG005
+                Perform: self._perform,
+                GiveBack: self._give_back,
+                Hold: self._hold,
+            },
+            lost=lambda: None,
+        )
+        with socket.socket(fileno=os.dup(descriptor)) as pipe:
+            pipe.setblocking(False)
+            reactor.adoptStreamConnection(pipe.fileno(), socket.AF_UNIX, PipeFactory(self._pipe))
+
+    def _perform(self, **message: Any) -> dict[str, Any]:
+        assignment = Assignment(
+            *(
+                message[name]
+                for name in ("incarnation", "assignment", "lane", "jobs", "weight", "chunk")
+            )
+        )
+        jobs = read_chunk(assignment.chunk)
+        self._jobs[assignment.number] = {job.job_id for job in jobs}
+        self._waiting.extend((assignment, job) for job in jobs)
+        self._begin()
+        return {}
+
+    def _begin(self) -> None:
+        while self._waiting and self._running < CAPACITY:
+            self._running += 1
+            assignment, job = self._waiting.popleft()
+            seconds = dict(job.payload)["seconds"]
+            self._reactor.callLater(seconds, self._end, assignment, job.job_id)
+
+    def _end(self, assignment: Assignment, job_id: int) -> None:
+        self._running -= 1
+        self._let_go(assignment.number, job_id)
+        self._pipe.say(
+            Finish,
+            lane=assignment.lane,
+            assignment=assignment.number,
+            weight=1,
+            jobs=1,
+            ids=str(job_id),
+            results="",
+        )
+        self._begin()
+
+    def _let_go(self, assignment: int, job_id: int) -> None:
+        self._jobs[assignment].discard(job_id)
+        if not self._jobs[assignment]:
+            del self._jobs[assignment]
+
+    def _give_back(self, most: int | None = None) -> dict[str, Any]:
+        unstarted: dict[int, list[int]] = {}
+        count = len(self._waiting) if most is None else min(most, len(self._waiting))
+        for _ in range(count):
+            assignment, job = self._waiting.pop()
+            unstarted.setdefault(assignment.number, []).append(job.job_id)
+            self._let_go(assignment.number, job.job_id)
+        return {"unstarted": json.dumps(unstarted), "weight": count}
+
+    def _hold(self, assignments: str) -> dict[str, Any]:
+        held = {each: sorted(self._jobs.get(each, ())) for each in json.loads(assignments)}
+        return {"held": json.dumps(held)}
+
+
+@frozen
+class Process:
+    """Stands for the process of a simulated worker, which ends with this one."""
+
+    pid: int
+
+    def signalProcess(self, signalID: str) -> None:
+        """Do nothing."""
+
+
+def simulating(kind: type[Any]) -> type[Any]:
+    """Return a reactor class that starts simulated workers instead of processes."""
+
+    def spawn(reactor: Any, *_: object, childFDs: Mapping[int, int], **__: object) -> Process:
+        SimulatedWorker(reactor, childFDs[PIPE_FD])
+        return Process(os.getpid())
+
+    return type("SimulatingReactor", (kind,), {"spawnProcess": spawn})
+
+
+def run_nodes(dsn: str, first: int, count: int) -> None:
+    """Run the masters of some nodes until this process is killed."""
+    from twisted.internet import main
+    from twisted.internet.epollreactor import EPollReactor
+
+    reactor = simulating(steady(EPollReactor))()
+    main.installReactor(reactor)
+    for number in range(first, first + count):
+        settings = NodeSettings(
+            dsn,
+            [],
+            capacity=CAPACITY,
+            name=f"n{number}",
+            lease=LEASE,
+            listen=parsed_endpoint(f"tcp:{FIRST_PORT + number}"),
+            host=f"host {first}",
+        )
+        node = Node(reactor, settings)
+        # Not all in one turn of the reactor, as they share it.
+        reactor.callLater((number - first) * 0.02, node.startService)
+    reactor.run()
+
+
+class Fleet:
+    """The processes of some nodes on one database.
+
+    Args:
+        dsn: The database.
+        session: A session in it.
+        nodes: How many nodes there are.
+        folder: The folder for their logs.
+    """
+
+    def __init__(self, dsn: str, session: Session, nodes: int, folder: Path) -> None:
+        self.session = session
+        self.nodes = nodes
+        size = self._size = -(-nodes // PROCESSES)
+        with (folder / "log").open("wb") as log:
+            self.processes = [
+                subprocess.Popen(
+                    [
+                        sys.executable,
+                        "-m",
+                        __spec__.name,
+                        "run",
+                        str(first),
+                        str(min(size, nodes - first)),
+                    ],
+                    env={**os.environ, "TXQUEUE_DSN": dsn},
+                    stdout=log,
+                    stderr=log,
+                    process_group=0,
+                )
+                for first in range(0, nodes, size)
+            ]
+
+    def stop(self) -> None:
+        """Kill all processes."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def alive(self) -> int:
+        """Return how many nodes have a valid lease."""
+        return int(
+            self.session.value("select count(*) from txqueue.node_info where state = 'alive'")
+        )
+
+    def wait(self, statement: str, wanted: int) -> float:
+        """Wait until a statement returns a number; return the seconds."""
+        began = time.monotonic()
+        while (value := self.session.value(statement)) != wanted:
+            if time.monotonic() - began > PATIENCE:
+                raise TimeoutError(f"{value} instead of {wanted}: {statement}")
+            time.sleep(0.2)
+        return round(time.monotonic() - began, 1)
+
+    def idle(self) -> dict[str, float]:
+        """Measure the fleet while there is no work."""
+        backend = int(self.session.value("select pg_backend_pid()"))
+        before = cpu_seconds(0, backend) or 0.0, int(self.session.value(STATEMENTS))
+        began = time.monotonic()
+        time.sleep(IDLE)
+        passed = time.monotonic() - began
+        cpu = (cpu_seconds(0, backend) or 0.0) - before[0]
+        # A session reports its statements about once a second while it is not idle.
+        statements = int(self.session.value(STATEMENTS)) - before[1]
+        return {
+            "statements_per_second_and_node": round(statements / passed / self.nodes, 2),
+            "server_cpu_percent": round(cpu / passed * 100, 1),
+            "server_cpu_ms_per_second_and_node": round(cpu / passed / self.nodes * 1000, 3),
+        }
+
+    def trickle(self) -> dict[str, float]:
+        """Enqueue single jobs, a few times a second, and count what they wake."""
+        claims, began = self._claims(), time.monotonic()
+        for number in range(TRICKLE):
+            enqueue_all(self.session, [Lasts(0.0)], lambda _: None)
+            time.sleep(max(0.0, began + number / TRICKLE_RATE - time.monotonic()))
+        passed = time.monotonic() - began
+        latency = self.session.rows(LATENCY, (TRICKLE,))[0]
+        return {
+            "jobs_per_second": TRICKLE_RATE,
+            "claims_per_second": round((self._claims() - claims) / passed, 1),
+            "p50_ms": round(latency[0], 1),
+            "p99_ms": round(latency[1], 1),
+        }
+
+    def _cpu(self, backend: int) -> tuple[float, float]:
+        server = cpu_seconds(0, backend) or 0.0
+        groups = sum(
+            (cpu_seconds(process.pid, backend) or 0.0) - server for process in self.processes
+        )
+        return server, groups
+
+    def _claims(self) -> int:
+        return int(self.session.value(CLAIMS))
+
+    def burst(self) -> dict[str, float]:
+        """Enqueue many jobs at once, which take all nodes together `BURST_SECONDS`."""
+        backend = int(self.session.value("select pg_backend_pid()"))
+        first, before = self._enqueue(BURST_SECONDS), self._cpu(backend)
+        seconds = self.wait(DONE.format(first), JOBS)
+        server, nodes = (
+            round((now - then) / seconds * 100)
+            for now, then in zip(self._cpu(backend), before, strict=True)
+        )
+        spread = self.session.rows(
+            "select count(*)::integer from txqueue.job where job_id >= %s group by node_id",
+            (first,),
+        )
+        return {
+            "seconds": seconds,
+            "ideal_seconds": BURST_SECONDS,
+            "nodes_with_jobs": len(spread),
+            "most_jobs_of_a_node": max(row[0] for row in spread),
+            "server_cpu_percent": server,
+            "nodes_cpu_percent": nodes,
+        }
+
+    def die(self) -> dict[str, float]:
+        """Kill one process with all its nodes while all have jobs."""
+        first = self._enqueue(DEATH_SECONDS)
+        most = min(JOBS, self.nodes * CAPACITY)
+        self.wait(f"select (count(*) >= {most * 0.9})::integer from txqueue.job_assigned", 1)
+        dying = self.processes.pop()
+        number = self.nodes - self._size * len(self.processes)
+        dying.send_signal(signal.SIGKILL)
+        dying.wait()
+        began = time.monotonic()
+        dead = [
+            str(row[0])
+            for row in self.session.rows(
+                "select incarnation from txqueue.node_info where pid = %s", (dying.pid,)
+            )
+        ]
+        orphans = (
+            "select count(*) from txqueue.job_assigned"
+            f" where incarnation = any ('{{{','.join(dead)}}}')"
+        )
+        lost = int(self.session.value(orphans))
+        self.wait(orphans, 0)
+        rescued = time.monotonic() - began
+        self.wait(DONE.format(first), JOBS)
+        return {
+            "nodes_killed": number,
+            "jobs_they_held": lost,
+            "rescued_after_seconds": round(rescued, 1),
+            "lease": LEASE,
+            "all_done_after_seconds": round(time.monotonic() - began, 1),
+        }
+
+    def _enqueue(self, seconds: float) -> int:
+        each = seconds * self.nodes * CAPACITY / JOBS
+        return enqueue_all(self.session, [Lasts(each)] * JOBS, lambda _: None)[0]
+
+
+@contextmanager
+def fleet(nodes: int) -> Iterator[Fleet]:
+    """Start a server and so many nodes, and wait until all are registered."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txqueue-nodes-")))
+        dsn = stack.enter_context(
+            EmbeddedServer(
+                settings={"max_connections": str(100 + 5 * nodes), "track_functions": "pl"}
+            )
+        )
+        migrate(dsn)
+        session = stack.enter_context(Session(dsn, "txqueue", "benchmark"))
+        publish(session, Lasts)
+        its = Fleet(dsn, session, nodes, folder)
+        stack.callback(its.stop)
+        its.wait("select count(*) from txqueue.node_info where state = 'alive'", nodes)
+        # Until they have linked and calmed down.
+        time.sleep(2 * LEASE)
+        yield its
+
+
+def main(numbers: Sequence[int]) -> None:
+    """Measure and print."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
+    console = Console(stderr=True)
+    told: dict[str, Any] = {}
+    for nodes in numbers or (1, 100, 500):
+        with fleet(nodes) as its:
+            told[str(nodes)] = figures = {}
+            for what in (
+                ("idle", "trickle", "burst", "die") if nodes >= PROCESSES else ("idle", "trickle")
+            ):
+                console.print(f"{nodes} nodes: {what}")
+                figures[what] = getattr(its, what)()
+                console.print_json(data=figures[what])
+    Console().print_json(data=told)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["run"]:
+        run_nodes(os.environ["TXQUEUE_DSN"], int(sys.argv[2]), int(sys.argv[3]))
+    else:
+        main([int(each) for each in sys.argv[1:]])
