@@ -59,6 +59,13 @@ _OPTIONS = {
     " (default: nowhere; the node then has no peers)",
     "tls-dir": "folder with this node's ca.pem, NAME.pem and NAME.key: its ports then use TLS, and"
     " may be on any interface; txqueue certs makes the files",
+    "web": "where the dashboard listens: tcp:PORT[:interface=ADDRESS] or unix:PATH"
+    " (default: nowhere)",
+    "web-users": "file of the dashboard's users; see txqueue web-user",
+    "web-proxy": "NAME:HEADER: the proxy that identifies the dashboard's users, by the name of its"
+    " certificate or account, and the header that names each user",
+    "web-hosts": "host names that the dashboard answers to besides localhost, joined by commas",
+    "web-base": "the dashboard's base path behind a proxy",
     "state-dir": "folder of the node's own files (default: ~/.local/state/txqueue)",
 }
 _EMBEDDED = "start a PostgreSQL server in the state directory if no DSN is given; for development"
@@ -80,6 +87,7 @@ class Options(usage.Options):
         self["app"] = []
         self["dsn"] = []
         self.nodes: list[NodeSettings] = []
+        self.dashboard: Any = None
 
     def opt_app(self, module: str) -> None:
         """A module that defines work items; may be repeated."""
@@ -104,6 +112,7 @@ class Options(usage.Options):
             declared(known_work_types())
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
+            self.dashboard = _dashboard_settings(self, self.nodes[0])
         except TxqueueError as error:
             # twistd prints a hundred lines of its own options before a UsageError.
             sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")
@@ -123,12 +132,22 @@ def makeService(options: Options) -> MultiService:
     reactor.callWhenRunning(_keep_memory_flat, reactor)
     # Twisted calls the trigger that was registered last first.
     reactor.callWhenRunning(atexit.register, _exit_as_failed, nodes)
-    if len(nodes) == 1:
-        return nodes[0]
+    services: list[MultiService] = [*nodes, *_dashboard(reactor, options.dashboard)]
+    if len(services) == 1:
+        return services[0]
     together = MultiService()
-    for node in nodes:
-        node.setServiceParent(together)
+    for service in services:
+        service.setServiceParent(together)
     return together
+
+
+def _dashboard(reactor: Any, settings: Any) -> list[Any]:
+    """Return the service of the dashboard, if one was asked for."""
+    if settings is None:
+        return []
+    from txqueue.web.service import Dashboard
+
+    return [Dashboard(reactor, settings)]
 
 
 def _exit_as_failed(nodes: list[Node]) -> None:
@@ -173,13 +192,17 @@ def _install_reactor() -> None:
 
 def _nodes_settings(options: Options) -> list[NodeSettings]:
     """Return the settings of each database's node."""
-    given = {name.replace("-", "_"): value for name, value in options.items()}
-    flags = {**given, "app": options["app"] or None, "dsn": options["dsn"] or None}
-    settings = Settings(flags, os.environ, Path.cwd())
+    settings = _settings(options)
     dsns = settings.dsns()
     if not any(dsns) and options["embedded"]:
         dsns = [_embedded_dsn(settings)]
     return [_node_settings(settings, dsn, place) for place, dsn in enumerate(dsns)]
+
+
+def _settings(options: Options) -> Settings:
+    given = {name.replace("-", "_"): value for name, value in options.items()}
+    flags = {**given, "app": options["app"] or None, "dsn": options["dsn"] or None}
+    return Settings(flags, os.environ, Path.cwd())
 
 
 def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
@@ -203,6 +226,24 @@ def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
         admin=admin.beside(place),
         listen=None if listen is None else listen.beside(place),
     )
+
+
+def _dashboard_settings(options: Options, node: NodeSettings) -> Any:
+    """Return the settings of the dashboard; None if none is asked for.
+
+    Raises:
+        ConfigurationError: When a setting is not valid, or Jinja2 is not installed.
+    """
+    settings = _settings(options)
+    text = settings.get("web")
+    if text is None:
+        return None
+    from txqueue.web.settings import dashboard_settings
+
+    name = str(settings.get("name", socket.gethostname()))
+    endpoint = parsed_endpoint(str(text), _credentials(settings, name))
+    endpoint.ensure_free("choose another --web")
+    return dashboard_settings(settings, node.dsn, node.schema, endpoint)
 
 
 def _kill_stuck(settings: Settings) -> float | None:

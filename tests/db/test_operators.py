@@ -38,12 +38,11 @@ async def test_nothing_is_changed_by_asking(pool: ConnectionPool) -> None:
 
 
 async def test_a_question_that_takes_too_long_is_given_up(
-    pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+    pool: ConnectionPool,
 ) -> None:
     """With an error that says so; the next question is answered, without that limit elsewhere."""
-    monkeypatch.setattr("txqueue.store.operations._BOUNDED", "set local statement_timeout = 50; ")
     with pytest.raises(Refused, match="did not answer within"):
-        await Operations(pool, "txqueue").find(bare("select pg_sleep(60)"))
+        await Operations(pool, "txqueue", patience=0.05).find(bare("select pg_sleep(60)"))
     assert await Operations(pool, "txqueue").find(bare("select 1 as one")) == [{"one": 1}]
     assert await pool.query("show statement_timeout") == [("0",)]
 

@@ -29,6 +29,7 @@ from txqueue.cli.schedule_actions import schedule
 from txqueue.cli.schedules import schedules
 from txqueue.cli.status import status
 from txqueue.cli.torture import torture
+from txqueue.cli.web import web, web_user
 from txqueue.cli.worksets import tenants, worksets
 from txqueue.errors import ConfigurationError, TxqueueError
 
@@ -51,7 +52,18 @@ _RECORDS = (limits, actions, worksets, tenants)
 _PAST = (failures, history, stats, archive)
 _RECURRING = (schedules, schedule)
 _ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)
-for _command in (*_LOOKING, *_RECORDS, *_RECURRING, *_PAST, *_ACTING, bench, torture, certs):
+_SERVING = (web, web_user)
+for _command in (
+    *_LOOKING,
+    *_RECORDS,
+    *_RECURRING,
+    *_PAST,
+    *_ACTING,
+    *_SERVING,
+    bench,
+    torture,
+    certs,
+):
     root.add_command(_command)
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "recurring",
     "summary",
     "warnings",
+    "work_types",
 ]
 
 Row = Mapping[str, Any]
@@ -97,6 +98,34 @@ def queues(
     served = _served(nodes)
     for name, queue in found.items():
         queue["nodes"] = served.get(name, [])
+    return [found[name] for name in sorted(found)]
+
+
+def work_types(
+    published: Iterable[Row], live: Iterable[Row], nodes: Iterable[Row]
+) -> list[dict[str, Any]]:
+    """Summarize each work type that nodes have published or that jobs have.
+
+    Args:
+        published: The policies that nodes have published.
+        live: The number of unended or failed jobs by queue, work_type, state and waiting_for.
+        nodes: The nodes.
+
+    Returns:
+        One dictionary for each work type, sorted by name; ``policy`` is None for an unpublished
+        one, ``nodes`` has the names of the live nodes that know it.
+    """
+    states = dict.fromkeys(("waiting", "ready", "assigned", "failed"), 0)
+    found = {row["work_type"]: {**row, **states, "nodes": []} for row in published}
+    for row in live:
+        name = row["work_type"]
+        unknown = {"work_type": name, "policy": None, "queue": row["queue"]}
+        kind = found.setdefault(name, {**unknown, "priority": None, **states, "nodes": []})
+        kind[row["state"]] += row["jobs"]
+    for node in nodes:
+        for name in node["work_types"] if node["state"] in SERVING else ():
+            if name in found:
+                found[name]["nodes"].append(node["name"])
     return [found[name] for name in sorted(found)]
 
 

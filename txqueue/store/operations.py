@@ -1,4 +1,4 @@
-"""Runs operators' queries and acts on a node: with time limits, one query and one act at a time.
+"""Runs operators' queries and acts on a node: with time limits, and few at a time.
 
 A node has few connections: queries use one of them, acts another.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from twisted.internet.defer import DeferredLock
+from twisted.internet.defer import DeferredLock, DeferredSemaphore
 
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.errors import answered
@@ -20,7 +20,6 @@ T = TypeVar("T")
 
 # Shorter than the time limit of the node's pool, which would drop the connection.
 PATIENCE = 8
-_BOUNDED = f"set local statement_timeout = {PATIENCE * 1000}; "
 # A page must be read in the order of an index; without statistics the planner would sort the whole
 # table.
 _READ_ONLY = "set local enable_sort = off; set transaction read only; "
@@ -55,12 +54,18 @@ class Operations:
     Args:
         pool: Runs the statements.
         schema: The name of the schema.
+        patience: Seconds after which a query or an act is given up.
+        at_once: How many queries run at a time.
     """
 
-    def __init__(self, pool: ConnectionPool, schema: str) -> None:
+    def __init__(
+        self, pool: ConnectionPool, schema: str, *, patience: float = PATIENCE, at_once: int = 1
+    ) -> None:
         self._pool = pool
         self._schema = schema
-        self._questions, self._acts = DeferredLock(), DeferredLock()
+        self._patience = patience
+        self._bound = f"set local statement_timeout = {int(patience * 1000)}; "
+        self._questions, self._acts = DeferredSemaphore(at_once), DeferredLock()
 
     async def find(self, inquiry: Inquiry[T]) -> T:
         """Run an inquiry and return its result.
@@ -70,11 +75,11 @@ class Operations:
             Refused: When the query takes too long.
         """
         async with self._questions:
-            with answered(PATIENCE):
+            with answered(self._patience):
                 try:
                     question = next(inquiry)
                     while True:
-                        sql = _BOUNDED + _READ_ONLY + question.sql
+                        sql = self._bound + _READ_ONLY + question.sql
                         rows = await self._pool.query_dicts(sql, question.parameters)
                         question = inquiry.send(rows)
                 except StopIteration as found:
@@ -98,8 +103,8 @@ class Operations:
             argument, cast, kind = given.partition("::")
             names.append(argument)
             passed.append(f"{parameter} => %s{cast}{kind}")
-        call = f"{_BOUNDED}select * from {self._schema}.{name}({', '.join(passed)})"
+        call = f"{self._bound}select * from {self._schema}.{name}({', '.join(passed)})"
         async with self._acts:
-            with answered(PATIENCE):
+            with answered(self._patience):
                 [row] = await self._pool.query(call, [arguments.get(each) for each in names])
         return row

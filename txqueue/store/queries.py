@@ -16,7 +16,14 @@ from attrs import frozen
 from txqueue.errors import JobNotFound
 from txqueue.model.job import read_json
 from txqueue.policy.blockers import Explanation, explain
-from txqueue.policy.status import idle, node_document, queues, recurring, summary
+from txqueue.policy.status import (
+    idle,
+    node_document,
+    queues,
+    recurring,
+    summary,
+    work_types,
+)
 
 __all__ = [
     "Inquiry",
@@ -25,13 +32,18 @@ __all__ = [
     "about_actions",
     "about_all",
     "about_archived_job",
+    "about_changes",
+    "about_clock",
     "about_controls",
+    "about_family",
     "about_job",
     "about_jobs",
+    "about_matching",
     "about_nodes",
     "about_obstacles",
     "about_queues",
     "about_tenants",
+    "about_work_types",
     "about_workset_failures",
     "about_worksets",
 ]
@@ -72,6 +84,7 @@ _SCHEDULES = """
 _ACTIONS_TOLD = 20
 _ATTEMPTS_TOLD = 20
 _TENANTS_TOLD = 100
+_FAMILY_TOLD = 20
 
 
 Rows = list[dict[str, Any]]
@@ -98,7 +111,7 @@ def about_all(schema: str) -> Inquiry[dict[str, Any]]:
         snapshots=(yield _view(schema, "old_snapshots", "since nulls last, name")),
         history=(yield _view(schema, "history_size", "state")),
         controls=(yield from about_controls(schema)),
-        now=(yield from _clock()),
+        now=(yield from about_clock()),
     )
     tenants = yield from about_tenants(schema, _TENANTS_TOLD)
     [schedules] = yield Question(_SCHEDULES.format(schema=schema))
@@ -173,14 +186,70 @@ def about_queues(schema: str) -> Inquiry[list[dict[str, Any]]]:
     live = yield _view(schema, "live_jobs", "queue, work_type, state, waiting_for")
     recent = yield _view(schema, "recent_done", "queue")
     nodes = yield _view(schema, "node_status", "name")
-    return queues(live, recent, nodes, (yield from _clock()))
+    return queues(live, recent, nodes, (yield from about_clock()))
 
 
 def about_nodes(schema: str) -> Inquiry[list[dict[str, Any]]]:
     """Query the nodes."""
     nodes = yield _view(schema, "node_status", "name")
-    now = yield from _clock()
+    now = yield from about_clock()
     return [node_document(node, now) for node in nodes]
+
+
+def about_work_types(schema: str) -> Inquiry[list[dict[str, Any]]]:
+    """Query the work types that nodes have published or jobs have, with their numbers of jobs."""
+    published = yield _view(schema, "work_type", "work_type")
+    live = yield _view(schema, "live_jobs", "queue, work_type, state, waiting_for")
+    nodes = yield _view(schema, "node_status", "name")
+    return work_types(published, live, nodes)
+
+
+def about_changes(schema: str) -> Inquiry[tuple[object, ...]]:
+    """Query a value that changes soon after a job is enqueued, changes its state, or is acted on.
+
+    It costs one read of statistics that the server keeps anyway.
+    """
+    rows = yield Question(
+        "select coalesce(sum(n_tup_ins + n_tup_del), 0)::bigint as moves,"
+        f" (select max(action_id) from {schema}.action) as act,"
+        f" (select max(incarnation) from {schema}.node_info) as node"
+        " from pg_stat_all_tables where schemaname = %s and relname like %s",
+        (schema, "job%"),
+    )
+    return tuple(rows[0].values())
+
+
+def about_matching(schema: str, filters: Mapping[str, object], most: int) -> Inquiry[int]:
+    """Query how many jobs match filters, as `about_jobs` takes them.
+
+    Args:
+        schema: The name of the schema.
+        filters: The filters.
+        most: The number at which the count stops.
+    """
+    where, values = _where(schema, filters)
+    rows = yield Question(
+        f"select count(*) as jobs from (select from {schema}.job as job {where} limit %s) as found",
+        (*values, most),
+    )
+    return int(rows[0]["jobs"])
+
+
+def about_family(schema: str, job_id: int) -> Inquiry[dict[str, Rows]]:
+    """Query the jobs that a job waits for, and those that wait for it.
+
+    Returns:
+        ``parents`` and ``children``: number, state and work type of each, at most twenty.
+    """
+    found = {}
+    for name, own, other in (("parents", "child", "parent"), ("children", "parent", "child")):
+        found[name] = yield Question(
+            f"select link.{other} as job_id, its.state::text as state, its.work_type, link.any_end"
+            f" from {schema}.job_parent as link, lateral {schema}.find_job(link.{other}) as its"
+            f" where link.{own} = %s order by link.{other} limit %s",
+            (job_id, _FAMILY_TOLD),
+        )
+    return found
 
 
 def about_jobs(
@@ -195,17 +264,24 @@ def about_jobs(
             longest-running jobs come first. A filter that is None is ignored.
         limit: The largest number of rows.
     """
-    chosen = {key: value for key, value in filters.items() if value is not None}
-    conditions = [_FILTERS[key].format(schema=schema) for key in chosen]
-    where = "where " + " and ".join(conditions) if conditions else ""
-    order = "job.started_at, job.job_id" if "running_for" in chosen else "job.job_id desc"
+    where, values = _where(schema, filters)
+    is_by_time = filters.get("running_for") is not None
+    order = "job.started_at, job.job_id" if is_by_time else "job.job_id desc"
     rows = yield Question(
         f"select {_LISTED} from {schema}.job as job"
         f" left join {schema}.node_info as node on node.node_id = job.node_id"
         f" {where} order by {order} limit %s",
-        (*chosen.values(), limit),
+        (*values, limit),
     )
-    return rows, (yield from _clock())
+    return rows, (yield from about_clock())
+
+
+def _where(schema: str, filters: Mapping[str, object]) -> tuple[str, tuple[object, ...]]:
+    """Return the condition of filters of jobs, and its parameters."""
+    chosen = {key: value for key, value in filters.items() if value is not None}
+    conditions = [_FILTERS[key].format(schema=schema) for key in chosen]
+    where = "where " + " and ".join(conditions) if conditions else ""
+    return where, tuple(chosen.values())
 
 
 def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
@@ -257,7 +333,7 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
     )
     workset = yield from _workset_of(schema, row["work_type"])
     told = {"actions": acts, "attempts": attempts[::-1], "workset": workset, "archived": False}
-    return {**row, **read, **told, "at": (yield from _clock())}
+    return {**row, **read, **told, "at": (yield from about_clock())}
 
 
 def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
@@ -318,7 +394,7 @@ def _actions(schema: str, condition: str, *parameters: object) -> Question:
     )
 
 
-def _clock() -> Inquiry[datetime]:
+def about_clock(schema: str = "") -> Inquiry[datetime]:  # noqa: ARG001 - as the others
     """Query the database's time, from which all ages are computed."""
     rows = yield Question("select clock_timestamp() as now")
     now: datetime = rows[0]["now"]

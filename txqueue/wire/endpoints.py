@@ -104,7 +104,7 @@ class Endpoint:
                 f"cannot listen at {self}: {error.strerror or error}", remedy
             ) from None
 
-    def listen(self, reactor: INetworkReactor, factory: Factory) -> Deferred[Any]:
+    def listen(self, reactor: INetworkReactor, factory: Factory[Any]) -> Deferred[Any]:
         """Listen at the endpoint; only this account can connect to a unix socket."""
         server: Any
         if self.path is None:

@@ -1,0 +1,402 @@
+"""The dashboard over HTTP on a real database: its pages, its acts, and who may do what."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+from twisted.web.client import Agent
+from twisted.web.http_headers import Headers
+
+from tests.browser import Body, Browser, body_of
+from tests.db.masters import Master
+from tests.waiting import eventually, running_reactor
+from txqueue.web.acts import acting_routes
+from txqueue.web.identification import parsed_proxy
+from txqueue.web.rendering import MENU
+from txqueue.web.service import Dashboard, routes
+from txqueue.web.settings import DashboardSettings
+from txqueue.web.users import read_users, user_line
+from txqueue.web.visitors import Role
+from txqueue.wire.endpoints import Endpoint
+
+PASSWORD = "correct horse"
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202egnp.exe" + "x" * 300
+
+
+@asynccontextmanager
+async def served(dsn: str, **settings: Any) -> AsyncIterator[Browser]:
+    """Serve a dashboard on some port of loopback."""
+    chosen = evolve(DashboardSettings(dsn, Endpoint(port=1)), **settings)
+    dashboard = Dashboard(running_reactor(), chosen)
+    port = running_reactor().listenTCP(0, dashboard.site(), interface="127.0.0.1")
+    try:
+        yield Browser(port.getHost().port, chosen.base)
+    finally:
+        await port.stopListening()
+        await dashboard.stopService()
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """An operator and a viewer."""
+    file = tmp_path_factory.mktemp("users") / "users"
+    lines = [user_line("ann", "operator", PASSWORD), user_line("bob", "viewer", PASSWORD)]
+    file.write_text("\n".join(lines))
+    file.chmod(0o600)
+    return read_users(file)
+
+
+async def log_in(browser: Browser, name: str) -> None:
+    """Log a user in."""
+    answer = await browser.post("/login", {"name": name, "password": PASSWORD})
+    assert (answer.status, answer.headers["location"]) == (303, f"{browser.base}/")
+
+
+@pytest.mark.parametrize("path", [path for path, _ in MENU] + ["/jobs/confirm?act=cancel"])
+async def test_each_page_is_shown_on_this_host(node: Master, dsn: str, path: str) -> None:
+    """While there are no users; with the headers that keep other sites out."""
+    node.enqueue({"group": "one"}, {"tenant": "acme"}, {})
+    node.take(1)
+    async with served(dsn) as browser:
+        answer = await browser.get(path)
+    assert answer.status == 200, answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["cache-control"] == "no-store"
+    assert '<form method="post" action="/act/' not in answer.text
+
+
+async def test_a_job_has_a_page_that_says_why_it_does_not_run(node: Master, dsn: str) -> None:
+    """With a link to what blocks it."""
+    [first, second] = node.enqueue({"group": "one"}, {"group": "one"})
+    node.take()
+    async with served(dsn) as browser:
+        answer = await browser.get(f"/jobs/{second}")
+    assert "Why it does not run" in answer.text
+    assert f'href="/jobs/{first}">job {first}</a>' in answer.text
+
+
+@pytest.mark.parametrize("number", ["0", "999999", "9" * 18, "9" * 30, "x", "1;drop"])
+async def test_an_unknown_job_is_not_found(node: Master, dsn: str, number: str) -> None:
+    """Whatever stands in its place."""
+    async with served(dsn) as browser:
+        assert (await browser.get(f"/jobs/{number}")).status == 404
+
+
+async def test_jobs_are_filtered_by_the_address(node: Master, dsn: str) -> None:
+    """By state, queue, type, tenant and group; pages lead on."""
+    ids = node.enqueue(*({"tenant": "acme" if each % 2 else "other"} for each in range(60)))
+    async with served(dsn) as browser:
+        first = await browser.get("/jobs?tenant=acme")
+        page = await browser.get("/jobs")
+        second = await browser.get(f"/jobs?after={ids[10]}")
+    assert f'id="j-{ids[1]}"' in first.text
+    assert f'id="j-{ids[2]}"' not in first.text
+    assert f"/jobs?after={ids[10]}" in page.text
+    assert f'id="j-{ids[9]}"' in second.text
+    assert f'id="j-{ids[10]}"' not in second.text
+
+
+@pytest.mark.parametrize("route", acting_routes(), ids=lambda route: route.pattern)
+async def test_no_acting_route_serves_strangers_or_viewers(
+    node: Master, dsn: str, users: Mapping[str, Any], route: Any
+) -> None:
+    """Nothing happens, and nothing is recorded."""
+    fields = {"act": "pause", "kind": "queue", "key": "mail", "name": "node", "id": "1"}
+    async with served(dsn) as browser:
+        assert (await browser.post(route.pattern, fields)).status == 403
+    async with served(dsn, users=users) as browser:
+        assert (await browser.post(route.pattern, fields)).status == 401
+        await log_in(browser, "bob")
+        assert (await browser.post(route.pattern, fields)).status == 403
+    assert node.value("select count(*) from txqueue.action") == 0
+
+
+def test_every_route_that_posts_acts_or_is_about_the_visitor() -> None:
+    """So that the test above sees all that change anything."""
+    others = [route for route in routes() if route.method != "GET"]
+    assert {route.pattern for route in others} == {"/login", "/logout", "/theme"}
+    assert {route.role for route in acting_routes()} == {Role.OPERATOR}
+
+
+ACTS: list[tuple[str, dict[str, object], str, str]] = [
+    ("/act/control", {"act": "pause", "kind": "queue", "key": "mail"}, "pause", "is paused"),
+    (
+        "/act/limit",
+        {"kind": "queue", "key": "mail", "concurrency": "3", "rate": ""},
+        "limit",
+        "set",
+    ),
+    ("/act/jobs", {"act": "cancel", "id": ["1", "2"]}, "cancel", "2 jobs cancelled"),
+    ("/act/jobs", {"act": "set_priority", "id": "1", "priority": "9"}, "priority", "1 job changed"),
+    ("/act/jobs", {"act": "cancel", "all": "1", "tenant": "acme"}, "cancel", "1 job cancelled"),
+    ("/act/node", {"act": "drain", "name": "node"}, "drain", "Node node drains"),
+]
+
+
+@pytest.mark.parametrize("act", ACTS)
+async def test_an_operator_acts_and_the_act_has_the_operators_name(
+    node: Master, dsn: str, users: Mapping[str, Any], act: tuple[Any, ...]
+) -> None:
+    """The page after it says once what has happened."""
+    path, fields, what, said = act
+    node.enqueue({"tenant": "acme"}, {})
+    async with served(dsn, users=users) as browser:
+        await log_in(browser, "ann")
+        answer = await browser.post(path, {**fields, "back": "/actions"})
+        assert (answer.status, answer.headers["location"]) == (303, "/actions"), answer.text
+        first, second = await browser.get("/actions"), await browser.get("/actions")
+    node.cursor.execute("select who, what from txqueue.action")
+    acts = node.cursor.fetchall()
+    assert {who for who, _ in acts} == {"ann"}
+    assert all(what in each for _, each in acts)
+    assert said in first.text
+    assert said not in second.text
+
+
+async def test_failures_are_retried_by_kind(
+    node: Master, dsn: str, users: Mapping[str, Any]
+) -> None:
+    """With the number that is shown."""
+    node.cursor.execute(
+        "insert into txqueue.job (job_id, rank, not_before, enqueued_at, weight, priority, lane,"
+        " state, work_type, queue, payload, fingerprint, failed_at, finished_at, error)"
+        " select number, now(), now(), now(), 1, 4, 0, 'failed', 'test.kind', 'default', '{}',"
+        " 'abc', now(), now(), 'Oops' from generate_series(1001, 1003) as number"
+    )
+    async with served(dsn, users=users) as browser:
+        await log_in(browser, "ann")
+        page = await browser.get("/failures")
+        await browser.post("/act/failures", {"act": "retry", "fingerprint": "abc"})
+        after = await browser.get("/")
+    assert "3 failed" in page.text
+    assert "3 jobs retried" in after.text
+    assert node.value("select count(*) from txqueue.job where state = 'failed'") == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/act/jobs", {"act": "explode", "id": "1"}),
+        ("/act/jobs", {}),
+        ("/act/jobs", {"act": "set_priority", "id": "1", "priority": "10"}),
+        ("/act/control", {"act": "pause", "kind": "moon", "key": "x"}),
+        ("/act/control", {"act": "pause", "kind": "queue"}),
+        ("/act/limit", {"kind": "queue", "key": "mail", "rate": "fast"}),
+        ("/act/failures", {"act": "postpone", "fingerprint": "x", "minutes": "-1"}),
+    ],
+)
+async def test_a_wrong_form_is_refused_with_what_is_wrong(
+    node: Master, dsn: str, users: Mapping[str, Any], path: str, fields: dict[str, object]
+) -> None:
+    """Nothing is changed."""
+    async with served(dsn, users=users) as browser:
+        await log_in(browser, "ann")
+        answer = await browser.post(path, fields)
+    assert answer.status == 400
+    assert 'class="big"' in answer.text
+    assert node.value("select count(*) from txqueue.action") == 0
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "none"},
+        {"sec-fetch-site": "", "origin": "https://evil.example"},
+        {"sec-fetch-site": "", "origin": "null"},
+        {"sec-fetch-site": ""},
+    ],
+)
+async def test_a_form_of_another_site_is_refused(
+    node: Master, dsn: str, users: Mapping[str, Any], headers: dict[str, str]
+) -> None:
+    """Even with an operator's cookie."""
+    async with served(dsn, users=users) as browser:
+        await log_in(browser, "ann")
+        pause = {"act": "pause", "kind": "queue", "key": "mail"}
+        assert (await browser.post("/act/control", pause, **headers)).status == 403
+        own = {"sec-fetch-site": "", "origin": f"http://localhost:{browser.port}"}
+        assert (await browser.post("/act/control", pause, **own)).status == 303
+    assert node.value("select count(*) from txqueue.action") == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("127.0.0.1:9", 200),
+        ("[::1]:80", 200),
+        ("queue.example", 200),
+        ("evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("127.0.0.1.evil.example:80", 421),
+    ],
+)
+async def test_only_known_host_names_are_answered(
+    node: Master, dsn: str, host: str, status: int
+) -> None:
+    """A name that another site makes point here (DNS rebinding) is not."""
+    async with served(dsn, hosts=frozenset({"queue.example"})) as browser:
+        assert (await browser.get("/", host=host)).status == status
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/../static/dashboard.css", "//evil.example", "/static/..%2f..%2fservice.py"),
+        *("/%2e%2e/%2e%2e/etc/passwd", "/static/nothing.css", "/static/%00", "/act/control"),
+        *("/jobs/", "/JOBS"),
+    ],
+)
+async def test_tricks_with_paths_lead_nowhere(node: Master, dsn: str, path: str) -> None:
+    """Under a base path too."""
+    async with served(dsn) as browser:
+        assert (await browser.get(path)).status in (404, 405)
+    async with served(dsn, base="/queue") as browser:
+        assert (await browser.get(path)).status in (404, 405)
+
+
+async def test_under_a_base_path_all_addresses_have_it(node: Master, dsn: str) -> None:
+    """And nothing outside is answered."""
+    async with served(dsn, base="/queue") as browser:
+        page = await browser.get("/")
+        browser.base = ""
+        assert (await browser.get("/")).status == 404
+        assert (await browser.get("/queueing")).status == 404
+    links = [part.partition('"')[0] for part in page.text.split('href="')[1:]]
+    assert all(link.startswith(("/queue/", "#")) for link in links), links
+
+
+@pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil.example"])
+async def test_an_act_never_leads_to_another_site(
+    node: Master, dsn: str, users: Mapping[str, Any], back: str
+) -> None:
+    """Whatever the form says."""
+    async with served(dsn, users=users) as browser:
+        answer = await browser.post("/theme", {"theme": "dark", "back": back})
+    assert answer.headers["location"] == "/"
+
+
+async def test_hostile_content_is_shown_as_text(node: Master, dsn: str) -> None:
+    """On each page, in each field that a client can fill."""
+    payload = json.dumps({"text": HOSTILE.replace("\x1b", "\\u001b")})
+    job_id = node.value(
+        "select txqueue.enqueue('test.kind', %s, \"group\" => %s, tenant => %s, queue => %s)",
+        payload,
+        *[HOSTILE[:100]] * 3,
+    )
+    node.cursor.execute(
+        "update txqueue.job set error = %s, fingerprint = 'x' where job_id = %s", (HOSTILE, job_id)
+    )
+    node.value("select txqueue.pause('group', %s, %s)", HOSTILE[:100], HOSTILE[:100])
+    async with served(dsn) as browser:
+        texts = [(await browser.get(path)).text for path, _ in MENU]
+        texts.append((await browser.get(f"/jobs/{job_id}")).text)
+    assert sum("&lt;script&gt;alert" in text for text in texts) >= 5
+    for text in texts:
+        assert "<script>alert" not in text
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+
+async def test_a_redacted_payload_stays_redacted(node: Master, dsn: str) -> None:
+    """The page says so."""
+    node.publish("secret.kind", policy={"redacted": True})
+    job_id = node.value("select txqueue.enqueue('secret.kind', '{\"card\": \"4111\"}')")
+    async with served(dsn) as browser:
+        text = (await browser.get(f"/jobs/{job_id}")).text
+    assert "4111" not in text
+    assert "redacted" in text
+
+
+async def test_without_login_a_page_leads_to_the_login(
+    node: Master, dsn: str, users: Mapping[str, Any]
+) -> None:
+    """Once users are configured; files that the login page needs are sent."""
+    async with served(dsn, users=users) as browser:
+        answer = await browser.get("/jobs")
+        assert (answer.status, answer.headers["location"]) == (303, "/login")
+        assert (await browser.get("/login")).status == 200
+        assert (await browser.get("/static/dashboard.css")).status == 200
+        assert (await browser.get("/events")).status == 204
+
+
+async def test_a_wrong_password_does_not_log_in(
+    node: Master, dsn: str, users: Mapping[str, Any]
+) -> None:
+    """After some tries, each must wait; the cookie of a login cannot be read by scripts."""
+    async with served(dsn, users=users) as browser:
+        for _ in range(5):
+            wrong = await browser.post("/login", {"name": "ann", "password": "guess"})
+            assert wrong.status == 401
+        waits = await browser.post("/login", {"name": "ann", "password": PASSWORD})
+        assert "Too many tries" in waits.text
+        right = await browser.post("/login", {"name": "bob", "password": PASSWORD})
+        assert "httponly" in right.headers["set-cookie"].lower()
+        assert (await browser.get("/")).status == 200
+        await browser.post("/logout", {})
+        assert (await browser.get("/")).status == 303
+
+
+async def test_a_stranger_cannot_forge_the_header_of_a_proxy(
+    node: Master, dsn: str, users: Mapping[str, Any]
+) -> None:
+    """Only the named proxy is believed, which no caller of a plain port is."""
+    proxy = parsed_proxy("www-data:X-Forwarded-User")
+    async with served(dsn, users=users, proxy=proxy) as browser:
+        answer = await browser.send("GET", "/", {}, {"x-forwarded-user": "ann"})
+        assert answer.status == 303
+
+
+async def test_over_a_unix_socket_the_account_acts(node: Master, dsn: str, tmp_path: Path) -> None:
+    """As over the admin endpoint."""
+    from twisted.internet.endpoints import UNIXClientEndpoint
+    from twisted.web.iweb import IAgentEndpointFactory
+    from zope.interface import implementer
+
+    path = tmp_path / "web.sock"
+
+    @implementer(IAgentEndpointFactory)
+    class Socket:
+        def endpointForURI(self, uri: object) -> UNIXClientEndpoint:
+            return UNIXClientEndpoint(running_reactor(), str(path))
+
+    dashboard = Dashboard(running_reactor(), DashboardSettings(dsn, Endpoint(path)))
+    dashboard.startService()
+    try:
+        await eventually(path.exists)
+        agent = Agent.usingEndpointFactory(running_reactor(), Socket())
+        response = await agent.request(b"GET", b"http://queue/")
+        assert "may act" in await body_of(response)
+    finally:
+        await dashboard.stopService()
+
+
+async def test_an_open_page_is_told_of_a_new_job(node: Master, dsn: str) -> None:
+    """Until it closes; then nothing looks at the database any more."""
+    async with served(dsn) as browser:
+        agent = Agent(running_reactor())
+        address = f"http://127.0.0.1:{browser.port}/events".encode()
+        response: Any = await agent.request(b"GET", address, Headers({"host": ["localhost"]}))
+        events = Body()
+        response.deliverBody(events)
+        await eventually(lambda: "event: changed" in events.text)
+        await eventually(lambda: events.text.count("changed") >= 2)
+        count = events.text.count("changed")
+        node.enqueue({})
+        await eventually(lambda: events.text.count("changed") > count)
+        assert events.transport is not None
+        events.transport.loseConnection()
+        await events.ended
+
+
+async def test_a_body_that_is_too_long_is_not_read(node: Master, dsn: str) -> None:
+    """The connection ends."""
+    async with served(dsn) as browser:
+        with pytest.raises(Exception, match=r"."):
+            await browser.post("/theme", {"theme": "x" * 2_000_000})

@@ -1,0 +1,146 @@
+"""Reads that all viewers share."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from txqueue.errors import DatabaseUnavailable
+from txqueue.store.operations import Operations
+from txqueue.store.queries import Inquiry, Question
+from txqueue.web.changes import EVERY, STILL, Changes
+from txqueue.web.reads import COST, FRESH, Reads
+
+
+@define
+class Answering:
+    """Stands for the database: answers are given one by one."""
+
+    clock: Clock
+    waiting: list[Deferred[Any]] = field(factory=list)
+    reads: int = 0
+
+    async def find(self, _inquiry: object) -> Any:
+        """Wait for an answer."""
+        self.reads += 1
+        self.waiting.append(Deferred())
+        return await self.waiting[-1]
+
+    def answer(self, value: object, after: float = 0.0) -> None:
+        """Answer the oldest question."""
+        self.clock.advance(after)
+        self.waiting.pop(0).callback(value)
+
+    def fail(self) -> None:
+        """Fail the oldest question."""
+        self.waiting.pop(0).errback(DatabaseUnavailable("gone", ""))
+
+
+def inquiry(_schema: str) -> Inquiry[Any]:
+    """Stand for an inquiry."""
+    return (yield Question("select 1"))
+
+
+@pytest.fixture
+def database() -> Answering:
+    """A database whose answers the test gives."""
+    return Answering(Clock())
+
+
+@pytest.fixture
+def ask(database: Answering) -> Callable[[], Deferred[Any]]:
+    """Ask for the shared figures."""
+    reads = Reads(database.clock, cast("Operations", database), "txqueue")
+    return lambda: Deferred.fromCoroutine(reads.shared("figures", inquiry))
+
+
+def result(deferred: Deferred[Any]) -> Any:
+    """Return what a Deferred that has fired holds."""
+    results: list[Any] = []
+    deferred.addCallback(results.append)
+    return results[0]
+
+
+def test_many_viewers_share_one_read(database: Answering, ask: Callable[[], Deferred[Any]]) -> None:
+    """Those who ask while it runs wait for it; it is read again when it is no longer fresh."""
+    first, second = ask(), ask()
+    database.answer("one")
+    assert (result(first).value, result(second).value) == ("one", "one")
+    assert (result(ask()).value, database.reads) == ("one", 1)
+    database.clock.advance(FRESH)
+    third = ask()
+    database.answer("two")
+    assert (result(third).value, database.reads) == ("two", 2)
+
+
+def test_figures_that_are_slow_to_read_are_read_less_often(
+    database: Answering, ask: Callable[[], Deferred[Any]]
+) -> None:
+    """So that they never take more than a small part of the server; their age is shown."""
+    first = ask()
+    database.answer("one", after=0.5)
+    assert result(first).value == "one"
+    database.clock.advance(0.5 * COST - 1)
+    assert (result(ask()).age, database.reads) == (0.5 * COST - 1, 1)
+    database.clock.advance(1)
+    ask()
+    assert database.reads == 2
+
+
+def test_the_last_figures_are_shown_while_the_database_is_away(
+    database: Answering, ask: Callable[[], Deferred[Any]]
+) -> None:
+    """With their age and the reason."""
+    first = ask()
+    database.answer("one")
+    assert result(first).trouble is None
+    database.clock.advance(60)
+    second = ask()
+    database.fail()
+    found = result(second)
+    assert (found.value, found.age, found.trouble) == ("one", 60, "gone")
+
+
+def test_without_any_figures_the_reason_is_raised(
+    database: Answering, ask: Callable[[], Deferred[Any]]
+) -> None:
+    """There is nothing to show."""
+    first = ask()
+    database.fail()
+    database.fail()
+    failures: list[Any] = []
+    first.addErrback(failures.append)
+    assert failures[0].check(DatabaseUnavailable)
+
+
+@define(eq=False)
+class Page:
+    """An open page."""
+
+    told: int = 0
+
+    def changed(self) -> None:
+        """Count."""
+        self.told += 1
+
+
+def test_pages_get_changes_while_any_is_open(database: Answering) -> None:
+    """And now and then without one, as ages change; without pages nothing is read."""
+    changes = Changes(database.clock, cast("Operations", database), "txqueue")
+    page = Page()
+    changes.add(page)
+    for value in (1, 1, 2):
+        database.clock.advance(EVERY)
+        database.answer(value)
+    assert page.told == 2
+    for _ in range(round(STILL / EVERY)):
+        database.clock.advance(EVERY)
+        database.answer(2)
+    assert page.told == 3
+    changes.remove(page)
+    reads = database.reads
+    database.clock.advance(10 * EVERY)
+    assert database.reads == reads

@@ -1,0 +1,44 @@
+"""Finding the handler of a path."""
+
+from typing import Any
+
+import pytest
+
+from txqueue.web.routing import Route, Router
+from txqueue.web.visitors import Role
+
+
+async def handler(_desk: Any, _request: Any) -> None:
+    """Stand for a page."""
+
+
+ROUTER = Router(
+    Route(method, pattern, Role.VIEWER, handler)
+    for method, pattern in (("GET", "/"), ("GET", "/jobs/{id}"), ("POST", "/jobs/{id}"))
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "names"),
+    [
+        ("GET", "/", {}),
+        ("GET", "/jobs/12", {"id": "12"}),
+        ("POST", "/jobs/a b", {"id": "a b"}),
+        ("GET", "/jobs/", None),
+        ("GET", "/jobs/1/2", None),
+        ("POST", "/", None),
+        ("GET", "/.", None),
+    ],
+)
+def test_a_path_has_the_route_of_its_pattern(
+    method: str, path: str, names: dict[str, str] | None
+) -> None:
+    """Or none."""
+    found = ROUTER.find(method, path)
+    assert (None if found is None else dict(found[1])) == names
+
+
+def test_a_path_tells_its_methods() -> None:
+    """To answer a wrong one."""
+    assert ROUTER.methods("/jobs/1") == ["GET", "POST"]
+    assert ROUTER.methods("/nowhere") == []

@@ -1,0 +1,73 @@
+"""The file of users."""
+
+from pathlib import Path
+
+import pytest
+
+from txqueue.errors import ConfigurationError
+from txqueue.web.users import read_users, user_line, without_user
+from txqueue.web.visitors import Role
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file that only this account can read."""
+    path = tmp_path / "users"
+    path.touch(mode=0o600)
+    return path
+
+
+def test_a_user_has_the_password_that_was_set(file: Path) -> None:
+    """And no other; the file does not contain it."""
+    file.write_text(user_line("ann", "operator", "café ☕") + "\n\n")
+    ann = read_users(file)["ann"]
+    assert ann.role == Role.OPERATOR
+    assert ann.has_password("café ☕")
+    assert not ann.has_password("cafe")
+    assert not ann.has_password("")
+    assert "caf" not in file.read_text()
+    assert "digest" not in repr(ann)
+
+
+def test_a_user_of_a_proxy_has_no_password(file: Path) -> None:
+    """None is right."""
+    file.write_text(user_line("bob", "viewer", None))
+    bob = read_users(file)["bob"]
+    assert bob.role == Role.VIEWER
+    assert not bob.has_password("")
+    assert not bob.has_password("-")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("ann", "ann operator", "ann king -", "ann viewer plain", "a b c d"),
+        *("ann viewer scrypt:a", "ann viewer scrypt:!!:!!", "ann viewer md5:YQ==:YQ=="),
+    ],
+)
+def test_a_line_that_is_no_user_is_refused(file: Path, line: str) -> None:
+    """With its number."""
+    file.write_text(f"bob viewer -\n{line}\n")
+    with pytest.raises(ConfigurationError, match="line 2"):
+        read_users(file)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o620, 0o602])
+def test_a_file_that_others_can_read_or_change_is_refused(file: Path, mode: int) -> None:
+    """With the command that repairs it."""
+    file.chmod(mode)
+    with pytest.raises(ConfigurationError, match="chmod 600"):
+        read_users(file)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """As one line."""
+    with pytest.raises(ConfigurationError, match="cannot read the users"):
+        read_users(tmp_path / "absent")
+
+
+def test_one_user_is_taken_out() -> None:
+    """And no other whose name begins the same."""
+    assert without_user("ann viewer -\nanna viewer -\n\nbob viewer -\n", "ann") == (
+        "anna viewer -\n\nbob viewer -\n"
+    )

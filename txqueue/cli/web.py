@@ -1,0 +1,135 @@
+"""``txqueue web`` and ``txqueue web-user``: the dashboard without a node, and its users."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from txqueue.cli.options import Command, GlobalOptions
+from txqueue.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from txqueue.system.settings import Settings
+
+__all__ = ["web", "web_user"]
+
+ENDPOINT = "tcp:8390"
+
+
+@click.command(cls=Command)
+@click.option(
+    "--web", "endpoint", metavar="ENDPOINT", help=f"Where it listens (default: {ENDPOINT})."
+)
+@click.option("--web-users", metavar="FILE", help="Who may log in; see txqueue web-user.")
+@click.option("--web-proxy", metavar="NAME:HEADER", help="A proxy that identifies users.")
+@click.option("--web-hosts", metavar="NAMES", help="Host names it answers to, joined by commas.")
+@click.option("--web-base", metavar="PATH", help="Its base path behind a proxy.")
+@click.option("--tls-dir", metavar="FOLDER", help="Certificates; it may then be on any interface.")
+@click.pass_obj
+def web(options: GlobalOptions, /, endpoint: str | None, **given: str | None) -> None:
+    """Serve the dashboard, without a node.
+
+    Without users and certificates it is on this host only, and visitors can only look; over a unix
+    socket, this account acts.
+    """
+    from txqueue.system.settings import Settings
+
+    flags = {"dsn": options.dsn, "schema": options.schema, "web": endpoint, **given}
+    settings = Settings(flags, os.environ, Path.cwd())
+    dashboard = _dashboard(settings, options.chosen_schema)
+    from txqueue.client.blocking import run_in_reactor
+
+    run_in_reactor(lambda reactor: _serve(reactor, dashboard))
+
+
+def _dashboard(settings: Settings, schema: str) -> Any:
+    """Return the settings of the dashboard, all checked."""
+    from txqueue.store.migrations import check_database
+    from txqueue.web.settings import dashboard_settings
+    from txqueue.wire.endpoints import parsed_endpoint
+    from txqueue.wire.tls import Credentials
+
+    credentials = None
+    folder = settings.get("tls_dir")
+    if folder is not None:
+        credentials = Credentials(Path(folder), str(settings.get("name", socket.gethostname())))
+        credentials.check()
+    endpoint = parsed_endpoint(str(settings.get("web", ENDPOINT)), credentials)
+    endpoint.ensure_free("choose another --web")
+    dsn = settings.dsn()
+    check_database(dsn, schema)
+    return dashboard_settings(settings, dsn, schema, endpoint)
+
+
+async def _serve(reactor: Any, settings: Any) -> None:
+    from twisted.internet.defer import Deferred
+
+    from txqueue.web.service import Dashboard
+
+    dashboard = Dashboard(reactor, settings)
+    dashboard.startService()
+    reactor.addSystemEventTrigger("before", "shutdown", dashboard.stopService)
+    click.echo(f"the dashboard: {_address(settings)}", err=True)
+    await Deferred[None]()
+
+
+def _address(settings: Any) -> str:
+    endpoint = settings.endpoint
+    if endpoint.path is not None:
+        return f"{endpoint}"
+    scheme = "http" if endpoint.credentials is None else "https"
+    return f"{scheme}://{endpoint.address}:{endpoint.port}{settings.base}/"
+
+
+@click.command("web-user", cls=Command)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("name")
+@click.option(
+    "--role", type=click.Choice(["viewer", "operator"]), default="viewer", help="Default: viewer."
+)
+@click.option("--no-password", is_flag=True, help="For a user that a proxy identifies.")
+@click.option("--remove", is_flag=True, help="Remove the user.")
+@click.pass_obj
+def web_user(
+    _options: GlobalOptions,
+    *,
+    file: Path,
+    name: str,
+    role: str,
+    no_password: bool,
+    remove: bool,
+) -> None:
+    """Add, change or remove a user of the dashboard.
+
+    The command asks for the password.
+    """
+    from txqueue.web.users import user_line, without_user
+
+    if not name or name.split() != [name] or not name.isprintable():
+        raise ConfigurationError(f"{name!r} is not a user's name", "write it without white space")
+    kept = without_user(file.read_text("utf-8") if file.exists() else "", name)
+    if not remove:
+        kept += f"{user_line(name, role, None if no_password else _password())}\n"
+    _replace(file, kept)
+    click.echo(f"{name} is {'removed' if remove else role}; restart the dashboard")
+
+
+def _password() -> str:
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\n")
+    word: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+    return word
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file that only this account can read, whole or not at all."""
+    new = file.with_name(f"{file.name}.new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(text)
+    new.replace(file)

@@ -1,0 +1,205 @@
+"""The acts of operators: forms that change something, each recorded with the operator's name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from txqueue.errors import ConfigurationError, Refused
+from txqueue.model.humanize import counted, plain
+from txqueue.store.queries import about_jobs
+from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
+from txqueue.web.page_services import PageServices
+from txqueue.web.routing import Route
+from txqueue.web.visitors import Role
+
+__all__ = ["COUNTED", "acting_routes", "chosen_filters"]
+
+COUNTED = 10_000
+"""The most jobs that one act on all that match changes."""
+# The most jobs of one call, which holds their locks.
+_AT_ONCE = 1000
+FILTERS = ("state", "queue", "work_type", "group", "tenant")
+
+Act = Callable[[PageServices, PageRequest], Awaitable[str]]
+
+
+def acting_routes() -> list[Route]:
+    """Return the routes of all acts; every one needs an operator."""
+    acts: Mapping[str, Act] = {
+        "/act/jobs": _act_on_jobs,
+        "/act/control": _act_on_control,
+        "/act/limit": _set_limit,
+        "/act/failures": _act_on_failures,
+        "/act/schedule": _act_on_schedule,
+        "/act/node": _act_on_node,
+    }
+    return [Route("POST", path, Role.OPERATOR, _answering(act)) for path, act in acts.items()]
+
+
+def chosen_filters(request: PageRequest) -> dict[str, str | None]:
+    """Return the filters of jobs in a page's address, or in a form's fields named the same."""
+    return {name: request.asked(name) or request.sent(name) for name in FILTERS}
+
+
+def _answering(act: Act) -> Callable[[PageServices, PageRequest], Awaitable[Reply]]:
+    async def handler(services: PageServices, request: PageRequest) -> Reply:
+        said = await act(services, request)
+        return redirect(request.way_back(), {NOTICE: services.notices.put(said)})
+
+    return handler
+
+
+def _needed(request: PageRequest, name: str) -> str:
+    value = request.sent(name)
+    if value is None:
+        raise ConfigurationError(f"the form lacks the field {name}", "send it from its page")
+    return value
+
+
+def _one_of(request: PageRequest, name: str, allowed: Sequence[str]) -> str:
+    value = _needed(request, name)
+    if value not in allowed:
+        raise ConfigurationError(
+            f"{plain(value)[:50]!r} is no {name}", f"choose one of: {', '.join(allowed)}"
+        )
+    return value
+
+
+async def _act_on_jobs(services: PageServices, request: PageRequest) -> str:
+    """Cancel, retry or change the priority of the chosen jobs, or of all that match filters."""
+    act = _one_of(request, "act", ("cancel", "retry", "set_priority"))
+    if request.sent("all") is not None:
+        return await _act_on_all(services, request, act)
+    ids = _numbers(request.form.get("id", ()))
+    if not ids:
+        return "No job was chosen."
+    return _counts(await _on_jobs(services, request, act, ids))
+
+
+async def _act_on_all(services: PageServices, request: PageRequest, act: str) -> str:
+    """Act on all jobs that match, the newest first, a limited number."""
+    sums: dict[str, int] = {}
+    after: int | None = None
+    for _ in range(COUNTED // _AT_ONCE):
+        filters = {**chosen_filters(request), "after": after}
+        rows, _ = await services.reads.find(about_jobs(services.reads.schema, filters, _AT_ONCE))
+        if rows:
+            ids = [row["job_id"] for row in rows]
+            for name, number in (await _on_jobs(services, request, act, ids)).items():
+                sums[name] = sums.get(name, 0) + number
+            after = ids[-1]
+        if len(rows) < _AT_ONCE:
+            return _counts(sums)
+    return f"{_counts(sums)} There may be more: act again."
+
+
+async def _on_jobs(
+    services: PageServices, request: PageRequest, act: str, ids: Sequence[int]
+) -> dict[str, int]:
+    """Act on some jobs; return how many were changed in which way."""
+    arguments: dict[str, object] = {"ids": list(ids)}
+    names: tuple[str, ...] = ("retried", "refused")
+    if act == "cancel":
+        names = ("cancelled", "told to stop", "refused")
+    elif act == "set_priority":
+        names = ("changed", "refused")
+        arguments["priority"] = _whole(request, "priority", 0, 9)
+    row = await services.act(request.visitor, act, arguments)
+    return {name: len(found) for name, found in zip(names, row, strict=True)}
+
+
+def _counts(sums: Mapping[str, int]) -> str:
+    said = [f"{counted(number, 'job')} {name}" for name, number in sums.items() if number]
+    return f"{', '.join(said).capitalize()}." if said else "No job was changed."
+
+
+async def _act_on_control(services: PageServices, request: PageRequest) -> str:
+    """Pause or resume a queue, a group or a tenant."""
+    act = _one_of(request, "act", ("pause", "resume"))
+    kind, key = _one_of(request, "kind", ("queue", "group", "tenant")), _needed(request, "key")
+    [changed] = await services.act(request.visitor, act, {"kind": kind, "key": key})
+    done = {"pause": "paused", "resume": "resumed"}[act]
+    return f"The {kind} {key} is {done}." if changed else f"The {kind} {key} was {done} before."
+
+
+async def _set_limit(services: PageServices, request: PageRequest) -> str:
+    """Set the limits of a queue, a group or a tenant; an empty field lifts its limit."""
+    kind, key = _one_of(request, "kind", ("queue", "group", "tenant")), _needed(request, "key")
+    names = [name for name in ("concurrency", "rate", "backlog", "share") if name in request.form]
+    values = {name: _limit(request, name) for name in names}
+    cleared = [name for name, value in values.items() if value is None]
+    await services.act(
+        request.visitor, "set_limit", {"kind": kind, "key": key, **values, "cleared": cleared}
+    )
+    return f"The limits of the {kind} {key} are set."
+
+
+def _limit(request: PageRequest, name: str) -> float | int | None:
+    text = request.sent(name)
+    if text is None:
+        return None
+    try:
+        return float(text) if name in ("rate", "share") else int(text)
+    except ValueError:
+        raise ConfigurationError(
+            f"the limit {name} must be a number", "write digits, or nothing for no limit"
+        ) from None
+
+
+async def _act_on_failures(services: PageServices, request: PageRequest) -> str:
+    """Retry, discard or postpone the failed jobs of one kind."""
+    act = _one_of(request, "act", ("retry", "discard", "postpone"))
+    arguments: dict[str, object] = {"fingerprint": _needed(request, "fingerprint")}
+    bound = "until" if act == "postpone" else "before"
+    if act == "postpone":
+        arguments["delay"] = _whole(request, "minutes", 1, 527_040) * 60.0
+    sum_ = 0
+    for _ in range(COUNTED // _AT_ONCE):
+        changed, moment = await services.act(request.visitor, f"{act}_failures", arguments)
+        sum_ += changed
+        arguments[bound] = None if moment is None else str(moment)
+        if not changed:
+            break
+    done = {"retry": "retried", "discard": "discarded", "postpone": "postponed"}[act]
+    more = " There may be more: act again." if sum_ >= COUNTED else ""
+    return f"{counted(sum_, 'job')} {done}.{more}"
+
+
+async def _act_on_schedule(services: PageServices, request: PageRequest) -> str:
+    """Pause, resume, remove or run a schedule."""
+    act = _one_of(request, "act", ("pause", "resume", "remove", "run"))
+    name = _needed(request, "name")
+    [found] = await services.act(request.visitor, f"{act}_schedule", {"name": name})
+    if act == "run":
+        return f"The schedule {name} runs now, as job {found}."
+    done = {"pause": "paused", "resume": "resumed", "remove": "removed"}[act]
+    return f"The schedule {name} is {done}."
+
+
+async def _act_on_node(services: PageServices, request: PageRequest) -> str:
+    """Drain a node, or let it accept jobs again."""
+    act, name = _one_of(request, "act", ("drain", "undrain")), _needed(request, "name")
+    await services.act(request.visitor, f"{act}_node", {"name": name})
+    return f"Node {name} {'drains' if act == 'drain' else 'accepts jobs again'}."
+
+
+def _numbers(texts: Sequence[str]) -> list[int]:
+    """Return job numbers.
+
+    Raises:
+        Refused: When one is not a number, or there are too many.
+    """
+    if len(texts) > _AT_ONCE:
+        raise Refused(f"more than {_AT_ONCE:,} jobs are chosen", "act on all that match instead")
+    if not all(text.isdecimal() and len(text) < 19 for text in texts):
+        raise Refused("a job's number is not a number", "choose jobs on their page")
+    return [int(text) for text in texts]
+
+
+def _whole(request: PageRequest, name: str, least: int, most: int) -> int:
+    text = _needed(request, name)
+    if text.isdecimal() and len(text) < 10 and least <= int(text) <= most:
+        return int(text)
+    raise ConfigurationError(
+        f"the field {name} must be a whole number from {least} to {most}", "correct it"
+    )

@@ -1,0 +1,59 @@
+"""One job: its life, its attempts, its payload and result, and why it does not run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from txqueue.errors import JobNotFound
+from txqueue.model.humanize import duration
+from txqueue.store.queries import about_family, about_job, about_obstacles
+from txqueue.web.messages import PageRequest, Reply
+from txqueue.web.page_services import PageServices
+
+__all__ = ["job", "timeline"]
+
+_LIVE = ("waiting", "ready", "assigned")
+
+
+async def job(services: PageServices, request: PageRequest) -> Reply:
+    """Show all that is stored about a job."""
+    text = request.names["id"]
+    if not text.isdecimal() or len(text) > 18:
+        raise JobNotFound(f"there is no job {text[:50]}", "a job's number has only digits")
+    job_id, schema = int(text), services.reads.schema
+    found = await services.reads.find(about_job(schema, job_id))
+    is_live = found["state"] in _LIVE
+    why = await services.reads.find(about_obstacles(schema, job_id)) if is_live else None
+    family = await services.reads.find(about_family(schema, job_id))
+    return services.show(
+        "job",
+        request,
+        HTTPStatus.OK,
+        job=found,
+        why=why,
+        parents=family["parents"],
+        children=family["children"],
+        timeline=timeline(found),
+        now=found["at"],
+    )
+
+
+def timeline(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the moments of a job's life in order, each with the time since the one before."""
+    marks = [("enqueued", job["enqueued_at"])]
+    if job["not_before"] > job["enqueued_at"]:
+        marks.append(("due", job["not_before"]))
+    marks += [(f"attempt {each['attempt']} failed", each["at"]) for each in job["attempts"]]
+    marks += [("claimed", job["assigned_at"]), ("started", job["started_at"])]
+    marks.append((job["state"], job["finished_at"]))
+    known = sorted(((at, name) for name, at in marks if at is not None))
+    return [
+        {
+            "name": name,
+            "at": at,
+            "after": None if place == 0 else duration((at - known[place - 1][0]).total_seconds()),
+        }
+        for place, (at, name) in enumerate(known)
+    ]

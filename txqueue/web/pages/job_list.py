@@ -1,0 +1,62 @@
+"""The list of jobs, and the question before an act on all that match."""
+
+from __future__ import annotations
+
+from txqueue.model.job import State
+from txqueue.store.queries import about_jobs, about_matching
+from txqueue.web.acts import COUNTED, chosen_filters
+from txqueue.web.messages import PageRequest, Reply, redirect
+from txqueue.web.page_services import PageServices
+
+__all__ = ["confirmation", "jobs"]
+
+_ON_A_PAGE = 50
+_ACTS = {"cancel": "Cancel", "retry": "Retry"}
+
+
+async def jobs(services: PageServices, request: PageRequest) -> Reply:
+    """Show jobs, the newest first, that match the filters in the address."""
+    number = request.asked("id")
+    if number is not None and number.isdecimal():
+        return redirect(f"/jobs/{number}")
+    after = request.asked("after")
+    filters = {
+        **chosen_filters(request),
+        "state": _state(request),
+        "after": int(after) if after and after.isdecimal() and len(after) < 19 else None,
+    }
+    asked = about_jobs(services.reads.schema, filters, _ON_A_PAGE + 1)
+    rows, now = await services.reads.find(asked)
+    return services.show(
+        "jobs",
+        request,
+        jobs=rows[:_ON_A_PAGE],
+        has_more=len(rows) > _ON_A_PAGE,
+        filters=filters,
+        is_filtered=any(chosen_filters(request).values()),
+        states=[state.value for state in State],
+        now=now,
+    )
+
+
+async def confirmation(services: PageServices, request: PageRequest) -> Reply:
+    """Ask whether to act on all jobs that match, with their number."""
+    act = request.asked("act") or ""
+    if act not in _ACTS:
+        return redirect("/jobs")
+    filters = {**chosen_filters(request), "state": _state(request)}
+    count = await services.reads.find(about_matching(services.reads.schema, filters, COUNTED + 1))
+    return services.show(
+        "confirm",
+        request,
+        act=act,
+        verb=_ACTS[act],
+        count=min(count, COUNTED),
+        is_capped=count > COUNTED,
+        filters={name: value for name, value in filters.items() if value},
+    )
+
+
+def _state(request: PageRequest) -> str | None:
+    state = request.asked("state")
+    return state if state in {each.value for each in State} else None

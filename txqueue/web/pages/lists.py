@@ -1,0 +1,115 @@
+"""The pages that show one list each: queues, work types, failures, nodes and others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from txqueue.store import queries
+from txqueue.store.history import about_failures
+from txqueue.store.schedule_queries import about_schedules
+from txqueue.web.messages import PageRequest, Reply
+from txqueue.web.page_services import PageServices
+
+__all__ = [
+    "actions",
+    "failures",
+    "nodes",
+    "queues",
+    "schedules",
+    "tenants",
+    "work_types",
+    "worksets",
+]
+
+_ON_A_PAGE = 100
+Handler = Callable[[PageServices, PageRequest], Awaitable[Reply]]
+
+
+async def queues(services: PageServices, request: PageRequest) -> Reply:
+    """Show the queues with their limits."""
+    figures = await services.reads.shared("overview", queries.about_all)
+    controls = await services.reads.shared("controls", queries.about_controls)
+    limits = {each["key"]: each for each in controls.value if each["kind"] == "queue"}
+    others = [each for each in controls.value if each["kind"] != "queue"]
+    return services.show(
+        "queues",
+        request,
+        figures=figures,
+        queues=figures.value["queues"],
+        limits=limits,
+        others=others,
+        now=figures.value["at"],
+    )
+
+
+async def nodes(services: PageServices, request: PageRequest) -> Reply:
+    """Show the nodes."""
+    figures = await services.reads.shared("nodes", queries.about_nodes)
+    return services.show("nodes", request, figures=figures, nodes=figures.value)
+
+
+async def work_types(services: PageServices, request: PageRequest) -> Reply:
+    """Show the work types with their policies and jobs."""
+    figures = await services.reads.shared("types", queries.about_work_types)
+    return services.show("types", request, figures=figures, types=figures.value)
+
+
+async def failures(services: PageServices, request: PageRequest) -> Reply:
+    """Show the kinds of failure, those with the most jobs first."""
+    figures = await services.reads.shared("failures", about_failures)
+    now = await services.reads.shared("clock", queries.about_clock)
+    kinds = sorted(figures.value, key=lambda kind: (-kind["failed"], -kind["waiting"]))
+    return services.show(
+        "failures",
+        request,
+        figures=figures,
+        kinds=kinds[:_ON_A_PAGE],
+        more=len(kinds) - _ON_A_PAGE,
+        now=now.value,
+    )
+
+
+async def schedules(services: PageServices, request: PageRequest) -> Reply:
+    """Show the schedules by name."""
+    filters = {"after": request.asked("after"), "work_type": request.asked("work_type")}
+    rows = await services.reads.find(
+        about_schedules(services.reads.schema, filters, _ON_A_PAGE + 1)
+    )
+    now = await services.reads.shared("clock", queries.about_clock)
+    return services.show(
+        "schedules",
+        request,
+        schedules=rows[:_ON_A_PAGE],
+        has_more=len(rows) > _ON_A_PAGE,
+        now=now.value,
+    )
+
+
+async def worksets(services: PageServices, request: PageRequest) -> Reply:
+    """Show the worksets with their progress."""
+    figures = await services.reads.shared("worksets", queries.about_worksets)
+    return services.show("worksets", request, figures=figures, worksets=figures.value)
+
+
+async def tenants(services: PageServices, request: PageRequest) -> Reply:
+    """Show the tenants that have jobs."""
+
+    def inquire(schema: str) -> queries.Inquiry[list[dict[str, Any]]]:
+        return queries.about_tenants(schema, _ON_A_PAGE)
+
+    figures = await services.reads.shared("tenants", inquire)
+    return services.show("tenants", request, figures=figures, tenants=figures.value)
+
+
+async def actions(services: PageServices, request: PageRequest) -> Reply:
+    """Show the acts of operators, the latest first."""
+    text = request.asked("after") or ""
+    before = int(text) if text.isdecimal() and len(text) < 19 else None
+    asked = queries.about_actions(
+        services.reads.schema, before, _ON_A_PAGE + 1, request.asked("subject")
+    )
+    rows = await services.reads.find(asked)
+    return services.show(
+        "actions", request, actions=rows[:_ON_A_PAGE], has_more=len(rows) > _ON_A_PAGE
+    )

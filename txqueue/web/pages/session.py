@@ -1,0 +1,54 @@
+"""Login and logout, the theme, and the files that pages load."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from txqueue.web.messages import LOGIN, THEME, PageRequest, Reply, redirect
+from txqueue.web.page_services import PageServices
+
+__all__ = ["log_in", "log_out", "login_page", "set_theme", "static_file"]
+
+
+async def login_page(services: PageServices, request: PageRequest) -> Reply:
+    """Ask for name and password."""
+    return redirect("/") if services.logins is None else services.show("login", request, trouble="")
+
+
+async def log_in(services: PageServices, request: PageRequest) -> Reply:
+    """Log a user in, if the password is right."""
+    logins, name = services.logins, request.sent("name") or ""
+    if logins is None:
+        return redirect("/")
+    if logins.must_wait(name):
+        trouble = "Too many tries: wait ten seconds."
+    else:
+        password = (request.form.get("password") or [""])[0]
+        secret = await logins.log_in(name, password)
+        if secret is not None:
+            return redirect("/", {LOGIN: secret})
+        trouble = "The name or the password is wrong."
+    return services.show("login", request, HTTPStatus.UNAUTHORIZED, trouble=trouble)
+
+
+async def log_out(services: PageServices, request: PageRequest) -> Reply:
+    """End the visitor's login."""
+    if services.logins is None:
+        return redirect("/")
+    services.logins.end(request.secret or "")
+    return redirect("/login", {LOGIN: ""})
+
+
+async def set_theme(services: PageServices, request: PageRequest) -> Reply:  # noqa: ARG001 - a handler
+    """Choose dark or light; anything else leaves it to the browser."""
+    theme = request.sent("theme")
+    kept = theme if theme in ("dark", "light") else ""
+    return redirect(request.way_back(), {THEME: kept})
+
+
+async def static_file(services: PageServices, request: PageRequest) -> Reply:
+    """Send a file that pages load."""
+    found = services.renderer.static.get(request.names["name"])
+    if found is None:
+        return Reply(HTTPStatus.NOT_FOUND, b"there is no such file\n", "text/plain")
+    return Reply(body=found.body, kind=found.kind, is_fixed=True)

@@ -1,0 +1,115 @@
+"""Reads for the pages: bounded in time, and shared by all viewers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from attrs import define, field, frozen
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from txqueue.errors import TxqueueError
+from txqueue.store.operations import Operations
+from txqueue.store.queries import Inquiry
+
+__all__ = ["Figures", "Reads"]
+
+T = TypeVar("T")
+
+# Shared figures are read again after FRESH seconds, and after COST times as long as reading them
+# took: so all viewers together take at most a fiftieth of one of the server's processors.
+FRESH, COST = 1.0, 50.0
+
+
+@frozen
+class Figures(Generic[T]):
+    """What was read, and when.
+
+    Attributes:
+        value: What was read.
+        age: Seconds since then.
+        trouble: Why it could not be read again; None if it is current.
+    """
+
+    value: T
+    age: float = 0.0
+    trouble: str | None = None
+
+
+@define
+class _Shared:
+    """The last figures of a kind."""
+
+    value: Any = None
+    read_at: float = float("-inf")
+    due_at: float = float("-inf")
+    trouble: str | None = None
+    waiting: list[Deferred[None]] = field(factory=list)
+    is_reading: bool = False
+
+
+class Reads:
+    """Reads what the pages show.
+
+    Args:
+        clock: Tells how old figures are.
+        operations: Runs the queries.
+        schema: The name of the schema.
+    """
+
+    def __init__(self, clock: IReactorTime, operations: Operations, schema: str) -> None:
+        self._clock = clock
+        self._operations = operations
+        self.schema = schema
+        self._shared: dict[str, _Shared] = {}
+
+    async def find(self, inquiry: Inquiry[T]) -> T:
+        """Run an inquiry for one viewer.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            Refused: When the query takes too long.
+        """
+        return await self._operations.find(inquiry)
+
+    async def shared(self, name: str, inquire: Callable[[str], Inquiry[T]]) -> Figures[T]:
+        """Return figures that all viewers share; the last ones if they cannot be read again.
+
+        Args:
+            name: The name of the figures.
+            inquire: Returns the inquiry, given the name of the schema.
+
+        Raises:
+            DatabaseUnavailable: When they could never be read, as the database does not answer.
+            Refused: When they could never be read, as that takes too long.
+        """
+        kept = self._shared.setdefault(name, _Shared())
+        if kept.is_reading:
+            await self._wait(kept)
+        elif self._clock.seconds() >= kept.due_at:
+            await self._read(kept, inquire)
+        if kept.read_at == float("-inf"):
+            return Figures(await self._operations.find(inquire(self.schema)))
+        return Figures(kept.value, self._clock.seconds() - kept.read_at, kept.trouble)
+
+    async def _wait(self, kept: _Shared) -> None:
+        waiting = Deferred[None]()
+        kept.waiting.append(waiting)
+        await waiting
+
+    async def _read(self, kept: _Shared, inquire: Callable[[str], Inquiry[Any]]) -> None:
+        began = self._clock.seconds()
+        kept.is_reading = True
+        try:
+            kept.value = await self._operations.find(inquire(self.schema))
+            kept.read_at, kept.trouble = self._clock.seconds(), None
+        except TxqueueError as error:
+            kept.trouble = error.what
+        finally:
+            took = self._clock.seconds() - began
+            kept.due_at = self._clock.seconds() + max(FRESH, COST * took)
+            kept.is_reading = False
+            waiting, kept.waiting = kept.waiting, []
+            for each in waiting:
+                each.callback(None)

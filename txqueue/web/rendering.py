@@ -1,0 +1,143 @@
+"""Makes the HTML of pages from templates."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote_plus
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
+
+from txqueue.model import humanize
+from txqueue.web.messages import PageRequest
+from txqueue.web.static_files import StaticFile
+
+__all__ = ["Renderer"]
+
+# The pages in the order of the menu: address, title.
+MENU = (
+    ("/", "Overview"),
+    ("/jobs", "Jobs"),
+    ("/failures", "Failures"),
+    ("/queues", "Queues"),
+    ("/types", "Work types"),
+    ("/schedules", "Schedules"),
+    ("/worksets", "Worksets"),
+    ("/tenants", "Tenants"),
+    ("/nodes", "Nodes"),
+    ("/actions", "Actions"),
+)
+# A job that a text names: "job 12", "with job 12", "jobs 12".
+_JOB = re.compile(r"\b(jobs? )(\d{1,18})\b(?! jobs)")
+# Where to look at what a warning is about.
+WARNING_PAGES = {
+    "dead_node": "/nodes",
+    "not_held": "/nodes",
+    "unserved_queue": "/jobs?queue={}",
+    "unknown_type": "/jobs?work_type={}",
+    "failed_jobs": "/failures",
+    "paused": "/queues",
+    "full": "/queues",
+    "overdue_schedules": "/schedules",
+    "refused_schedules": "/schedules",
+    "idle_workset": "/worksets",
+}
+# Longer JSON and text is cut on pages.
+MOST_SHOWN = 20_000
+
+
+class Renderer:
+    """Renders templates.
+
+    Args:
+        base: The dashboard's base path, without a slash at its end.
+        title: The name of the installation.
+        static: The files that pages load, by name.
+    """
+
+    def __init__(self, base: str, title: str, static: Mapping[str, StaticFile]) -> None:
+        self.static = static
+        self._base = base
+        self._title = title
+        self._environment = Environment(
+            loader=PackageLoader("txqueue.web"),
+            autoescape=select_autoescape(default=True, default_for_string=True),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= {
+            "amount": humanize.amount,
+            "rate": humanize.rate,
+            "age": humanize.age,
+            "duration": humanize.duration,
+            "plain": humanize.plain,
+            "lines": _lines,
+            "pretty": _pretty,
+            "ago": _ago,
+            "iso": _iso,
+            "linked": self._linked,
+            "warned_page": _warned_page,
+        }
+
+    def _address(self, name: str) -> str:
+        """Return the address of a file, which changes with its content."""
+        return f"{self._base}/static/{name}?v={self.static[name].version}"
+
+    def _linked(self, text: object) -> Markup:
+        """Return a text in which each "job N" leads to that job."""
+        said = str(escape(humanize.plain(text)))
+        return Markup(_JOB.sub(rf'<a href="{escape(self._base)}/jobs/\2">\1\2</a>', said))
+
+    def page(self, name: str, request: PageRequest, **values: Any) -> str:
+        """Render a page.
+
+        Args:
+            name: The template's name, without ``.html``.
+            request: The request that is answered.
+            values: What the template shows.
+        """
+        template = self._environment.get_template(f"{name}.html")
+        return template.render(
+            base=self._base,
+            static=self._address,
+            title=self._title,
+            menu=MENU,
+            request=request,
+            visitor=request.visitor,
+            **values,
+        )
+
+
+def _warned_page(warning: Mapping[str, str]) -> str:
+    """Return the page that shows what a warning is about; empty for none."""
+    pattern = WARNING_PAGES.get(warning["kind"], "")
+    return pattern.format(quote_plus(warning["subject"]))
+
+
+def _lines(text: object) -> str:
+    """Return a text of several lines with its other control characters made visible."""
+    said = str(text)
+    cut = said[:MOST_SHOWN] + ("\n... (cut)" if len(said) > MOST_SHOWN else "")
+    return "\n".join(humanize.plain(line) for line in cut.split("\n"))
+
+
+def _pretty(value: object) -> str:
+    """Return JSON for people, with control characters made visible."""
+    return _lines(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+
+def _ago(moment: datetime | None, now: datetime) -> str:
+    """Return how long ago a moment was, or in how long it is; a dash for none."""
+    if moment is None:
+        return "-"
+    passed = (now - moment).total_seconds()
+    return f"{humanize.age(passed)} ago" if passed >= 0 else f"in {humanize.age(-passed)}"
+
+
+def _iso(moment: datetime | None) -> str:
+    return "" if moment is None else moment.isoformat(" ", "milliseconds")

@@ -1,0 +1,72 @@
+"""Finds the handler of a path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from txqueue.web.visitors import Role
+
+__all__ = ["Handler", "Route", "Router"]
+
+Handler = Callable[[Any, Any], Awaitable[Any]]
+
+
+@frozen
+class Route:
+    """A kind of request that the dashboard answers.
+
+    Attributes:
+        method: ``GET`` or ``POST``.
+        pattern: The path; ``{name}`` stands for a part of it, ``{name*}`` for all that is left.
+        role: The least role of a visitor.
+        handler: Answers it.
+    """
+
+    method: str
+    pattern: str
+    role: Role
+    handler: Handler
+
+    def match(self, path: str) -> Mapping[str, str] | None:
+        """Return the named parts of a path; None if it is another one."""
+        found = _compiled(self.pattern).fullmatch(path)
+        return None if found is None else found.groupdict()
+
+
+class Router:
+    """The routes.
+
+    Args:
+        routes: All routes.
+    """
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = tuple(routes)
+
+    def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]] | None:
+        """Return the route of a request and the named parts of its path; None if there is none."""
+        for route in self.routes:
+            if route.method == method and (names := route.match(path)) is not None:
+                return route, names
+        return None
+
+    def methods(self, path: str) -> list[str]:
+        """Return the methods that a path has."""
+        return sorted({route.method for route in self.routes if route.match(path) is not None})
+
+
+_NAMED = re.compile(r"\{(\w+)(\*?)\}")
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return the expression of a pattern; `re` keeps those it has compiled."""
+    parts, end = [], 0
+    for found in _NAMED.finditer(pattern):
+        parts.append(re.escape(pattern[end : found.start()]))
+        parts.append(f"(?P<{found[1]}>{'.+' if found[2] else '[^/]+'})")
+        end = found.end()
+    return re.compile("".join(parts) + re.escape(pattern[end:]), re.DOTALL)

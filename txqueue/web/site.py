@@ -1,0 +1,296 @@
+"""The dashboard over HTTP: checks each request, finds its handler, and writes the reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from attrs import evolve, frozen
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.web import resource, server
+
+from txqueue.errors import ConfigurationError, DatabaseUnavailable, JobNotFound, TxqueueError
+from txqueue.web.changes import Changes
+from txqueue.web.guard import (
+    LONGEST_BODY,
+    SECURITY_HEADERS,
+    Refusal,
+    foreign_host,
+    foreign_origin,
+)
+from txqueue.web.identification import Identification
+from txqueue.web.messages import LOGIN, NOTICE, THEME, PageRequest, Reply, redirect
+from txqueue.web.page_services import PageServices
+from txqueue.web.routing import Router
+from txqueue.web.visitors import Role, Visitor
+
+__all__ = ["Door", "QuietSite", "Rules"]
+
+_STATUS = {
+    ConfigurationError: HTTPStatus.BAD_REQUEST,
+    JobNotFound: HTTPStatus.NOT_FOUND,
+    DatabaseUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+_MOST_FIELDS = 2000
+
+
+@frozen
+class Rules:
+    """What a request must satisfy.
+
+    Attributes:
+        base: The base path, without a slash at its end.
+        hosts: The host names that the dashboard answers to besides loopback's; None for any.
+        identification: Identifies visitors.
+        is_secure: Whether browsers reach the dashboard by TLS only.
+    """
+
+    base: str
+    hosts: frozenset[str] | None
+    identification: Identification
+    is_secure: bool = False
+
+
+class _Request(server.Request):
+    """A request whose body is short."""
+
+    def gotLength(self, length: int | None) -> None:
+        """Read a body of a known and small length; close the connection otherwise."""
+        if length is None or length > LONGEST_BODY:
+            self.channel.loseConnection()
+            length = 0
+        super().gotLength(length)
+
+
+class QuietSite(server.Site):
+    """An HTTP server that logs no requests: addresses may have names of tenants and the like."""
+
+    requestFactory = _Request
+
+    def log(self, request: object) -> None:
+        """Do nothing."""
+
+
+class Door(resource.Resource):
+    """Answers all requests.
+
+    Args:
+        router: The routes.
+        services: The collaborators of the pages.
+        changes: Tells open pages to refresh.
+        rules: What requests must satisfy.
+    """
+
+    isLeaf = True
+    log = Logger()
+
+    def __init__(
+        self, router: Router, services: PageServices, changes: Changes, rules: Rules
+    ) -> None:
+        super().__init__()
+        self._router = router
+        self._services = services
+        self._changes = changes
+        self._rules = rules
+
+    def render(self, request: server.Request) -> int:
+        """Start to answer a request."""
+        Deferred.fromCoroutine(self._answer(request)).addErrback(
+            lambda failure: self.log.failure("the dashboard failed", failure=failure)
+        )
+        return server.NOT_DONE_YET
+
+    async def _answer(self, request: server.Request) -> None:
+        gone: list[object] = []
+        request.notifyFinish().addErrback(gone.append)
+        method = (request.method or b"GET").decode("latin-1")
+        headers = _headers(request)
+        asked = self._asked(request, headers)
+        if isinstance(asked, Refusal):
+            reply = _plain(asked)
+        elif method == "GET" and asked.path == "/events":
+            self._stream(request, asked.visitor)
+            return
+        else:
+            reply = await self._reply(method, asked, headers)
+        if not gone:
+            self._write(request, reply, method)
+
+    def _asked(
+        self, request: server.Request, headers: Mapping[str, str | None]
+    ) -> PageRequest | Refusal:
+        """Return the request's value, or why it is refused."""
+        rules = self._rules
+        refusal = foreign_host(headers["host"], rules.hosts)
+        if refusal is not None:
+            return refusal
+        raw, _, raw_query = request.uri.decode("latin-1").partition("?")
+        path = _below(rules.base, raw)
+        if path is None:
+            return Refusal(HTTPStatus.NOT_FOUND, "there is no such page", f"see {rules.base}/")
+        body = b""
+        if request.method == b"POST" and request.content is not None:
+            body = request.content.read()
+        secret = _cookie(request, LOGIN)
+        visitor = rules.identification.visitor(request.transport, secret, headers)
+        theme = _cookie(request, THEME)
+        try:
+            query, form = _fields(raw_query), _fields(body.decode("utf-8"))
+        except ValueError:
+            return Refusal(HTTPStatus.BAD_REQUEST, "the form cannot be read", "send it again")
+        is_part = headers["x-part"] is not None
+        return PageRequest(
+            path=path,
+            visitor=visitor,
+            query=query,
+            form=form,
+            # The notice is for the page after the act, not for a refresh of the one before it.
+            notice="" if is_part else self._services.notices.take(_cookie(request, NOTICE)),
+            is_dark={"dark": True, "light": False}.get(theme or ""),
+            secret=secret,
+            is_part=is_part,
+        )
+
+    async def _reply(
+        self, method: str, asked: PageRequest, headers: Mapping[str, str | None]
+    ) -> Reply:
+        if method == "POST" and (refusal := foreign_origin(headers)) is not None:
+            return self._refused(asked, refusal)
+        found = self._router.find("GET" if method == "HEAD" else method, asked.path)
+        if found is None:
+            return self._refused(asked, self._no_route(asked.path))
+        route, names = found
+        if asked.visitor.role < route.role:
+            return self._forbidden(method, asked)
+        try:
+            reply: Reply = await route.handler(self._services, evolve(asked, names=names))
+        except TxqueueError as error:
+            status = _STATUS.get(type(error), HTTPStatus.CONFLICT)
+            return self._refused(asked, Refusal(status, error.what, error.remedy))
+        except Exception:
+            self.log.failure("a page of the dashboard failed")
+            refusal = Refusal(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "the dashboard has a fault",
+                "see the log, and please report it",
+            )
+            return self._refused(asked, refusal)
+        return reply
+
+    def _no_route(self, path: str) -> Refusal:
+        if self._router.methods(path):
+            return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "this is not how to use it", "go back")
+        return Refusal(HTTPStatus.NOT_FOUND, "there is no such page", "choose one from the menu")
+
+    def _forbidden(self, method: str, asked: PageRequest) -> Reply:
+        if asked.visitor.role == Role.STRANGER and self._services.logins is not None:
+            if method == "GET" and not asked.is_part:
+                return redirect("/login")
+            return self._refused(
+                asked, Refusal(HTTPStatus.UNAUTHORIZED, "this needs a login", "log in")
+            )
+        return self._refused(
+            asked,
+            Refusal(
+                HTTPStatus.FORBIDDEN,
+                f"{asked.visitor.name or 'a stranger'} may not do that",
+                "use an operator's login or certificate, or the unix socket; see the page"
+                " howto/dashboard of the documentation",
+            ),
+        )
+
+    def _refused(self, asked: PageRequest, refusal: Refusal) -> Reply:
+        if asked.visitor.role == Role.STRANGER:
+            return _plain(refusal)
+        return self._services.show("error", asked, refusal.status, refusal=refusal)
+
+    def _write(self, request: server.Request, reply: Reply, method: str) -> None:
+        request.setResponseCode(reply.status)
+        for name, value in SECURITY_HEADERS.items():
+            request.setHeader(name, value)
+        stored = "public, max-age=31536000, immutable" if reply.is_fixed else "no-store"
+        request.setHeader("Cache-Control", stored)
+        if reply.location is not None:
+            request.setHeader("Location", self._rules.base + reply.location)
+        else:
+            request.setHeader("Content-Type", reply.kind)
+        for name, value in reply.cookies.items():
+            self._set_cookie(request, name, value)
+        request.setHeader("Content-Length", str(len(reply.body)))
+        if method != "HEAD":
+            request.write(reply.body)
+        request.finish()
+
+    def _set_cookie(self, request: server.Request, name: str, value: str) -> None:
+        request.addCookie(
+            name,
+            value,
+            path=self._rules.base or "/",
+            max_age=None if value else "0",
+            secure=self._rules.is_secure,
+            httpOnly=True,
+            sameSite="lax",
+        )
+
+    def _stream(self, request: server.Request, visitor: Visitor) -> None:
+        """Keep a connection open, to tell the page to refresh."""
+        if visitor.role < Role.VIEWER or self._changes.is_full:
+            self._write(request, Reply(HTTPStatus.NO_CONTENT), "GET")
+            return
+        for name, value in SECURITY_HEADERS.items():
+            request.setHeader(name, value)
+        request.setHeader("Cache-Control", "no-store")
+        request.setHeader("Content-Type", "text/event-stream")
+        page = _Page(request)
+        self._changes.add(page)
+        request.notifyFinish().addBoth(lambda _: self._changes.remove(page))
+        page.changed()
+
+
+@frozen(eq=False)
+class _Page:
+    """An open page."""
+
+    request: server.Request
+
+    def changed(self) -> None:
+        """Tell the page to refresh."""
+        self.request.write(b"event: changed\ndata: 1\n\n")
+
+
+def _below(base: str, path: str) -> str | None:
+    """Return a path below the base path, decoded; None for one that is not, or is not plain."""
+    if path != base and not path.startswith(f"{base}/"):
+        return None
+    try:
+        decoded = unquote(path[len(base) :], errors="strict") or "/"
+    except UnicodeDecodeError:
+        return None
+    is_plain = decoded.isprintable() and "\\" not in decoded and "//" not in decoded
+    return decoded if is_plain and ".." not in decoded.split("/") else None
+
+
+def _fields(text: str) -> Mapping[str, list[str]]:
+    return parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+
+
+def _headers(request: server.Request) -> dict[str, str | None]:
+    given = {
+        name.decode("latin-1").lower(): values[-1].decode("latin-1")
+        for name, values in request.requestHeaders.getAllRawHeaders()
+    }
+    return {"host": None, "origin": None, "sec-fetch-site": None, "x-part": None, **given}
+
+
+def _cookie(request: server.Request, name: str) -> str | None:
+    value: Any = request.getCookie(name.encode())
+    return None if value is None else value.decode("latin-1")
+
+
+def _plain(refusal: Refusal) -> Reply:
+    """Return a refusal as text, which shows nothing of the installation."""
+    text = f"{refusal.what}; {refusal.remedy}\n"
+    return Reply(refusal.status, text.encode(), "text/plain; charset=utf-8")

@@ -1,0 +1,75 @@
+// Refreshes the page when something changed, and gives it keys. Everything works without it.
+
+const base = document.body.dataset.base;
+const content = document.getElementById("content");
+let isBusy = false;
+let isDue = false;
+
+// An open part, a chosen job or a field in use must survive a refresh.
+const keep = {
+  ignoreActiveValue: true,
+  callbacks: {
+    beforeAttributeUpdated: (name, node) =>
+      !((name === "open" && node.tagName === "DETAILS") || name === "checked"),
+  },
+};
+
+async function refresh() {
+  if (isBusy || document.hidden) {
+    isDue = true;
+    return;
+  }
+  isBusy = true;
+  isDue = false;
+  try {
+    const reply = await fetch(location.href, { headers: { "X-Part": "1" }, redirect: "error" });
+    const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+    const part = page.getElementById("content");
+    const isAtWork = content.contains(document.activeElement) && document.activeElement.matches("input, select");
+    if (part && !isAtWork && !content.querySelector("tbody input:checked")) {
+      Idiomorph.morph(content, part.innerHTML, { morphStyle: "innerHTML", ...keep });
+    }
+    document.body.classList.toggle("away", !reply.ok);
+  } catch {
+    document.body.classList.add("away");
+  }
+  // At most one refresh a second, however much changes.
+  setTimeout(() => {
+    isBusy = false;
+    if (isDue) refresh();
+  }, 1000);
+}
+
+function watch() {
+  const stream = new EventSource(`${base}/events`);
+  stream.addEventListener("changed", refresh);
+  addEventListener("pagehide", () => stream.close());
+  addEventListener("pageshow", (event) => event.persisted && watch(), { once: true });
+}
+
+const places = { o: "/", j: "/jobs", f: "/failures", q: "/queues", n: "/nodes", s: "/schedules" };
+let isGoing = false;
+
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+  if (isGoing && places[event.key]) location.href = base + places[event.key];
+  isGoing = event.key === "g";
+  if (event.key === "/") {
+    event.preventDefault();
+    const field = document.getElementById("search");
+    if (field) field.focus();
+    else location.href = `${base}/jobs#search`;
+  }
+  if (event.key === "?") document.getElementById("keys").showModal();
+});
+
+addEventListener("change", (event) => {
+  if (!event.target.matches("[data-all]")) return;
+  for (const box of event.target.form.querySelectorAll("tbody input[type=checkbox]")) {
+    box.checked = event.target.checked;
+  }
+});
+
+document.addEventListener("visibilitychange", () => isDue && refresh());
+if (location.hash === "#search") document.getElementById("search")?.focus();
+if (document.querySelector("header nav")) watch();
