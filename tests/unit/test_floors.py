@@ -43,6 +43,7 @@ ONLY_IN: Final = {
     "psycopg2": "txqueue.store",
     "txpostgres": "txqueue.store",
     "pyarrow": "txqueue.archive",
+    "jinja2": "txqueue.web",
     "twisted.protocols.amp": "txqueue.wire",
 }
 """What only one package may know."""
