@@ -14,6 +14,7 @@ from txqueue.cli.batch import batch
 from txqueue.cli.bench import bench
 from txqueue.cli.certs import certs
 from txqueue.cli.demo import demo
+from txqueue.cli.dev import dev
 from txqueue.cli.enqueue import enqueue
 from txqueue.cli.failures import failures
 from txqueue.cli.history import archive, history, stats
@@ -52,7 +53,7 @@ _RECORDS = (limits, actions, worksets, tenants)
 _PAST = (failures, history, stats, archive)
 _RECURRING = (schedules, schedule)
 _ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)
-_SERVING = (web, web_user)
+_SERVING = (dev, web, web_user)
 for _command in (
     *_LOOKING,
     *_RECORDS,

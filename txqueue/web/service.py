@@ -79,8 +79,8 @@ class Dashboard(Service):
         """Return the HTTP server."""
         settings = self._settings
         logins = None
-        if settings.users is not None:
-            logins = Logins(self._reactor, settings.users)
+        if settings.users is not None or settings.key is not None:
+            logins = Logins(self._reactor, settings.users or {}, settings.key)
         operations = Operations(self._pool, settings.schema, patience=_PATIENCE, at_once=2)
         services = PageServices(
             Reads(self._reactor, operations, settings.schema),

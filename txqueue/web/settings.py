@@ -27,6 +27,7 @@ class DashboardSettings:
         endpoint: Where it listens.
         schema: The name of the schema.
         users: The users by name; None if none are configured, so that all of this host may look.
+        key: A secret with which one operator logs in; None for none.
         proxy: The proxy that identifies users; None for none.
         hosts: Host names that it answers to, besides loopback's and the endpoint's.
         base: Its base path, without a slash at its end.
@@ -37,6 +38,7 @@ class DashboardSettings:
     endpoint: Endpoint
     schema: str = "txqueue"
     users: Mapping[str, User] | None = field(default=None, repr=False)
+    key: str | None = field(default=None, repr=False)
     proxy: IdentityProxy | None = None
     hosts: frozenset[str] = frozenset()
     base: str = ""
@@ -65,6 +67,7 @@ def dashboard_settings(
         endpoint=endpoint,
         schema=schema,
         users=None if users is None else read_users(Path(str(users))),
+        key=settings.get("web_key"),
         proxy=None if proxy is None else parsed_proxy(str(proxy)),
         hosts=frozenset(settings.names("web_hosts", [])),
         base=_base(str(settings.get("web_base", ""))),

@@ -68,6 +68,7 @@ class _Request(server.Request):
 class QuietSite(server.Site):
     """An HTTP server that logs no requests: addresses may have names of tenants and the like."""
 
+    noisy = False
     requestFactory = _Request
 
     def log(self, request: object) -> None:

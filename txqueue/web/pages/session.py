@@ -11,8 +11,14 @@ __all__ = ["log_in", "log_out", "login_page", "set_theme", "static_file"]
 
 
 async def login_page(services: PageServices, request: PageRequest) -> Reply:
-    """Ask for name and password."""
-    return redirect("/") if services.logins is None else services.show("login", request, trouble="")
+    """Ask for name and password; a key in the address logs in at once."""
+    if services.logins is None:
+        return redirect("/")
+    key = request.asked("key")
+    secret = None if key is None else services.logins.log_in_by_key(key)
+    if secret is not None:
+        return redirect("/", {LOGIN: secret})
+    return services.show("login", request, trouble="" if key is None else "The key is wrong.")
 
 
 async def log_in(services: PageServices, request: PageRequest) -> Reply:
