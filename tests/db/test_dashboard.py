@@ -1,17 +1,16 @@
 """The dashboard over HTTP on a real database: its pages, its acts, and who may do what."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve
 from twisted.web.client import Agent
 from twisted.web.http_headers import Headers
 
 from tests.browser import Body, Browser, body_of
+from tests.dashboards import served
 from tests.db.masters import Master
 from tests.waiting import eventually, running_reactor
 from txqueue.web.acts import acting_routes
@@ -25,19 +24,6 @@ from txqueue.wire.endpoints import Endpoint
 
 PASSWORD = "correct horse"
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202egnp.exe" + "x" * 300
-
-
-@asynccontextmanager
-async def served(dsn: str, **settings: Any) -> AsyncIterator[Browser]:
-    """Serve a dashboard on some port of loopback."""
-    chosen = evolve(DashboardSettings(dsn, Endpoint(port=1)), **settings)
-    dashboard = Dashboard(running_reactor(), chosen)
-    port = running_reactor().listenTCP(0, dashboard.site(), interface="127.0.0.1")
-    try:
-        yield Browser(port.getHost().port, chosen.base)
-    finally:
-        await port.stopListening()
-        await dashboard.stopService()
 
 
 @pytest.fixture(scope="module")

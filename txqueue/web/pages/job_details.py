@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from txqueue.errors import JobNotFound
+from txqueue.errors import JobNotFound, TxqueueError
 from txqueue.model.humanize import duration
+from txqueue.policy.blockers import Explanation
 from txqueue.store.queries import about_family, about_job, about_obstacles
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
@@ -25,7 +26,7 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
     job_id, schema = int(text), services.reads.schema
     found = await services.reads.find(about_job(schema, job_id))
     is_live = found["state"] in _LIVE
-    why = await services.reads.find(about_obstacles(schema, job_id)) if is_live else None
+    why = await _explained(services, job_id) if is_live else None
     family = await services.reads.find(about_family(schema, job_id))
     return services.show(
         "job",
@@ -38,6 +39,19 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
         timeline=timeline(found),
         now=found["at"],
     )
+
+
+async def _explained(services: PageServices, job_id: int) -> Explanation | None:
+    """Return why a job does not run; a fault of that shows in its place, with the rest."""
+    try:
+        return await services.reads.find(about_obstacles(services.reads.schema, job_id))
+    except JobNotFound:
+        # It has just ended, and its history is gone.
+        return None
+    except TxqueueError as error:
+        return Explanation(
+            job_id, "", "unknown", f"this could not be read: {error.what}", error.remedy
+        )
 
 
 def timeline(job: Mapping[str, Any]) -> list[dict[str, Any]]:

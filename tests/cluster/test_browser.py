@@ -1,0 +1,192 @@
+"""The dashboard in a real browser: each page, and each act with and without JavaScript."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from twisted.internet.threads import deferToThread
+
+from tests.cluster.database import Database
+from tests.dashboards import served
+from tests.samples import fill, fill_with_hostile_texts
+from txqueue.web.rendering import MENU
+
+playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+KEY = {"key": "secret"}
+WIDTHS = (1440, 390)
+# Violations below these are matters of taste.
+GRAVE = ("serious", "critical")
+
+
+@pytest.fixture(autouse=True)
+def _needs_a_browser() -> None:
+    if CHROMIUM is None and os.environ.get("TXQUEUE_TEST_REQUIRE") != "1":
+        pytest.skip("no chromium: apt-get install chromium")
+
+
+@pytest.fixture
+def sample(db: Database) -> Database:
+    """A database with something on each page."""
+    fill(db.dsn)
+    return db
+
+
+@contextmanager
+def opened(port: int, **manners: Any) -> Iterator[tuple[Any, list[str]]]:
+    """Open a page of a browser; yield it with the complaints of the browser's console."""
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context(base_url=f"http://localhost:{port}", **manners)
+        page = context.new_page()
+        complaints: list[str] = []
+        page.on("console", lambda said: complaints.extend([said.text] * (said.type == "error")))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        try:
+            yield page, complaints
+        finally:
+            browser.close()
+
+
+async def browse(dsn: str, steps: Callable[..., None], tolerated: str = "", **manners: Any) -> None:
+    """Serve a dashboard, and run the steps of a test in a thread, in a browser of its own.
+
+    Args:
+        dsn: The database.
+        steps: Gets the browser's page.
+        tolerated: A text of complaints that the steps cause.
+        manners: How the browser behaves.
+    """
+
+    def run(port: int) -> None:
+        with opened(port, **manners) as (page, complaints):
+            page.set_default_timeout(20_000)
+            steps(page)
+        assert [said for said in complaints if not tolerated or tolerated not in said] == []
+
+    async with served(dsn, **KEY) as browser:
+        await deferToThread(run, browser.port)
+
+
+def paths(page: Any) -> list[str]:
+    """Return the address of each page, and of a waiting, a failed and a running job."""
+    found = [path for path, _ in MENU] + ["/jobs/confirm?act=cancel&queue=mail", "/login", "/none"]
+    for state in ("waiting", "failed", "assigned"):
+        page.goto(f"/jobs?state={state}")
+        found.append(page.locator("tbody th a").first.get_attribute("href"))
+    return found
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_each_page_is_accessible_and_fits_its_window(sample: Database, theme: str) -> None:
+    """By axe-core's rules, and without scrolling sideways, also on a phone."""
+    axe = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+
+    def steps(page: Any) -> None:
+        page.goto("/login?key=secret")
+        for path in paths(page):
+            page.goto(path)
+            page.evaluate(axe)
+            found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+            grave = [each for each in found["violations"] if each["impact"] in GRAVE]
+            said = [(each["id"], [node["html"] for node in each["nodes"][:3]]) for each in grave]
+            assert said == [], path
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                wide = page.evaluate("document.scrollingElement.scrollWidth")
+                assert wide <= width, (path, width)
+
+    await browse(sample.dsn, steps, tolerated="404", color_scheme=theme)
+
+
+def act_on_everything(page: Any) -> None:
+    """Filter, cancel, retry a kind, pause, drain and pause a schedule, by links and buttons."""
+    page.goto("/login?key=secret")
+    page.goto("/jobs")
+    page.select_option("select[name=state]", "assigned")
+    page.fill("input[name=work_type]", "orders.sync")
+    page.click("text=Filter")
+    assert "state=assigned" in page.url
+    page.locator("tbody th a").first.click()
+    page.click("button:text-is('Cancel')")
+    page.wait_for_selector("text=1 job told to stop")
+    page.goto("/failures")
+    page.locator("li", has_text="502").locator("button:text-is('Retry all')").click()
+    page.wait_for_selector("text=6 jobs retried")
+    page.goto("/queues")
+    page.locator("li", has_text="mail").locator("button:text-is('Pause')").first.click()
+    page.wait_for_selector("text=The queue mail is paused")
+    page.goto("/nodes")
+    page.locator("li", has_text="app-1").locator("button:text-is('Drain')").click()
+    page.wait_for_selector("text=Node app-1 drains")
+    page.goto("/schedules")
+    page.locator("tr", has_text="reindex").locator("button:text-is('Pause')").first.click()
+    page.wait_for_selector("text=The schedule reindex is paused")
+    page.goto("/jobs?queue=legacy")
+    page.click("text=Cancel all that match")
+    page.click("button:text-is('Cancel 40 jobs')")
+    page.wait_for_selector("text=40 jobs cancelled")
+    page.goto("/actions")
+    assert page.locator("tbody tr", has_text="developer").count() >= 6
+
+
+@pytest.mark.parametrize("has_script", [True, False])
+async def test_an_operator_acts_on_each_page(sample: Database, *, has_script: bool) -> None:
+    """With JavaScript and without it."""
+    await browse(sample.dsn, act_on_everything, java_script_enabled=has_script)
+
+
+async def test_an_open_page_shows_a_new_job_without_a_reload(sample: Database) -> None:
+    """A chosen box stays chosen, and a text that is being typed stays."""
+
+    def steps(page: Any) -> None:
+        page.goto("/jobs?tenant=new")
+        page.wait_for_selector("text=No job matches")
+        page.evaluate("window.isSame = true")
+        sample.value("select txqueue.enqueue('mail.welcome', '{}', tenant => 'new')")
+        page.wait_for_selector("tbody tr")
+        assert page.evaluate("window.isSame")
+
+    await browse(sample.dsn, steps)
+
+
+async def test_keys_lead_to_pages_and_to_the_search(sample: Database) -> None:
+    """A question mark shows them."""
+
+    def steps(page: Any) -> None:
+        page.goto("/")
+        page.keyboard.press("?")
+        page.wait_for_selector("dialog[open]")
+        page.keyboard.press("Escape")
+        page.keyboard.press("g")
+        page.keyboard.press("f")
+        page.wait_for_url("**/failures")
+        page.keyboard.press("/")
+        page.wait_for_url("**/jobs#search")
+        page.wait_for_function("document.activeElement.id === 'search'")
+
+    await browse(sample.dsn, steps)
+
+
+async def test_hostile_texts_change_nothing_on_any_page(sample: Database) -> None:
+    """No script runs, the browser reports no violation, and pages stay as wide as the window."""
+    fill_with_hostile_texts(sample.dsn)
+
+    def steps(page: Any) -> None:
+        page.goto("/login?key=secret")
+        page.goto("/jobs?work_type=hostile.kind")
+        job = page.locator("tbody th a").first.get_attribute("href")
+        for path in [*(path for path, _ in MENU), job]:
+            page.goto(path)
+            assert "hacked" not in page.title(), path
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.scrollingElement.scrollWidth") <= width, path
+
+    await browse(sample.dsn, steps)

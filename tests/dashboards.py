@@ -1,0 +1,33 @@
+"""Serves a dashboard for a test."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from attrs import evolve
+
+from tests.browser import Browser
+from tests.waiting import running_reactor
+from txqueue.web.service import Dashboard
+from txqueue.web.settings import DashboardSettings
+from txqueue.wire.endpoints import Endpoint
+
+__all__ = ["served"]
+
+
+@asynccontextmanager
+async def served(dsn: str, **settings: Any) -> AsyncIterator[Browser]:
+    """Serve a dashboard on some port of loopback.
+
+    Args:
+        dsn: The database.
+        settings: Settings that differ from the defaults.
+    """
+    chosen = evolve(DashboardSettings(dsn, Endpoint(port=1)), **settings)
+    dashboard = Dashboard(running_reactor(), chosen)
+    port = running_reactor().listenTCP(0, dashboard.site(), interface="127.0.0.1")
+    try:
+        yield Browser(port.getHost().port, chosen.base)
+    finally:
+        await port.stopListening()
+        await dashboard.stopService()
