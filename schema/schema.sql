@@ -1,4 +1,4 @@
--- The schema txqueue, version 9, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 10, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -382,6 +382,32 @@ create table archived (
 );
 create index on archived (day);
 
+-- When the counts of a minute, or later of an hour, were noted.
+create table minute_mark (
+    at        timestamptz primary key,
+    seconds   real not null,  -- How long a time before it they are of.
+    last_job  bigint not null,
+    enqueued  bigint          -- How many jobs were numbered in that time; null after a pause.
+);
+
+-- What the jobs of a queue and work type did until a mark.
+create table minute_counts (
+    at         timestamptz not null,
+    queue      text collate "C" not null,
+    work_type  text collate "C" not null,
+    done       integer not null default 0,
+    failed     integer not null default 0,  -- Failed attempts, also those that were tried again.
+    wait_p50   real,                        -- Seconds from when a done job could run to its start: half of them waited
+                                            -- less.
+    wait_p95   real,
+    run_p50    real,
+    run_p95    real,
+    waiting    integer,                     -- How many jobs waited at the mark; null if there were too many to count.
+    ready      integer,
+    assigned   integer,
+    primary key (at, queue, work_type)
+);
+
 -- Tables: locks -------------------------------------------------------------------------------------------------------
 
 -- Rows for locking: 0 to 16383 for groups, limited queues and tenants, the others for worksets.
@@ -490,16 +516,23 @@ enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 
 -- history
 begin_archive(its_leaf text) returns integer;  -- worker
+chart(its_span double precision, its_step double precision, its_queue text = null, its_work_type text = null)
+    returns table(at timestamptz, seconds double precision, enqueued double precision, done double precision,
+    failed double precision, wait_p50 double precision, wait_p95 double precision, run_p50 double precision,
+    run_p95 double precision, waiting double precision, ready double precision,
+    assigned double precision);  -- read, worker
 drop_archived(its_leaf text) returns boolean;  -- worker
 end_archive(its_leaf text, its_attempt integer, its_location text, its_jobs bigint, its_checksum text)
     returns boolean;  -- worker
 ensure_history() returns text[];  -- worker
 find_job(its_id bigint) returns setof job;  -- read, worker
 history_due(before date = null) returns table(leaf text, state text, day date);  -- worker
+note_minute() returns boolean;  -- worker
 stats(since timestamptz, until timestamptz = now()) returns table(hour timestamptz, work_type text, done bigint,
     failed bigint, cancelled bigint, busy double precision, mean double precision, longest double precision,
     waited double precision);  -- read, worker
--- only the owner may execute: drop_leaf, note_history_change, note_history_days
+-- only the owner may execute: drop_leaf, last_pages, merge_minutes, minute_figures, note_history_change,
+-- note_history_days
 
 -- limits
 backlog(queue text) returns bigint;  -- enqueue, read, worker
@@ -625,22 +658,22 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
---                   execute    backlog, explain_facts, find_job, schedule_runs, stats
+--                   execute    backlog, chart, explain_facts, find_job, schedule_runs, stats
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views
---                   execute    add_parts, assignments_of, backlog, begin_archive, cancel, claim_ready, coalesce_into,
---                              complete, complete_one, declare_dead, direct_jobs, discard_failures, drain_node,
---                              drop_archived, due_schedules, end_archive, end_part, end_slot, enqueue,
+--                   execute    add_parts, assignments_of, backlog, begin_archive, cancel, chart, claim_ready,
+--                              coalesce_into, complete, complete_one, declare_dead, direct_jobs, discard_failures,
+--                              drain_node, drop_archived, due_schedules, end_archive, end_part, end_slot, enqueue,
 --                              enqueue_assigned, enqueue_many, ensure_history, ensure_workset, explain_facts,
 --                              fill_workset, find_job, find_met_conditions, heartbeat, history_due, identity, is_input,
---                              jobs_of, leave, lock_next_cut, next_job, next_part, pass_on, pause, pause_schedule,
---                              postpone_failures, publish, publish_schedules, put_schedule, refresh_backlog_flags,
---                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
---                              request_end_notices, rescue, reserve_incarnation, resume, resume_schedule, retry,
---                              retry_failures, retry_workset, rotate, run_schedule, schedule_runs, set_limit,
---                              set_priority, settle, split_workset_part, start_missed_cooldowns, start_workset,
---                              started, stats, tick, undrain_node
+--                              jobs_of, leave, lock_next_cut, next_job, next_part, note_minute, pass_on, pause,
+--                              pause_schedule, postpone_failures, publish, publish_schedules, put_schedule,
+--                              refresh_backlog_flags, register_node, release, remove_schedule, renew_for_peer, repeat,
+--                              repeat_archived, request_end_notices, rescue, reserve_incarnation, resume,
+--                              resume_schedule, retry, retry_failures, retry_workset, rotate, run_schedule,
+--                              schedule_runs, set_limit, set_priority, settle, split_workset_part,
+--                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

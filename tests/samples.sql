@@ -27,7 +27,7 @@ select nextval('txqueue.job_id'), at, at + wait, at, assigned, assigned, case wh
        case when work_type = 'search.reindex' and state = 'assigned' then '[420, 1000, "documents"]'::jsonb end
   from (select number, state, waiting_for, work_type, queue, priority, error, wait,
                now() - interval '37 seconds' * number as at,
-               case when state <> 'waiting' and state <> 'ready' then now() - interval '36 seconds' * number end as assigned,
+               case when state <> 'waiting' and state <> 'ready' then now() - interval '37 seconds' * number + interval '1.3 seconds' end as assigned,
                case when waiting_for = 'group' then 'shop:' || number % 4 end as "group",
                (array['acme', 'globex', 'initech', null])[1 + number % 4] as tenant
           from generate_series(1, EACH) as number,
@@ -40,7 +40,7 @@ select nextval('txqueue.job_id'), at, at + wait, at, assigned, assigned, case wh
                as kind (state, waiting_for, work_type, queue, priority, error, wait)
         union all
         select number, state, null, work_type, queue, 4, error, interval '0', now() - interval '50 seconds' * number,
-               now() - interval '40 seconds' * number, case when work_type = 'orders.sync' then 'shop:' || number end, 'acme'
+               now() - interval '50 seconds' * number + interval '0.7 seconds', case when work_type = 'orders.sync' then 'shop:' || number end, 'acme'
           from generate_series(0, 5) as number,
                (values ('assigned', 'search.reindex', 'index', null), ('assigned', 'orders.sync', 'orders', null),
                        ('failed', 'orders.sync', 'orders', E'ConnectionError: the shop''s API answered 502\n  File "shop.py", line 31, in perform\n    await self.send(order)\nconnection.py, line 12, in send'),
@@ -59,3 +59,9 @@ insert into txqueue.action (at, who, what, subject, detail) values
     (now() - interval '2 hours', 'ann', 'drain', 'node app-3', '{}'),
     (now() - interval '20 minutes', 'bob', 'pause', 'queue index', '{"reason": "disk"}');
 select setval('txqueue.has_tenants', 1);
+insert into txqueue.minute_mark (at, seconds, last_job, enqueued)
+select now() - interval '1 minute' * number, 60, 1000 - number, 300 + 200 * sin(number / 9.0) from generate_series(0, 59) as number;
+insert into txqueue.minute_counts (at, queue, work_type, done, failed, wait_p50, wait_p95, run_p50, run_p95, waiting, ready, assigned)
+select now() - interval '1 minute' * number, 'mail', 'mail.welcome', 280 + 160 * sin((number - 2) / 9.0), 4 + 3 * sin(number),
+       0.02, 0.08 + 0.05 * sin(number / 5.0), 0.4, 1.9 + 0.6 * sin(number / 4.0), 120, greatest(0, 60 + 90 * sin(number / 9.0)), 12
+  from generate_series(0, 59) as number;

@@ -39,7 +39,7 @@ TABLES: Final = {
     "worksets": ("workset", "workset_slot", "workset_part", "workset_failed"),
     "nodes": ("node_info", "work_type"),
     "operators": ("setting", "control", "action", "request"),
-    "history": ("history_day", "archived"),
+    "history": ("history_day", "archived", "minute_mark", "minute_counts"),
     "locks": ("key_lock", "duty", "claiming"),
     "migrations": ("migration", "migrating"),
 }

@@ -1,4 +1,4 @@
-"""Rotates lanes, and creates and drops partitions of history."""
+"""Rotates lanes, creates and drops partitions of history, and notes what jobs did each minute."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ __all__ = ["Maintenance"]
 
 ROTATE_BUSY, ROTATE_IDLE = 1.0, 15.0
 HISTORY = 3600.0
+# Nodes ask this often; the first of them notes the minute.
+MINUTE = 30.0
 # Rotate after this many claimed jobs, and after fewer once no ready job is left.
 LANE_FULL, LANE_USED = 32_000, 4_000
 
 
 class Maintenance(Periodic):
-    """Rotates lanes, often while there is work, and creates and drops partitions of history.
+    """Rotates lanes, often while there is work, and keeps history and its counts by minute.
 
     Args:
         clock: Times the steps.
@@ -37,6 +39,7 @@ class Maintenance(Periodic):
         self._workers = workers
         self._records = records
         self._history_at = float("-inf")
+        self._minute_at = float("-inf")
         self._taken = 0
         self._holders: list[str] = []
 
@@ -48,10 +51,13 @@ class Maintenance(Periodic):
             self.alarm.ring()
 
     async def step(self) -> float | None:
-        """Rotate the lanes once; once an hour, also create and drop partitions of history."""
+        """Rotate the lanes once; also create and drop history hourly, and note each minute."""
         if time.monotonic() - self._history_at > HISTORY:
             await self._functions.ensure_history()
             self._history_at = time.monotonic()
+        if time.monotonic() - self._minute_at > MINUTE:
+            await self._functions.note_minute()
+            self._minute_at = time.monotonic()
         did, self._holders = await self._functions.rotate(self._holders)
         return ROTATE_BUSY if did or self._is_busy else ROTATE_IDLE
 

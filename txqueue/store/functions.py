@@ -416,6 +416,10 @@ class StoredFunctions:
         """Create history's next partitions and drop old ones; return what was done."""
         return list(await self._call("ensure_history"))
 
+    async def note_minute(self) -> bool:
+        """Note what jobs have done in the last minute, unless another node just did."""
+        return bool(await self._call("note_minute"))
+
     async def archive_due(self) -> bool:
         """Tell whether an archive is configured and days of history are due to be archived."""
         rows = await self.pool.query(

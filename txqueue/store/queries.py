@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from attrs import frozen
@@ -33,6 +33,7 @@ __all__ = [
     "about_all",
     "about_archived_job",
     "about_changes",
+    "about_chart",
     "about_clock",
     "about_controls",
     "about_family",
@@ -217,6 +218,30 @@ def about_changes(schema: str) -> Inquiry[tuple[object, ...]]:
         (schema, "job%"),
     )
     return tuple(rows[0].values())
+
+
+def about_chart(
+    schema: str,
+    span: timedelta,
+    step: timedelta,
+    queue: str | None = None,
+    work_type: str | None = None,
+) -> Inquiry[Rows]:
+    """Query what jobs did in equal steps of time, the oldest first.
+
+    Args:
+        schema: The name of the schema.
+        span: How far back.
+        step: How long a step is.
+        queue: Only jobs of this queue.
+        work_type: Only jobs of this work type.
+    """
+    return (
+        yield Question(
+            f"select * from {schema}.chart(%s, %s, %s, %s)",
+            (span.total_seconds(), step.total_seconds(), queue, work_type),
+        )
+    )
 
 
 def about_matching(schema: str, filters: Mapping[str, object], most: int) -> Inquiry[int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from txqueue.store.queries import about_all
+from txqueue.store.queries import about_all, about_chart
+from txqueue.web.charts import SPANS, charts
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
 
@@ -16,6 +17,12 @@ async def overview(services: PageServices, request: PageRequest) -> Reply:
     """Show the state of everything on one page."""
     figures = await services.reads.shared("overview", about_all)
     found = figures.value
+    now = found["at"]
+    chosen = request.asked("span") or "1h"
+    span, step = SPANS.get(chosen, SPANS["1h"])
+    steps = await services.reads.shared(
+        f"chart {span}", lambda schema: about_chart(schema, span, step)
+    )
     nodes = [node for node in found["nodes"] if node["state"] != "stopped"]
     return services.show(
         "overview",
@@ -26,7 +33,10 @@ async def overview(services: PageServices, request: PageRequest) -> Reply:
         warnings=found["warnings"],
         sums=sums(found["queues"]),
         history=found["history"],
-        now=found["at"],
+        now=now,
+        charts=charts(steps.value, now, span, step) if steps.value else [],
+        spans=SPANS,
+        span=chosen if chosen in SPANS else "1h",
     )
 
 

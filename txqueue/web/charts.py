@@ -1,0 +1,158 @@
+"""Draws charts as SVG paths, without I/O: they need no script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from attrs import frozen
+
+from txqueue.model.humanize import duration, rate
+
+__all__ = ["SPANS", "Chart", "Line", "charts"]
+
+SPANS: Final[Mapping[str, tuple[timedelta, timedelta]]] = {
+    "1h": (timedelta(hours=1), timedelta(minutes=1)),
+    "24h": (timedelta(hours=24), timedelta(minutes=15)),
+    "30d": (timedelta(days=30), timedelta(hours=6)),
+}
+"""How far back a chart goes, and how long a step is, by the name in the address."""
+
+WIDTH: Final = 600.0
+HEIGHT: Final = 100.0
+Rows = Sequence[Mapping[str, Any]]
+
+
+@frozen
+class Line:
+    """One line of a chart.
+
+    Attributes:
+        name: What it shows.
+        kind: The name of its colour.
+        path: The SVG path, in a box of `WIDTH` by `HEIGHT`.
+        last: Its last value, as text.
+    """
+
+    name: str
+    kind: str
+    path: str
+    last: str
+
+
+@frozen
+class Chart:
+    """A chart.
+
+    Attributes:
+        title: What it shows.
+        top: The value at its upper edge, as text.
+        lines: Its lines.
+        summary: The chart in words, for those who cannot see it.
+    """
+
+    title: str
+    top: str
+    lines: tuple[Line, ...]
+    summary: str
+
+
+def charts(rows: Rows, now: datetime, span: timedelta, step: timedelta) -> list[Chart]:
+    """Return the charts of what jobs did.
+
+    Args:
+        rows: The steps of the time, the oldest first.
+        now: The time by the database's clock.
+        span: How far back the charts go.
+        step: How long a step is.
+    """
+    place = _Place(now - span, span, step)
+
+    def chart(title: str, show: Callable[[float], str], **lines: tuple[str, str]) -> Chart:
+        return _chart(title, rows, place, show, lines)
+
+    return [
+        chart(
+            "Jobs a second",
+            rate,
+            done=("done", "done"),
+            enqueued=("enqueued", "ready"),
+            failed=("failed attempts", "failed"),
+        ),
+        chart(
+            "Jobs that have not ended",
+            lambda number: f"{number:,.0f}",
+            ready=("ready", "ready"),
+            waiting=("waiting", "waiting"),
+            assigned=("running", "assigned"),
+        ),
+        chart(
+            "Wait until the start",
+            duration,
+            wait_p50=("half wait less than", "done"),
+            wait_p95=("19 of 20 wait less than", "waiting"),
+        ),
+        chart(
+            "Run time",
+            duration,
+            run_p50=("half run less than", "done"),
+            run_p95=("19 of 20 run less than", "waiting"),
+        ),
+    ]
+
+
+@frozen
+class _Place:
+    """Where a moment is on the horizontal axis."""
+
+    begin: datetime
+    span: timedelta
+    step: timedelta
+
+    def x(self, moment: datetime) -> float:
+        return max(0.0, min(WIDTH, WIDTH * ((moment - self.begin) / self.span)))
+
+
+def _chart(
+    title: str,
+    rows: Rows,
+    place: _Place,
+    show: Callable[[float], str],
+    named: Mapping[str, tuple[str, str]],
+) -> Chart:
+    values = [row[column] or 0.0 for row in rows for column in named]
+    top = nice_ceiling(max(values, default=0.0))
+    lines = tuple(_line(column, *said, rows, place, top, show) for column, said in named.items())
+    summary = "; ".join(f"{line.name} {line.last}" for line in lines)
+    return Chart(title, show(top), lines, f"{title}, last: {summary}")
+
+
+def _line(  # noqa: PLR0917 - what a line is drawn from
+    column: str,
+    name: str,
+    kind: str,
+    rows: Rows,
+    place: _Place,
+    top: float,
+    show: Callable[[float], str],
+) -> Line:
+    known = [row for row in rows if row[column] is not None]
+    parts, before = [], None
+    for row in known:
+        # A gap in the marks is a gap in the line: nothing is known of that time.
+        is_gap = before is None or row["at"] - before > 1.5 * place.step
+        y = HEIGHT - HEIGHT * min(row[column] / top, 1.0)
+        parts.append(f"{'M' if is_gap else 'L'}{place.x(row['at']):.1f} {y:.1f}")
+        before = row["at"]
+    last = show(known[-1][column]) if known else "unknown"
+    return Line(name, kind, " ".join(parts), last)
+
+
+def nice_ceiling(value: float) -> float:
+    """Return the least of 1, 2 and 5 times a power of ten that is not below a value."""
+    if value <= 0 or not math.isfinite(value):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(power * step for step in (1.0, 2.0, 5.0, 10.0) if power * step >= value * 0.999)
