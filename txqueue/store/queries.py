@@ -36,6 +36,7 @@ __all__ = [
     "about_chart",
     "about_clock",
     "about_controls",
+    "about_depth",
     "about_family",
     "about_job",
     "about_jobs",
@@ -67,6 +68,8 @@ _FILTERS = {
     "group": 'job."group" = %s',
     "tenant": "job.tenant = %s",
     "after": "job.job_id < %s",
+    "states": "job.state = any(%s::{schema}.job_state[])",
+    "from_job": "job.job_id >= %s",
     "running_for": (
         "job.state = 'assigned' and job.started_at <= clock_timestamp() - make_interval(secs => %s)"
     ),
@@ -299,6 +302,28 @@ def about_jobs(
         (*values, limit),
     )
     return rows, (yield from about_clock())
+
+
+def about_depth(schema: str, state: str | None, after: int | None, most: int) -> Inquiry[int]:
+    """Query how far back the newest jobs reach.
+
+    Args:
+        schema: The name of the schema.
+        state: Only jobs in this state; None for all.
+        after: Only jobs with a smaller number; None for all.
+        most: How many jobs to look at.
+
+    Returns:
+        The number of the oldest of them; 0 if there are no more.
+    """
+    where, values = _where(schema, {"state": state, "after": after})
+    rows = yield Question(
+        "select count(*) as jobs, min(job_id) as first from ("
+        f"select job.job_id from {schema}.job as job {where} order by job.job_id desc limit %s)"
+        " as looked",
+        (*values, most),
+    )
+    return int(rows[0]["first"]) if rows[0]["jobs"] == most else 0
 
 
 def _where(schema: str, filters: Mapping[str, object]) -> tuple[str, tuple[object, ...]]:

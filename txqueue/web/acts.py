@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 from txqueue.errors import ConfigurationError, Refused
 from txqueue.model.humanize import counted, plain
@@ -12,10 +13,16 @@ from txqueue.web.page_services import PageServices
 from txqueue.web.routing import Route
 from txqueue.web.visitors import Role
 
-__all__ = ["COUNTED", "acting_routes", "chosen_filters"]
+__all__ = ["CHANGEABLE", "COUNTED", "acting_routes", "chosen_filters"]
 
 COUNTED = 10_000
 """The most jobs that one act on all that match changes."""
+CHANGEABLE: Final[Mapping[str, list[str]]] = {
+    "cancel": ["waiting", "ready", "assigned", "failed"],
+    "retry": ["waiting", "failed", "cancelled"],
+    "set_priority": ["waiting", "ready"],
+}
+"""The states of jobs that an act changes."""
 # The most jobs of one call, which holds their locks.
 _AT_ONCE = 1000
 FILTERS = ("state", "queue", "work_type", "group", "tenant")
@@ -81,7 +88,7 @@ async def _act_on_all(services: PageServices, request: PageRequest, act: str) ->
     sums: dict[str, int] = {}
     after: int | None = None
     for _ in range(COUNTED // _AT_ONCE):
-        filters = {**chosen_filters(request), "after": after}
+        filters = {**chosen_filters(request), "after": after, "states": CHANGEABLE[act]}
         rows, _ = await services.reads.find(about_jobs(services.reads.schema, filters, _AT_ONCE))
         if rows:
             ids = [row["job_id"] for row in rows]

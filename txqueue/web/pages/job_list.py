@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from txqueue.model.job import State
-from txqueue.store.queries import about_jobs, about_matching
-from txqueue.web.acts import COUNTED, chosen_filters
+from txqueue.store.queries import about_depth, about_jobs, about_matching
+from txqueue.web.acts import CHANGEABLE, COUNTED, chosen_filters
 from txqueue.web.messages import PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 
 __all__ = ["confirmation", "jobs"]
 
 _ON_A_PAGE = 50
+# How many jobs one page looks at, the newest first: a rare filter would else read all of history.
+_LOOKED_AT = 50_000
 _ACTS = {"cancel": "Cancel", "retry": "Retry"}
 
 
@@ -19,19 +21,22 @@ async def jobs(services: PageServices, request: PageRequest) -> Reply:
     number = request.asked("id")
     if number is not None and number.isdecimal():
         return redirect(f"/jobs/{number}")
-    after = request.asked("after")
-    filters = {
-        **chosen_filters(request),
-        "state": _state(request),
-        "after": int(after) if after and after.isdecimal() and len(after) < 19 else None,
-    }
-    asked = about_jobs(services.reads.schema, filters, _ON_A_PAGE + 1)
-    rows, now = await services.reads.find(asked)
+    text = request.asked("after") or ""
+    after = int(text) if text.isdecimal() and len(text) < 19 else None
+    filters = {**chosen_filters(request), "state": _state(request)}
+    schema, find = services.reads.schema, services.reads.find
+    depth = await find(about_depth(schema, filters["state"], after, _LOOKED_AT))
+    bounds = {"after": after, "from_job": depth or None}
+    asked = about_jobs(schema, {**filters, **bounds}, _ON_A_PAGE + 1)
+    rows, now = await find(asked)
+    has_more = len(rows) > _ON_A_PAGE
     return services.show(
         "jobs",
         request,
         jobs=rows[:_ON_A_PAGE],
-        has_more=len(rows) > _ON_A_PAGE,
+        has_more=has_more,
+        looked_at=_LOOKED_AT,
+        further=depth if depth and not has_more else None,
         filters=filters,
         is_filtered=any(chosen_filters(request).values()),
         states=[state.value for state in State],
@@ -45,7 +50,8 @@ async def confirmation(services: PageServices, request: PageRequest) -> Reply:
     if act not in _ACTS:
         return redirect("/jobs")
     filters = {**chosen_filters(request), "state": _state(request)}
-    count = await services.reads.find(about_matching(services.reads.schema, filters, COUNTED + 1))
+    asked = {**filters, "states": CHANGEABLE[act]}
+    count = await services.reads.find(about_matching(services.reads.schema, asked, COUNTED + 1))
     return services.show(
         "confirm",
         request,
