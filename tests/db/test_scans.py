@@ -91,6 +91,42 @@ def test_a_claim_of_a_group_reads_only_what_it_locks(node: Master) -> None:
     node.connection.rollback()
 
 
+def test_a_claim_parks_a_bounded_number_of_jobs(node: Master) -> None:
+    """However many of a paused group are at the head; the next claims, at once, park the others."""
+    node.value("select txqueue.pause('group', 'g', 'me')")
+    group = node.enqueue(*[{"group": "g"}] * 3500)
+    others = node.enqueue({}, {})
+    for size in (1000, 1):
+        before = len(node.waiting("group"))
+        claimed = node.take(size)
+        assert (claimed.ids, claimed.due_in) == ([], 0)
+        assert 900 < len(node.waiting("group")) - before < 1200
+    claims = [node.take(reached=claimed.reached or ("-infinity", 0)) for _ in range(3)]
+    assert [job_id for claim in claims for job_id in claim.ids] == others
+    assert node.waiting("group") == group
+
+
+def pages(node: Master, jobs: int) -> int:
+    """Claim a number of jobs; returns how many pages of tables and indexes that reads."""
+    node.cursor.execute(
+        "explain (analyze, buffers, timing off, format json) select * from txqueue.next_job"
+        "(%s, %s, '{default}', '{test.kind}', %s, %s, 100, 1000, 1)",
+        (node.node_id, node.incarnation, jobs, jobs),
+    )
+    [[[plan]]] = node.cursor.fetchall()
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
+def test_a_claim_of_many_groups_reads_the_same_for_each(node: Master) -> None:
+    """One claim takes a job of each of a thousand groups, and compares no two of them."""
+    node.enqueue(*({"group": f"group-{number}"} for number in range(1200)))
+    node.cursor.execute("vacuum analyze txqueue.job_ready")
+    pages(node, 1)
+    few = pages(node, 100)
+    assert pages(node, 1000) < 15 * few
+    assert node.states() == {"ready": 99, "assigned": 1101}
+
+
 PROBES = "select sum(idx_scan)::integer from pg_stat_xact_user_tables where relname ~ '^job_ready_'"
 
 

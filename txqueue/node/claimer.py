@@ -228,14 +228,16 @@ class Claimer(Periodic):
         if not claim.is_quiet:
             self._empty_claims = 0
             return 0.0 if claim.reached else BREATH
-        if not looked_back:
+        if claim.is_cut_short:
+            self._empty_claims = 0
+        if claim.is_cut_short or not looked_back:
             return 0.0
         # The remaining jobs are too heavy for the room.
         self._wants_room = claim.reached is not None
         self._empty_claims = 1 if claim.assignments else self._empty_claims + 1
         pause = idle_delay(self._empty_claims, self._wakeups.place)
         if claim.due_in is not None:
-            pause = min(pause, max(claim.due_in, 0.0))
+            pause = min(pause, claim.due_in)
         if claim.reached is None and len(self._queues) <= FEW_QUEUES:
             self._look_at = time.monotonic() + pause
         return pause

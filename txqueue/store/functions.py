@@ -116,6 +116,11 @@ class Claim:
         """Whether the master may sleep: the claim took nothing, or the only ready job."""
         return self.jobs == 0 or (self.jobs == 1 and self.reached is None)
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the claim has stopped at a bound of its own, or more jobs are due now."""
+        return self.due_in is not None and self.due_in <= 0
+
 
 class StoredFunctions:
     """The stored functions of one schema.

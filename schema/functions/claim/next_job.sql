@@ -49,6 +49,8 @@ declare
     steps      integer := 0;
     most_steps integer := 64;
     total      integer := 0;
+    -- About so many jobs of full groups leave the ready partition in one claim.
+    to_park    integer := 1000;
     is_last    boolean := false;
     is_all     boolean := true;
     is_busy    boolean;
@@ -159,11 +161,18 @@ begin
                 when 0 then chosen := choose_ready_0(
                     head, turn, work_types, at_most => most, step => step, most_deaths => deaths,
                     room => room, open_room => open_room, part => part, largest => largest, capacity => capacity,
-                    workers => workers, is_idle => is_held and total = 0 and free_weight >= its_capacity);
+                    workers => workers, is_idle => is_held and total = 0 and free_weight >= its_capacity,
+                    most_parked => to_park);
             end case;
             -- Nothing else was ready: if all is taken, there is no need to search again.
             is_last := head.until_rank is null and chosen.jobs < most and chosen.is_whole and turn.tenant is null and not is_held;
             is_all := is_all and not chosen.is_cut;
+            to_park := to_park - chosen.parked;
+            if to_park <= 0 then
+                -- The next claim, which follows at once, parks the others.
+                most_steps := steps;
+                is_all := false;
+            end if;
             exit when chosen.is_blocked;
             -- A claim takes suspects once, and a single worker with suspects gets no other job.
             deaths := case when chosen.has_suspects then 1 else deaths end;

@@ -133,6 +133,14 @@ async def test_pauses_grow_only_while_nothing_is_found(monkeypatch: pytest.Monke
     assert pauses == [FIRST_IDLE, 2 * FIRST_IDLE, FIRST_IDLE, 2 * FIRST_IDLE]
 
 
+async def test_a_claim_that_was_cut_short_is_followed_at_once() -> None:
+    """It took nothing, but the next one may: it was busy with jobs that may not run."""
+    harness = Harness()
+    cut = Claim([], 0.0, SEEN, PLACE)
+    harness.claims = [cut, claim(reached=None), cut, claim(reached=None), claim(reached=None)]
+    assert await harness.steps(5) == [0.0, 0.0, 0.0, 0.0, FIRST_IDLE]
+
+
 async def test_a_master_woken_from_sleep_claims_ordinary_jobs() -> None:
     """Each time a few; a full claim follows a moment after the last one."""
     harness = Harness()
