@@ -453,10 +453,11 @@ next_job(its_node integer, its_incarnation integer, queues text[], work_types te
     largest integer, capacity integer, chunk_jobs integer, workers integer, since timestamptz = null,
     take_suspects boolean = true, from_rank timestamptz = '-infinity', after_tenant text = '', from_job bigint = 0)
     returns table(lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
-    due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint);  -- worker
--- only the owner may execute: assign_N, choose_ready_N, chunk_entry, chunk_of, find_head, find_heads, fit_capacity_N,
--- job_terms, lock_ready_N, make_eligible, make_published_ready, make_ready, next_due, promote, promote_due,
--- separate_suspects, take_first_N
+    due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint,
+    searched double precision, passed text, passed_job bigint);  -- worker
+-- only the owner may execute: assign_N, choose_ready_N, chunk_entry, chunk_of, find_head, find_heads, find_last,
+-- fit_capacity_N, job_terms, lock_ready_N, make_eligible, make_published_ready, make_ready, next_due, promote,
+-- promote_due, separate_suspects, take_first_N
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)

@@ -275,6 +275,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "find_broken_rule",
         "find_head",
         "find_heads",
+        "find_last",
         "has_sleeping_master",
         "has_waiting_clients",
         "job_terms",

@@ -127,6 +127,37 @@ def test_a_claim_of_many_groups_reads_the_same_for_each(node: Master) -> None:
     assert node.states() == {"ready": 99, "assigned": 1101}
 
 
+FROM = (
+    "select count(assignment), max(passed), max(passed_job) from txqueue.next_job"
+    "(%s, %s, '{default}', %s::text[], 1, 1, 100, 1000, 1, from_rank => %s, from_job => %s)"
+)
+
+
+def test_a_claim_goes_on_behind_jobs_that_other_nodes_run(node: Master) -> None:
+    """It reads none of them again, and finds a later job of its own type.
+
+    A claim with very many types takes long, whatever the machine: only then it says where they end.
+    """
+    node.publish("other.kind")
+    *_, last = node.enqueue(*[{"work_type": "other.kind"}] * 500)
+    types = [f"kind-{number}" for number in range(50_000)]
+
+    def claim(types: list[str], place: tuple[str, int]) -> tuple[int, str, int]:
+        node.cursor.execute(FROM, (node.node_id, node.incarnation, types, *place))
+        [row] = node.cursor.fetchall()
+        return row
+
+    taken, rank, job_id = claim(types, ("-infinity", 0))
+    assert (taken, job_id) == (0, last)
+    node.connection.autocommit = False
+    before = node.value(READ)
+    assert claim(["test.kind"], (rank, job_id))[0] == 0
+    assert node.value(READ) - before < 20
+    node.enqueue({})
+    assert claim(["test.kind"], (rank, job_id))[0] == 1
+    node.connection.rollback()
+
+
 PROBES = "select sum(idx_scan)::integer from pg_stat_xact_user_tables where relname ~ '^job_ready_'"
 
 
