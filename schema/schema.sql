@@ -510,7 +510,7 @@ resume(its_kind text, its_key text, who text) returns boolean;  -- worker
 set_limit(its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, who text, cleared text[] = '{}',
     its_backlog bigint = null) returns jsonb;  -- worker
--- only the owner may execute: bucket_level, charge_bucket, charge_control, check_limit, compute_allowance,
+-- only the owner may execute: bucket_level, charge_bucket, charge_control, check_limit, compute_allowances,
 -- lock_control, open_queues, save_control
 
 -- locks

@@ -170,3 +170,26 @@ def test_a_claim_of_many_queues_looks_into_each_once(node: Master) -> None:
     assert len(node.take(100, queues=queues).ids) == 100
     assert node.value(PROBES) - before < len(queues) + 3 * 64
     node.connection.rollback()
+
+
+LOOKUPS = (
+    "select coalesce(sum(idx_scan), 0)::integer from pg_stat_xact_user_tables where relname ~ %s"
+)
+
+
+def test_a_claim_of_many_limited_queues_looks_each_up_once(node: Master) -> None:
+    """Its limits, its key, and its running jobs in each lane; not at each step of the claim."""
+    queues = [f"queue-{number}" for number in range(300)]
+    node.cursor.execute(
+        "insert into txqueue.control (kind, key, concurrency)"
+        " select 'queue', queue, 5 from unnest(%s) as queue",
+        (queues,),
+    )
+    ids = node.enqueue(*({"queue": queue} for queue in queues))
+    node.connection.autocommit = False
+    tables = {"^key_lock$": 300, "^control$": 300 + 64, "^job_assigned_": 8 * 300}
+    before = {table: node.value(LOOKUPS, table) for table in tables}
+    assert node.take(50, queues=queues).ids == ids[:50]
+    for table, most in tables.items():
+        assert node.value(LOOKUPS, table) - before[table] <= most
+    node.connection.rollback()
