@@ -193,3 +193,25 @@ def test_a_claim_of_many_limited_queues_looks_each_up_once(node: Master) -> None
     for table, most in tables.items():
         assert node.value(LOOKUPS, table) - before[table] <= most
     node.connection.rollback()
+
+
+ASSIGNED = (
+    "select (coalesce(sum(1000 * seq_scan), 0) + sum(coalesce(idx_tup_fetch, 0)))::integer"
+    " from pg_stat_xact_user_tables where relname ~ '^job_assigned_'"
+)
+
+
+def test_the_search_for_jobs_of_dead_nodes_reads_no_jobs_of_others(
+    node: Master, other: Master, third: Master
+) -> None:
+    """Of jobs that were handed over, it reads one of each node."""
+    for each in (node, other, third):
+        each.enqueue(*[{}] * 500)
+        each.claimed_ids()
+    node.cursor.execute("update txqueue.job_assigned set handed = 1")
+    node.cursor.execute("vacuum analyze txqueue.job_assigned")
+    node.connection.autocommit = False
+    before = node.value(ASSIGNED)
+    assert node.value("select txqueue.rescue(%s)", node.incarnation) == 0
+    assert node.value(ASSIGNED) - before < 50
+    node.connection.rollback()
