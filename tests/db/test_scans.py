@@ -195,6 +195,37 @@ def test_a_claim_of_many_limited_queues_looks_each_up_once(node: Master) -> None
     node.connection.rollback()
 
 
+FAILED = (
+    "select (coalesce(sum(1000 * seq_scan), 0) + sum(coalesce(idx_tup_fetch, 0)))::integer"
+    " from pg_stat_xact_user_tables where relname in ('job_failed', 'job_waiting')"
+)
+
+
+def test_the_kinds_of_failure_are_found_without_reading_all_jobs(node: Master) -> None:
+    """It reads one job of each kind for its error, and the index up to a number of jobs."""
+    node.cursor.execute(
+        "insert into txqueue.job (job_id, rank, not_before, enqueued_at, finished_at, failed_at,"
+        " weight, priority, lane, state, work_type, queue, payload, error, fingerprint)"
+        " select number, now(), now(), now(), now(), now() + make_interval(secs => number), 1, 4,"
+        " 0, 'failed', 'test.kind', 'default', '{}', 'error ' || number, 'kind ' || number %% 3"
+        " from generate_series(1, 900) as number",
+        (),
+    )
+    node.cursor.execute("vacuum analyze txqueue.job_failed")
+    node.connection.autocommit = False
+    before = node.value(FAILED)
+    node.cursor.execute(
+        "select fingerprint, failed, waiting, example, error, is_more"
+        " from txqueue.failure_kinds(2, 100)"
+    )
+    assert node.cursor.fetchall() == [
+        ("kind 0", 100, 0, 900, "error 900", True),
+        ("kind 1", 100, 0, 898, "error 898", True),
+    ]
+    assert node.value(FAILED) - before < 20
+    node.connection.rollback()
+
+
 ASSIGNED = (
     "select (coalesce(sum(1000 * seq_scan), 0) + sum(coalesce(idx_tup_fetch, 0)))::integer"
     " from pg_stat_xact_user_tables where relname ~ '^job_assigned_'"
