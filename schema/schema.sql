@@ -1,4 +1,4 @@
--- The schema txqueue, version 10, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 11, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -87,7 +87,7 @@ create table job_done partition of job for values in ('done') partition by range
 create table job_failed partition of job for values in ('failed');
 create table job_cancelled partition of job for values in ('cancelled') partition by range (finished_at) /* by day */;
 
-create index on job_waiting (fingerprint) where fingerprint is not null;
+create index on job_waiting (fingerprint, work_type, failed_at) where fingerprint is not null;
 create index on job_waiting ("group", rank, job_id) where waiting_for in ('group', 'rate');
 create index on job_waiting (job_id);
 create index on job_waiting (not_before) where waiting_for in ('time', 'rate');
@@ -105,7 +105,7 @@ create index on job_assigned (job_id);
 create index on job_assigned (queue) where counted is not null;
 create index on job_assigned (tenant) where tenant is not null;
 create index on job_done (job_id);
-create index on job_failed (fingerprint) where fingerprint is not null;
+create index on job_failed (fingerprint, work_type, failed_at) where fingerprint is not null;
 create index on job_failed (job_id);
 create index on job_cancelled (job_id);
 
@@ -436,7 +436,7 @@ create table migrating ();
 
 -- Failed jobs, and jobs that wait for a retry, by the kind of their last error.
 view failures (fingerprint text, work_type text, failed bigint, waiting bigint, first_seen timestamptz,
-    last_seen timestamptz, example bigint, error text);
+    last_seen timestamptz, example bigint, error text, is_more boolean);
 
 -- The estimated number of jobs in history.
 view history_size (state text, jobs bigint);
@@ -479,10 +479,11 @@ next_job(its_node integer, its_incarnation integer, queues text[], work_types te
     largest integer, capacity integer, chunk_jobs integer, workers integer, since timestamptz = null,
     take_suspects boolean = true, from_rank timestamptz = '-infinity', after_tenant text = '', from_job bigint = 0)
     returns table(lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
-    due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint);  -- worker
--- only the owner may execute: assign_N, choose_ready_N, chunk_entry, chunk_of, find_head, find_heads, fit_capacity_N,
--- job_terms, lock_ready_N, make_eligible, make_published_ready, make_ready, next_due, promote, promote_due,
--- separate_suspects, take_first_N
+    due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint,
+    searched double precision, passed text, passed_job bigint);  -- worker
+-- only the owner may execute: assign_N, choose_ready_N, chunk_entry, chunk_of, find_head, find_heads, find_last,
+-- fit_capacity_N, job_terms, lock_ready_N, make_eligible, make_published_ready, make_ready, next_due, promote,
+-- promote_due, separate_suspects, take_first_N
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)
@@ -542,7 +543,7 @@ resume(its_kind text, its_key text, who text) returns boolean;  -- worker
 set_limit(its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, who text, cleared text[] = '{}',
     its_backlog bigint = null) returns jsonb;  -- worker
--- only the owner may execute: bucket_level, charge_bucket, charge_control, check_limit, compute_allowance,
+-- only the owner may execute: bucket_level, charge_bucket, charge_control, check_limit, compute_allowances,
 -- lock_control, open_queues, save_control
 
 -- locks
@@ -579,6 +580,9 @@ cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, ref
 discard_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
     returns (discarded integer, until timestamptz);  -- worker
 explain_facts(its_job_id bigint) returns jsonb;  -- read, worker
+failure_kinds(most_kinds integer, most_jobs integer) returns table(fingerprint text, work_type text, failed bigint,
+    waiting bigint, first_seen timestamptz, last_seen timestamptz, example bigint, error text,
+    is_more boolean);  -- read, worker
 postpone_failures(its_fingerprint text, who text, delay double precision, moment timestamptz = null,
     at_most integer = 1000) returns (postponed integer, until timestamptz);  -- worker
 repeat(its_job_id bigint, who text) returns bigint;  -- worker
@@ -658,7 +662,7 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
---                   execute    backlog, chart, explain_facts, find_job, schedule_runs, stats
+--                   execute    backlog, chart, explain_facts, failure_kinds, find_job, schedule_runs, stats
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views
@@ -666,14 +670,15 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              coalesce_into, complete, complete_one, declare_dead, direct_jobs, discard_failures,
 --                              drain_node, drop_archived, due_schedules, end_archive, end_part, end_slot, enqueue,
 --                              enqueue_assigned, enqueue_many, ensure_history, ensure_workset, explain_facts,
---                              fill_workset, find_job, find_met_conditions, heartbeat, history_due, identity, is_input,
---                              jobs_of, leave, lock_next_cut, next_job, next_part, note_minute, pass_on, pause,
---                              pause_schedule, postpone_failures, publish, publish_schedules, put_schedule,
---                              refresh_backlog_flags, register_node, release, remove_schedule, renew_for_peer, repeat,
---                              repeat_archived, request_end_notices, rescue, reserve_incarnation, resume,
---                              resume_schedule, retry, retry_failures, retry_workset, rotate, run_schedule,
---                              schedule_runs, set_limit, set_priority, settle, split_workset_part,
---                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node
+--                              failure_kinds, fill_workset, find_job, find_met_conditions, heartbeat, history_due,
+--                              identity, is_input, jobs_of, leave, lock_next_cut, next_job, next_part, note_minute,
+--                              pass_on, pause, pause_schedule, postpone_failures, publish, publish_schedules,
+--                              put_schedule, refresh_backlog_flags, register_node, release, remove_schedule,
+--                              renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
+--                              reserve_incarnation, resume, resume_schedule, retry, retry_failures, retry_workset,
+--                              rotate, run_schedule, schedule_runs, set_limit, set_priority, settle,
+--                              split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
+--                              undrain_node
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

@@ -17,7 +17,8 @@ ENQUEUING = [
     "request_end_notices",
 ]
 WORKSETS = ["ensure_workset", "fill_workset", "retry_workset", "start_workset"]
-READING = ["backlog", "chart", "explain_facts", "find_job", "schedule_runs", "stats"]
+READING = ["backlog", "chart", "explain_facts", "failure_kinds", "find_job", "schedule_runs"]
+READING += ["stats"]
 # It looks into tables of the application with the rights of the node that calls it.
 INVOKING = ["due_schedules", "find_met_conditions", "is_input"]
 FUNCTIONS = sorted((Path(__file__).parents[2] / "schema" / "functions").rglob("*.sql"))

@@ -152,6 +152,17 @@ def test_as_many_of_a_group_run_as_its_type_declares(node: Master, other: Master
     assert other.claimed_ids() == ids[4:]
 
 
+def test_a_group_goes_on_while_some_of_its_jobs_are_not_parked_yet(node: Master) -> None:
+    """The ready ones, which rank behind, do not count as the next ones."""
+    limit(node, "group", "g", concurrency=2)
+    ids = node.enqueue(*[{"group": "g"} for _ in range(2500)])
+    (chunk,) = node.claim(10)
+    assert chunk.ids == ids[:2]
+    assert 0 < len(node.waiting("group")) < 2000
+    node.complete(chunk)
+    assert node.claimed_ids(2) == ids[2:4]
+
+
 def test_an_operator_sets_a_groups_limit_at_run_time(node: Master) -> None:
     """Parked jobs become ready when the limit is raised."""
     ids = node.enqueue(*[{"group": "g"} for _ in range(6)])

@@ -91,6 +91,73 @@ def test_a_claim_of_a_group_reads_only_what_it_locks(node: Master) -> None:
     node.connection.rollback()
 
 
+def test_a_claim_parks_a_bounded_number_of_jobs(node: Master) -> None:
+    """However many of a paused group are at the head; the next claims, at once, park the others."""
+    node.value("select txqueue.pause('group', 'g', 'me')")
+    group = node.enqueue(*[{"group": "g"}] * 3500)
+    others = node.enqueue({}, {})
+    for size in (1000, 1):
+        before = len(node.waiting("group"))
+        claimed = node.take(size)
+        assert (claimed.ids, claimed.due_in) == ([], 0)
+        assert 900 < len(node.waiting("group")) - before < 1200
+    claims = [node.take(reached=claimed.reached or ("-infinity", 0)) for _ in range(3)]
+    assert [job_id for claim in claims for job_id in claim.ids] == others
+    assert node.waiting("group") == group
+
+
+def pages(node: Master, jobs: int) -> int:
+    """Claim a number of jobs; returns how many pages of tables and indexes that reads."""
+    node.cursor.execute(
+        "explain (analyze, buffers, timing off, format json) select * from txqueue.next_job"
+        "(%s, %s, '{default}', '{test.kind}', %s, %s, 100, 1000, 1)",
+        (node.node_id, node.incarnation, jobs, jobs),
+    )
+    [[[plan]]] = node.cursor.fetchall()
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
+def test_a_claim_of_many_groups_reads_the_same_for_each(node: Master) -> None:
+    """One claim takes a job of each of a thousand groups, and compares no two of them."""
+    node.enqueue(*({"group": f"group-{number}"} for number in range(1200)))
+    node.cursor.execute("vacuum analyze txqueue.job_ready")
+    pages(node, 1)
+    few = pages(node, 100)
+    assert pages(node, 1000) < 15 * few
+    assert node.states() == {"ready": 99, "assigned": 1101}
+
+
+FROM = (
+    "select count(assignment), max(passed), max(passed_job) from txqueue.next_job"
+    "(%s, %s, '{default}', %s::text[], 1, 1, 100, 1000, 1, from_rank => %s, from_job => %s)"
+)
+
+
+def test_a_claim_goes_on_behind_jobs_that_other_nodes_run(node: Master) -> None:
+    """It reads none of them again, and finds a later job of its own type.
+
+    A claim with very many types takes long, whatever the machine: only then it says where they end.
+    """
+    node.publish("other.kind")
+    *_, last = node.enqueue(*[{"work_type": "other.kind"}] * 500)
+    types = [f"kind-{number}" for number in range(50_000)]
+
+    def claim(types: list[str], place: tuple[str, int]) -> tuple[int, str, int]:
+        node.cursor.execute(FROM, (node.node_id, node.incarnation, types, *place))
+        [row] = node.cursor.fetchall()
+        return row
+
+    taken, rank, job_id = claim(types, ("-infinity", 0))
+    assert (taken, job_id) == (0, last)
+    node.connection.autocommit = False
+    before = node.value(READ)
+    assert claim(["test.kind"], (rank, job_id))[0] == 0
+    assert node.value(READ) - before < 20
+    node.enqueue({})
+    assert claim(["test.kind"], (rank, job_id))[0] == 1
+    node.connection.rollback()
+
+
 PROBES = "select sum(idx_scan)::integer from pg_stat_xact_user_tables where relname ~ '^job_ready_'"
 
 
@@ -102,4 +169,80 @@ def test_a_claim_of_many_queues_looks_into_each_once(node: Master) -> None:
     before = node.value(PROBES)
     assert len(node.take(100, queues=queues).ids) == 100
     assert node.value(PROBES) - before < len(queues) + 3 * 64
+    node.connection.rollback()
+
+
+LOOKUPS = (
+    "select coalesce(sum(idx_scan), 0)::integer from pg_stat_xact_user_tables where relname ~ %s"
+)
+
+
+def test_a_claim_of_many_limited_queues_looks_each_up_once(node: Master) -> None:
+    """Its limits, its key, and its running jobs in each lane; not at each step of the claim."""
+    queues = [f"queue-{number}" for number in range(300)]
+    node.cursor.execute(
+        "insert into txqueue.control (kind, key, concurrency)"
+        " select 'queue', queue, 5 from unnest(%s) as queue",
+        (queues,),
+    )
+    ids = node.enqueue(*({"queue": queue} for queue in queues))
+    node.connection.autocommit = False
+    tables = {"^key_lock$": 300, "^control$": 300 + 64, "^job_assigned_": 8 * 300}
+    before = {table: node.value(LOOKUPS, table) for table in tables}
+    assert node.take(50, queues=queues).ids == ids[:50]
+    for table, most in tables.items():
+        assert node.value(LOOKUPS, table) - before[table] <= most
+    node.connection.rollback()
+
+
+FAILED = (
+    "select (coalesce(sum(1000 * seq_scan), 0) + sum(coalesce(idx_tup_fetch, 0)))::integer"
+    " from pg_stat_xact_user_tables where relname in ('job_failed', 'job_waiting')"
+)
+
+
+def test_the_kinds_of_failure_are_found_without_reading_all_jobs(node: Master) -> None:
+    """It reads one job of each kind for its error, and the index up to a number of jobs."""
+    node.cursor.execute(
+        "insert into txqueue.job (job_id, rank, not_before, enqueued_at, finished_at, failed_at,"
+        " weight, priority, lane, state, work_type, queue, payload, error, fingerprint)"
+        " select number, now(), now(), now(), now(), now() + make_interval(secs => number), 1, 4,"
+        " 0, 'failed', 'test.kind', 'default', '{}', 'error ' || number, 'kind ' || number %% 3"
+        " from generate_series(1, 900) as number",
+        (),
+    )
+    node.cursor.execute("vacuum analyze txqueue.job_failed")
+    node.connection.autocommit = False
+    before = node.value(FAILED)
+    node.cursor.execute(
+        "select fingerprint, failed, waiting, example, error, is_more"
+        " from txqueue.failure_kinds(2, 100)"
+    )
+    assert node.cursor.fetchall() == [
+        ("kind 0", 100, 0, 900, "error 900", True),
+        ("kind 1", 100, 0, 898, "error 898", True),
+    ]
+    assert node.value(FAILED) - before < 20
+    node.connection.rollback()
+
+
+ASSIGNED = (
+    "select (coalesce(sum(1000 * seq_scan), 0) + sum(coalesce(idx_tup_fetch, 0)))::integer"
+    " from pg_stat_xact_user_tables where relname ~ '^job_assigned_'"
+)
+
+
+def test_the_search_for_jobs_of_dead_nodes_reads_no_jobs_of_others(
+    node: Master, other: Master, third: Master
+) -> None:
+    """Of jobs that were handed over, it reads one of each node."""
+    for each in (node, other, third):
+        each.enqueue(*[{}] * 500)
+        each.claimed_ids()
+    node.cursor.execute("update txqueue.job_assigned set handed = 1")
+    node.cursor.execute("vacuum analyze txqueue.job_assigned")
+    node.connection.autocommit = False
+    before = node.value(ASSIGNED)
+    assert node.value("select txqueue.rescue(%s)", node.incarnation) == 0
+    assert node.value(ASSIGNED) - before < 50
     node.connection.rollback()

@@ -247,10 +247,12 @@ class Admin:
         return await self._changed(wire.UndrainNode, name=name)
 
     async def failures(self) -> list[dict[str, Any]]:
-        """Return the kinds of failure of each work type.
+        """Return the kinds of failure of each work type, the first 1,000 by fingerprint.
 
         Returns:
-            ``fingerprint, work_type, failed, waiting, first_seen, last_seen, example, error`` each.
+            ``fingerprint, work_type, failed, waiting, first_seen, last_seen, example, error,
+            is_more`` each. Failed and waiting jobs are counted up to 10,000; ``is_more`` tells
+            whether there may be more.
         """
         return await self._whole(wire.ListFailures, "failures")
 

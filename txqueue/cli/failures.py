@@ -9,12 +9,16 @@ from typing import Any
 import click
 
 from txqueue.cli.options import GlobalOptions, Group
-from txqueue.cli.output import Lines, listing, local_time, say, show
+from txqueue.cli.output import Lines, listing, local_time, say, show, styled
 from txqueue.cli.source import acted, found
 from txqueue.cli.times import Length
 from txqueue.model.humanize import amount, counted
 
 __all__ = ["failures"]
+
+MOST_JOBS, MOST_KINDS = 10_000, 1000
+"""The view counts the jobs of each kind and state up to the first number, and the kinds up to the
+second."""
 
 
 @click.group(cls=Group, invoke_without_command=True, short_help="Show failures by kind.")
@@ -69,15 +73,22 @@ def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None
 def _list(kinds: Sequence[Mapping[str, Any]]) -> Lines:
     columns = ["fingerprint", "type", ">failed", ">waiting", "last", ">example", "error"]
     ordered = sorted(kinds, key=lambda kind: -(kind["failed"] + kind["waiting"]))
-    return listing("Failures", columns, map(_row, ordered), "Nothing has failed.")
+    yield from listing("Failures", columns, map(_row, ordered), "Nothing has failed.")
+    if len(kinds) >= MOST_KINDS:
+        yield styled(f"There may be more than {amount(MOST_KINDS)} kinds.", "dim")
+
+
+def _count(kind: Mapping[str, Any], state: str) -> str:
+    """Return the number of jobs; with a plus if they were counted only up to it."""
+    return f"{amount(kind[state])}{'+' if kind[state] >= MOST_JOBS else ''}"
 
 
 def _row(kind: Mapping[str, Any]) -> list[object]:
     return [
         kind["fingerprint"],
         kind["work_type"],
-        amount(kind["failed"]),
-        amount(kind["waiting"]),
+        _count(kind, "failed"),
+        _count(kind, "waiting"),
         f"{kind['last_seen'].astimezone():%m-%d %H:%M:%S}",
         str(kind["example"]),
         (kind["error"] or "-")[:200],

@@ -17,7 +17,7 @@ from txqueue.node.heavy_jobs import HeavyJobLimit
 from txqueue.node.lease import Identity, Lease
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
-from txqueue.policy.dispatch import Room, claim_delay
+from txqueue.policy.dispatch import Room, claim_delay, look_back_interval
 from txqueue.policy.idling import idle_delay
 from txqueue.store.functions import Claim, StoredFunctions
 from txqueue.system.clock import Clock
@@ -31,7 +31,8 @@ CHUNK_JOBS = 1000
 PROMOTED_MARGIN = timedelta(minutes=1)
 FULL_LOOK = 10.0
 # For this many seconds, claims continue at the rank that the last one reached, to skip the dead
-# rows of claimed jobs. A new job of a smaller rank may be claimed that much later.
+# rows of claimed jobs. A new job of a smaller rank may be claimed that much later. The time is
+# longer while many ready jobs are of types that only other nodes run.
 LOOK_BACK = 0.1
 # The rank that a claim returns if it left jobs because a tenant's or queue's share was used up.
 ANYWHERE = "-infinity"
@@ -43,6 +44,9 @@ BREATH = 0.001
 # such claims. After one that met another job, the node makes none for ORDINARY_REST seconds.
 FEW, FEW_QUEUES = 8, 8
 ORDINARY_REST = 1.0
+# Seconds after which such a claim has read other nodes' jobs in the current lane, too; there is no
+# other one until the next look at all jobs.
+SLOW = 0.01
 
 
 class Lanes(Protocol):
@@ -104,6 +108,7 @@ class Claimer(Periodic):
         self._reached: tuple[str, int] | None = None
         self._last_tenant: str | None = None
         self._looked_back_at = float("-inf")
+        self._look_back = LOOK_BACK
         self._wants_room = False
         # When the next claim of any jobs is due; until then, a claim of ordinary jobs will do.
         self._look_at = self._ordinary_from = float("-inf")
@@ -151,15 +156,18 @@ class Claimer(Periodic):
             assignments, is_ordinary = await self._functions.claim_ready(
                 *identity, self._queues, self._work_types, most
             )
+        if self._is_searching and time.monotonic() - self._claimed_at > SLOW:
+            self._ordinary_from = self._look_back_due
         await self._hand_over(identity, assignments)
         self._wants_room = False
         if not is_ordinary:
             self._ordinary_from = time.monotonic() + ORDINARY_REST
+            self._reached = None
             return 0.0
         if assignments and assignments[0].jobs == most:
             self._look_at = float("-inf")
             return BREATH
-        self._look_at = min(self._look_at, self._looked_back_at + LOOK_BACK)
+        self._look_at = min(self._look_at, self._look_back_due)
         return max(BREATH, self._look_at - time.monotonic())
 
     async def _claim(self, identity: Identity, room: Room) -> Claim:
@@ -212,15 +220,16 @@ class Claimer(Periodic):
         return None
 
     def _go_on_from(self) -> tuple[str, int] | None:
-        if self._reached is None or self._claimed_at - self._looked_back_at >= LOOK_BACK:
+        if self._reached is None or self._claimed_at >= self._look_back_due:
             self._reached, self._looked_back_at = None, self._claimed_at
         return self._reached
 
     def _pause_after(self, claim: Claim) -> float:
         self._heavy_jobs.claimed(is_left=claim.reached is not None)
         looked_back = self._reached is None
-        is_anywhere = claim.reached is not None and claim.reached[0] == ANYWHERE
-        self._reached = None if is_anywhere else claim.reached
+        if looked_back:
+            self._look_back = look_back_interval(LOOK_BACK, claim.searched)
+        self._reached = self._place_after(claim)
         if looked_back or claim.reached is not None:
             for listener in self._listeners:
                 listener.looked(has_backlog=claim.reached is not None)
@@ -228,14 +237,33 @@ class Claimer(Periodic):
         if not claim.is_quiet:
             self._empty_claims = 0
             return 0.0 if claim.reached else BREATH
-        if not looked_back:
+        if claim.is_cut_short:
+            self._empty_claims = 0
+        if claim.is_cut_short or not (looked_back or self._is_searching):
             return 0.0
         # The remaining jobs are too heavy for the room.
         self._wants_room = claim.reached is not None
         self._empty_claims = 1 if claim.assignments else self._empty_claims + 1
         pause = idle_delay(self._empty_claims, self._wakeups.place)
         if claim.due_in is not None:
-            pause = min(pause, max(claim.due_in, 0.0))
+            pause = min(pause, claim.due_in)
+        if self._is_searching and not looked_back:
+            pause = min(pause, max(0.0, self._look_back_due - time.monotonic()))
         if claim.reached is None and len(self._queues) <= FEW_QUEUES:
             self._look_at = time.monotonic() + pause
         return pause
+
+    def _place_after(self, claim: Claim) -> tuple[str, int] | None:
+        """Return where the next claim goes on; None to look back."""
+        if claim.reached is not None:
+            return None if claim.reached[0] == ANYWHERE else claim.reached
+        return claim.passed or self._reached if self._is_searching else None
+
+    @property
+    def _is_searching(self) -> bool:
+        """Whether the last look back had to read many ready jobs that the node may not take."""
+        return self._look_back > LOOK_BACK
+
+    @property
+    def _look_back_due(self) -> float:
+        return self._looked_back_at + self._look_back

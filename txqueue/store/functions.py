@@ -34,7 +34,7 @@ _REGISTER_NODE: Final = """
 # The text of a frequent statement is the same at each call, so that it is prepared.
 _NEXT_JOB: Final = """
     select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, last_tenant, reached,
-           reached_job
+           reached_job, searched, passed, passed_job
       from {schema}.next_job(
         its_node => %s, its_incarnation => %s, queues => %s::text[], work_types => %s::text[],
         free_weight => %s, largest => %s, capacity => %s, chunk_jobs => %s, workers => %s,
@@ -98,6 +98,9 @@ class Claim:
             no ready job is left.
         last_tenant: The tenant after which the next claim continues; None if every tenant had a
             turn.
+        searched: The seconds that the claim spent on reading ready jobs that the node may not take.
+        passed: The rank, as text, and the number of the last ready job, if the claim searched long
+            and none is left that the node may take.
     """
 
     assignments: list[Assignment]
@@ -105,6 +108,8 @@ class Claim:
     seen_at: datetime
     reached: tuple[str, int] | None = None
     last_tenant: str | None = None
+    searched: float = 0.0
+    passed: tuple[str, int] | None = None
 
     @property
     def jobs(self) -> int:
@@ -115,6 +120,11 @@ class Claim:
     def is_quiet(self) -> bool:
         """Whether the master may sleep: the claim took nothing, or the only ready job."""
         return self.jobs == 0 or (self.jobs == 1 and self.reached is None)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the claim has stopped at a bound of its own, or more jobs are due now."""
+        return self.due_in is not None and self.due_in <= 0
 
 
 class StoredFunctions:
@@ -248,8 +258,16 @@ class StoredFunctions:
             ),
         )
         assignments = [_assignment(incarnation, asked_at, row[:6]) for row in rows[:-1]]
-        *_, due_in, seen_at, last_tenant, rank, job_id = rows[-1]
-        return Claim(assignments, due_in, seen_at, rank and (rank, job_id), last_tenant)
+        *_, due_in, seen_at, last_tenant, rank, job_id, searched, last_rank, last_id = rows[-1]
+        return Claim(
+            assignments,
+            due_in,
+            seen_at,
+            rank and (rank, job_id),
+            last_tenant,
+            searched or 0.0,
+            last_rank and (last_rank, last_id),
+        )
 
     async def claim_ready(
         self,

@@ -9,8 +9,8 @@
 -- and the search path.
 create or replace function txqueue.choose_ready_0(
     head txqueue.ready_head, turn txqueue.claim_turn, work_types text[], at_most integer, step integer, most_deaths integer,
-    room integer, open_room integer, part integer, largest integer, capacity integer, workers integer, is_idle boolean,
-    out jobs integer, out tids tid[], out alone tid[], out is_drained boolean, out is_whole boolean, out is_cut boolean,
+    room integer, open_room integer, part integer, largest integer, capacity integer, workers integer, is_idle boolean, most_parked integer,
+    out jobs integer, out parked integer, out tids tid[], out alone tid[], out is_drained boolean, out is_whole boolean, out is_cut boolean,
     out is_blocked boolean, out has_suspects boolean, out last_rank timestamptz, out last_job bigint)
 language plpgsql volatile
 as $$
@@ -36,14 +36,16 @@ begin
       from txqueue.job_ready_0 where ctid = any (tids);
     is_drained := jobs < least(step, at_most);
     is_whole := true;
+    parked := 0;
     is_cut := false;
     is_blocked := false;
     has_suspects := suspects is not null;
     if grouped > 0 then
-        admitted := txqueue.admit_groups_0(tids);
+        admitted := txqueue.admit_groups_0(tids, most_parked);
         tids := admitted.taken;
-        is_drained := admitted.parked = 0;
+        parked := admitted.parked;
         is_whole := cardinality(tids) is not distinct from jobs;
+        is_drained := case when is_whole then is_drained else parked = 0 end;
     end if;
     if cardinality(tids) > 0
        and (weight > least(open_room, part) or heaviest > largest or octets > octets_limit) then

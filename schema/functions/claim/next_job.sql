@@ -15,6 +15,10 @@
 --     once passes them as from_rank and from_job, so that the dead rows before them are not read again; a job
 --     enqueued there since is found by the next claim that does not pass them.
 --   last_tenant: to be passed as after_tenant in the next claim; it is set if not all tenants had a turn.
+--   searched: seconds that it took longer than its jobs account for, as it read many ready jobs that this node
+--     may not take; null if it took less than 10 ms, or if there are tenants or limits.
+--   passed, passed_job: if that took long and reached is null, the last of the ready jobs. A caller that claims
+--     again soon may pass them as from_rank and from_job.
 --
 -- Lanes are read one after the other, the one with the smallest rank first, up to the next lane's smallest
 -- rank or a sixteenth of the batch beyond it, so that lanes that interleave finely cost no more than sixteen
@@ -33,7 +37,8 @@ create or replace function txqueue.next_job(
     since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity',
     after_tenant text default '', from_job bigint default 0)
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
-               due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint)
+               due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint,
+               searched double precision, passed text, passed_job bigint)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -49,9 +54,12 @@ declare
     steps      integer := 0;
     most_steps integer := 64;
     total      integer := 0;
+    -- About so many jobs of full groups leave the ready partition in one claim.
+    to_park    integer := 1000;
     is_last    boolean := false;
     is_all     boolean := true;
     is_busy    boolean;
+    began      timestamptz;
     -- The limits of queues, if there are any.
     is_held    boolean;
     its_capacity integer;
@@ -94,6 +102,7 @@ begin
     end if;
 
     -- Open the queues with limits, and order the turns.
+    began := clock_timestamp();
     select me.capacity, exists (select from control) into its_capacity, is_held
       from node_info as me where me.incarnation = its_incarnation and me.state = 'alive';
     room := case when found then room else 0 end;
@@ -159,11 +168,20 @@ begin
                 when 0 then chosen := choose_ready_0(
                     head, turn, work_types, at_most => most, step => step, most_deaths => deaths,
                     room => room, open_room => open_room, part => part, largest => largest, capacity => capacity,
-                    workers => workers, is_idle => is_held and total = 0 and free_weight >= its_capacity);
+                    workers => workers, is_idle => is_held and total = 0 and free_weight >= its_capacity,
+                    most_parked => to_park);
             end case;
             -- Nothing else was ready: if all is taken, there is no need to search again.
             is_last := head.until_rank is null and chosen.jobs < most and chosen.is_whole and turn.tenant is null and not is_held;
             is_all := is_all and not chosen.is_cut;
+            if chosen.parked > 0 then
+                to_park := to_park - chosen.parked;
+                if to_park <= 0 then
+                    -- The next claim, which follows at once, parks the others.
+                    most_steps := steps;
+                    is_all := false;
+                end if;
+            end if;
             exit when chosen.is_blocked;
             -- A claim takes suspects once, and a single worker with suspects gets no other job.
             deaths := case when chosen.has_suspects then 1 else deaths end;
@@ -246,6 +264,13 @@ begin
         is_busy := total > 1 or (total = 1 and reached is not null);
         if free_weight > 0 and is_busy = has_sleeping_master() then
             perform setval('asleep', case when is_busy then 0 else 1 end);
+        end if;
+    end if;
+    if clock_timestamp() - began > interval '10 milliseconds' and not is_held and cardinality(turns) = 1 then
+        -- A job that is taken, or parked, accounts for 50 microseconds.
+        searched := greatest(0, extract(epoch from clock_timestamp() - began) - 5e-5 * (total + 1000 - to_park));
+        if reached is null and searched > 0.01 then
+            select last.rank, last.job_id into passed, passed_job from find_last(queues) as last;
         end if;
     end if;
     lane := null; assignment := null; jobs := 0; weight := 0; chunk := null; alone := false;

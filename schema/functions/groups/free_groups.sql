@@ -1,7 +1,7 @@
--- Makes as many of the oldest parked jobs of each group ready as may run, minus those already ready; called
--- when a job of the group ends or is returned. If the group's rate is used up, its oldest parked job waits
--- for the next token instead, and the rest follow it. Keys are locked in sorted order, and only their holders
--- touch parked rows, so no wake-up is lost.
+-- Makes as many of the oldest parked jobs of each group ready as may run, minus those already ready before
+-- them; called when a job of the group ends or is returned. If the group's rate is used up, its oldest parked
+-- job waits for the next token instead, and the rest follow it. Keys are locked in sorted order, and only
+-- their holders touch parked rows, so no wake-up is lost.
 create or replace function txqueue.free_groups(groups text[]) returns void
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -24,7 +24,12 @@ begin
                             order by rank, job_id limit 1)
                      from unnest(names) with ordinality as each (name, place) order by place)) as slots,
                lateral (select slots.name, slots.paid_in, case when slots.slots < 2 then slots.slots else slots.slots - (
-                            select count(*) from (select from job_ready where "group" = slots.name limit slots.slots) as already)
+                            select count(*) from (
+                                select from job_ready
+                                 where "group" = slots.name and (rank, job_id) < (
+                                    select rank, job_id from job_waiting where waiting_for = 'group' and "group" = slots.name
+                                     order by rank, job_id limit 1)
+                                 limit slots.slots) as already)
                         end as room) as each
          where room > 0 or (each.paid_in is not null and not exists (
                     select from job_waiting where waiting_for = 'rate' and "group" = slots.name))

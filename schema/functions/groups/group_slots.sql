@@ -21,5 +21,6 @@ begin
       left join control on kind = 'group' and key = its.name
       left join work_type on work_type.work_type = its.work_type
      cross join lateral (select count(*) as jobs from job_assigned where "group" = its.name) as running
-     cross join lateral bucket_level(control) as bucket;
+      -- Because of offset 0, the function is called only for a group with a rate.
+      left join lateral (select * from bucket_level(control) where control.rate is not null offset 0) as bucket on true;
 end $$;

@@ -13,7 +13,7 @@ begin
     if this.rate is null then
         return;
     end if;
-    execute format('select last_value from bucket_%s', this.control_id) into paid_until;
+    paid_until := pg_sequence_last_value(format('bucket_%s', this.control_id)::regclass);
     ahead := greatest(0, paid_until / 1e6 - extract(epoch from clock_timestamp())::double precision) * this.rate;
     jobs := floor(this.burst - ahead);
     if jobs < 1 then

@@ -1,5 +1,5 @@
 -- Pauses a queue, a group or a tenant until it is resumed; running jobs continue. Takes effect at the next
--- claim: compute_allowance() allows a paused queue or tenant no jobs, so open_queues() and tenant_turns() skip
+-- claim: compute_allowances() allows a paused queue or tenant no jobs, so open_queues() and tenant_turns() skip
 -- it, and group_slots() gives a paused group no slot. Returns whether that changed anything.
 --
 -- enqueue_assigned() makes no direct dispatch to a paused queue; claim_ready() leaves all jobs to next_job()

@@ -14,26 +14,39 @@ declare
     since    timestamptz := coalesce((select leased_at from node_info where incarnation = its_incarnation), '-infinity');
     orphaned integer;
     rescued  integer;
+    ended    integer[];
 begin
     rescued := mark_dead(array(
         select incarnation from node_info
          where state in ('alive', 'draining') and greatest(heartbeat_at, since) < clock_timestamp() - lease - lease_margin()
            for update skip locked));
+    -- They had more jobs than one transaction returns. Or a claim has committed after its node was declared
+    -- dead, was stopped, or registered anew: its jobs count no death.
+    ended := array(
+        select former from node_info
+         where former is not null and started_at > clock_timestamp() - lease - interval '1 minute'
+        union
+        select incarnation from node_info
+         where state in ('dead', 'stopped') and ended_at > clock_timestamp() - lease - interval '1 minute');
+    if ended <> '{}' then
+        -- No index has all assigned jobs by incarnation, as it would slow down each claim by an eighth.
+        ended := array(select distinct incarnation from job_assigned where incarnation = any (ended));
+    end if;
     for orphaned in
-        select distinct job.incarnation from job_assigned as job
-         where job.handed is not null and not exists (
+        -- From each node with handed jobs to the next by the index, without its other jobs.
+        with recursive handed as (
+            (select job.incarnation from job_assigned as job where job.handed is not null order by job.incarnation limit 1)
+            union all
+            select (select job.incarnation from job_assigned as job
+                     where job.handed is not null and job.incarnation > handed.incarnation order by job.incarnation limit 1)
+              from handed where handed.incarnation is not null
+        )
+        select handed.incarnation from handed
+         where handed.incarnation is not null and not exists (
             select from node_info as node
-             where node.incarnation = job.incarnation and node.state in ('alive', 'draining'))
+             where node.incarnation = handed.incarnation and node.state in ('alive', 'draining'))
         union
-        -- They had more jobs than one transaction returns. Or a claim has committed after its node was
-        -- declared dead, was stopped, or registered anew: its jobs count no death.
-        select node.former from node_info as node
-         where node.started_at > clock_timestamp() - node.lease - interval '1 minute'
-           and exists (select from job_assigned as job where job.incarnation = node.former)
-        union
-        select node.incarnation from node_info as node
-         where node.state in ('dead', 'stopped') and node.ended_at > clock_timestamp() - node.lease - interval '1 minute'
-           and exists (select from job_assigned as job where job.incarnation = node.incarnation)
+        select unnest(ended)
     loop
         exit when rescued >= 5000;
         rescued := rescued + release(orphaned, '{}', false, true, at_most => 5000 - rescued);

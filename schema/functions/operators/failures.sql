@@ -1,12 +1,6 @@
--- The current kinds of failure, by work type.
+-- The current kinds of failure, by work type: a thousand of them, each counted up to 10,000 jobs.
 create or replace view txqueue.failures as
-select kind.fingerprint, kind.work_type, kind.failed, kind.waiting, kind.first_seen, kind.last_seen, kind.example,
-       left(split_part(job.error, E'\n', 1), 500) as error
-  from (select fingerprint, work_type, count(*) filter (where state = 'failed') as failed,
-               count(*) filter (where state = 'waiting') as waiting, min(failed_at) as first_seen,
-               max(failed_at) as last_seen, max(job_id) as example
-          from txqueue.job
-         where state in ('failed', 'waiting') and fingerprint is not null
-         group by fingerprint, work_type) as kind
-  left join txqueue.job on job.job_id = kind.example and job.state in ('failed', 'waiting');
+select kind.fingerprint collate "C" as fingerprint, kind.work_type collate "C" as work_type, kind.failed, kind.waiting,
+       kind.first_seen, kind.last_seen, kind.example, kind.error, kind.is_more
+  from txqueue.failure_kinds(1000, 10000) as kind;
 comment on view txqueue.failures is 'Failed jobs, and jobs that wait for a retry, by the kind of their last error.';

@@ -20,9 +20,7 @@ declare
     most    constant integer := 32;
     found_  text[];
     heads   timestamptz[];
-    this    control;
     its     record;
-    its_name text;
     shares  double precision[] := '{}';
     limits  integer[] := '{}';
     chance  double precision := random();
@@ -47,19 +45,12 @@ begin
     end if;
     -- The tenant whose jobs came last goes first in a round, as it is the one with few jobs.
     found_ := array(select each.tenant from unnest(found_, heads) as each (tenant, rank) order by each.rank desc);
-    foreach its_name in array found_ loop
-        select * into this from control where kind = 'tenant' and key = its_name;
-        its := null;
-        if found then
-            select * into its from compute_allowance(this);
-            opens_in := least(opens_in, its.opens_in);
-            continue when its.jobs = 0;
-            limits := limits || its.jobs;
-        else
-            limits := limits || null::integer;
-        end if;
-        tenants := tenants || its_name;
-        shares := shares || coalesce(this.share, 1);
+    for its in select * from compute_allowances('tenant', found_) loop
+        opens_in := least(opens_in, its.opens_in);
+        continue when its.jobs = 0;
+        limits := limits || its.jobs::integer;
+        tenants := tenants || its.name;
+        shares := shares || coalesce(its.share, 1);
     end loop;
     total := (select coalesce(sum(share), 0) from unnest(shares) as share)
         + (exists (select from job_ready where queue = any (queues) and tenant is null))::integer;

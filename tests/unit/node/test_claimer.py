@@ -133,6 +133,58 @@ async def test_pauses_grow_only_while_nothing_is_found(monkeypatch: pytest.Monke
     assert pauses == [FIRST_IDLE, 2 * FIRST_IDLE, FIRST_IDLE, 2 * FIRST_IDLE]
 
 
+async def test_a_claim_that_was_cut_short_is_followed_at_once() -> None:
+    """It took nothing, but the next one may: it was busy with jobs that may not run."""
+    harness = Harness()
+    cut = Claim([], 0.0, SEEN, PLACE)
+    harness.claims = [cut, claim(reached=None), cut, claim(reached=None), claim(reached=None)]
+    assert await harness.steps(5) == [0.0, 0.0, 0.0, 0.0, FIRST_IDLE]
+
+
+LONG_SEARCH = Claim([], None, SEEN, None, None, searched=60.0, passed=PLACE)
+
+
+async def test_claims_go_on_behind_jobs_that_took_long_to_read() -> None:
+    """They are of types that other nodes run; until the next look back, full claims read none."""
+    harness = Harness()
+    harness.claims = [LONG_SEARCH, claim(*TAKEN, reached=None), claim(reached=None)]
+    harness.ordinary = [(1, True), (claimer.FEW, True), (claimer.FEW, True)]
+    await harness.steps(6)
+    assert harness.asked_from == [None, PLACE, PLACE]
+    assert harness.looks == [False]
+
+
+async def test_no_claim_of_ordinary_jobs_follows_one_that_took_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While there are many jobs of other nodes: they may be in the current lane, too."""
+    monkeypatch.setattr(claimer, "SLOW", 0.0)
+    harness = Harness()
+    harness.claims = [LONG_SEARCH, claim(reached=None)]
+    harness.ordinary = [(1, True)]
+    await harness.steps(3)
+    assert harness.asked_from == [None, PLACE]
+
+
+async def test_jobs_that_are_not_ordinary_need_a_look_back() -> None:
+    """They may rank before the place at which the claims go on."""
+    harness = Harness()
+    harness.claims = [LONG_SEARCH, LONG_SEARCH]
+    harness.ordinary = [(0, False)]
+    await harness.steps(3)
+    assert harness.asked_from == [None, None]
+
+
+async def test_a_look_back_is_put_off_after_a_short_search_no_longer_than_usual() -> None:
+    """An ordinary claim searches for less than a millisecond."""
+    harness = Harness()
+    short_search = Claim([], None, SEEN, None, None, searched=0.0001, passed=PLACE)
+    harness.claims = [short_search, claim(reached=None)]
+    harness.ordinary = [(claimer.FEW, True)]
+    await harness.steps(3)
+    assert harness.asked_from == [None, None]
+
+
 async def test_a_master_woken_from_sleep_claims_ordinary_jobs() -> None:
     """Each time a few; a full claim follows a moment after the last one."""
     harness = Harness()

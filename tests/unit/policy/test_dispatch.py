@@ -5,12 +5,15 @@ from hypothesis import strategies as st
 
 from txqueue.policy.dispatch import (
     CLAIM_PAUSE,
+    LONGEST_LOOK_BACK,
     MEMORY,
     MOST_AHEAD,
+    SEARCH_SHARE,
     Load,
     Room,
     claim_delay,
     least_loaded,
+    look_back_interval,
     room_of,
     updated_rate,
 )
@@ -133,3 +136,12 @@ def test_a_steady_pace_is_found(weight: int, span: float) -> None:
     for _ in range(200):
         rate = updated_rate(rate, weight, max(span, 0.1))
     assert abs(rate - weight / max(span, 0.1)) <= 1e-3 * rate
+
+
+@given(st.floats(0, 1), st.floats(0, 1e3))
+def test_searches_take_a_small_part_of_the_time(least: float, searched: float) -> None:
+    """Unless one look back takes very long: it comes round all the same."""
+    interval = look_back_interval(least, searched)
+    assert interval >= least
+    assert interval <= max(least, LONGEST_LOOK_BACK)
+    assert searched <= interval * SEARCH_SHARE * 1.001 or interval >= LONGEST_LOOK_BACK
