@@ -114,7 +114,7 @@ ACTS: list[tuple[str, dict[str, object], str, str]] = [
         "/act/limit",
         {"kind": "queue", "key": "mail", "concurrency": "3", "rate": ""},
         "limit",
-        "set",
+        "limits of",
     ),
     ("/act/jobs", {"act": "cancel", "id": ["1", "2"]}, "cancel", "2 jobs cancelled"),
     ("/act/jobs", {"act": "set_priority", "id": "1", "priority": "9"}, "priority", "1 job changed"),

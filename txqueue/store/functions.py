@@ -178,16 +178,14 @@ class StoredFunctions:
             f" from {self.schema}.heartbeat(%s, %s, %s)",
             (incarnation, load, json.dumps(report)),
         )
-        owned, state, peers, cancels, neighbours, next_end, place, places = rows[0]
+        owned, state, peers, cancels, neighbours, *others = rows[0]
         return HeartbeatReply(
             owned,
             state,
             peers,
             [CancelledJob(*cancel) for cancel in cancels],
             [(number, pid) for number, pid in neighbours],
-            next_end,
-            place,
-            places,
+            *others,
         )
 
     async def renew_for_peer(self, incarnation: int, heard: Sequence[int]) -> list[int]:

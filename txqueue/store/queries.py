@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 from attrs import frozen
@@ -32,12 +32,9 @@ __all__ = [
     "about_actions",
     "about_all",
     "about_archived_job",
-    "about_changes",
-    "about_chart",
     "about_clock",
     "about_controls",
     "about_depth",
-    "about_family",
     "about_job",
     "about_jobs",
     "about_matching",
@@ -88,7 +85,6 @@ _SCHEDULES = """
 _ACTIONS_TOLD = 20
 _ATTEMPTS_TOLD = 20
 _TENANTS_TOLD = 100
-_FAMILY_TOLD = 20
 
 
 Rows = list[dict[str, Any]]
@@ -208,45 +204,6 @@ def about_work_types(schema: str) -> Inquiry[list[dict[str, Any]]]:
     return work_types(published, live, nodes)
 
 
-def about_changes(schema: str) -> Inquiry[tuple[object, ...]]:
-    """Query a value that changes soon after a job is enqueued, changes its state, or is acted on.
-
-    It costs one read of statistics that the server keeps anyway.
-    """
-    rows = yield Question(
-        "select coalesce(sum(n_tup_ins + n_tup_del), 0)::bigint as moves,"
-        f" (select max(action_id) from {schema}.action) as act,"
-        f" (select max(incarnation) from {schema}.node_info) as node"
-        " from pg_stat_all_tables where schemaname = %s and relname like %s",
-        (schema, "job%"),
-    )
-    return tuple(rows[0].values())
-
-
-def about_chart(
-    schema: str,
-    span: timedelta,
-    step: timedelta,
-    queue: str | None = None,
-    work_type: str | None = None,
-) -> Inquiry[Rows]:
-    """Query what jobs did in equal steps of time, the oldest first.
-
-    Args:
-        schema: The name of the schema.
-        span: How far back.
-        step: How long a step is.
-        queue: Only jobs of this queue.
-        work_type: Only jobs of this work type.
-    """
-    return (
-        yield Question(
-            f"select * from {schema}.chart(%s, %s, %s, %s)",
-            (span.total_seconds(), step.total_seconds(), queue, work_type),
-        )
-    )
-
-
 def about_matching(schema: str, filters: Mapping[str, object], most: int) -> Inquiry[int]:
     """Query how many jobs match filters, as `about_jobs` takes them.
 
@@ -261,23 +218,6 @@ def about_matching(schema: str, filters: Mapping[str, object], most: int) -> Inq
         (*values, most),
     )
     return int(rows[0]["jobs"])
-
-
-def about_family(schema: str, job_id: int) -> Inquiry[dict[str, Rows]]:
-    """Query the jobs that a job waits for, and those that wait for it.
-
-    Returns:
-        ``parents`` and ``children``: number, state and work type of each, at most twenty.
-    """
-    found = {}
-    for name, own, other in (("parents", "child", "parent"), ("children", "parent", "child")):
-        found[name] = yield Question(
-            f"select link.{other} as job_id, its.state::text as state, its.work_type, link.any_end"
-            f" from {schema}.job_parent as link, lateral {schema}.find_job(link.{other}) as its"
-            f" where link.{own} = %s order by link.{other} limit %s",
-            (job_id, _FAMILY_TOLD),
-        )
-    return found
 
 
 def about_jobs(

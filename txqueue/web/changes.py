@@ -10,8 +10,8 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from txqueue.errors import TxqueueError
+from txqueue.store.dashboard_queries import about_changes
 from txqueue.store.operations import Operations
-from txqueue.store.queries import about_changes
 
 __all__ = ["Changes", "Watcher"]
 

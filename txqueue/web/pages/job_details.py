@@ -9,7 +9,8 @@ from typing import Any
 from txqueue.errors import JobNotFound, TxqueueError
 from txqueue.model.humanize import duration
 from txqueue.policy.blockers import Explanation
-from txqueue.store.queries import about_family, about_job, about_obstacles
+from txqueue.store.dashboard_queries import about_family
+from txqueue.store.queries import about_job, about_obstacles
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from txqueue.store.queries import about_all, about_chart
+from txqueue.store.dashboard_queries import about_chart
+from txqueue.store.queries import about_all
 from txqueue.web.charts import SPANS, charts
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
