@@ -29,7 +29,7 @@ async function refresh() {
     if (part && !isAtWork && !content.querySelector("tbody input:checked")) {
       Idiomorph.morph(content, part.innerHTML, { morphStyle: "innerHTML", ...keep });
     }
-    document.body.classList.toggle("away", !reply.ok);
+    document.body.classList.toggle("away", reply.status >= 500);
   } catch {
     document.body.classList.add("away");
   }
