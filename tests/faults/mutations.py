@@ -90,8 +90,8 @@ MUTATIONS: Final = {
         "calm",
         "I7",
         "schema/functions/nodes/rescue.sql",
-        "where node.state in ('dead', 'stopped') and node.ended_at",
-        "where node.heartbeat_at",
+        "where state in ('dead', 'stopped') and ended_at",
+        "where heartbeat_at",
     ),
     "a node is not asked before its jobs are rescued": _of(
         "node_cut_linked",
@@ -118,8 +118,8 @@ MUTATIONS: Final = {
         "calm",
         "I5",
         "schema/functions/groups/admit_groups.sql",
-        'where mine."group" is null or (mine.place',
-        'where true or mine."group" is null or (mine.place',
+        '(mine."group" is null or (mine.place',
+        '(true or mine."group" is null or (mine.place',
     ),
     "jobs get ready before their time": _of(
         "calm",
