@@ -31,16 +31,23 @@ class Session:
         dsn: A libpq URI or keyword string.
         schema: The name of txqueue's schema.
         application_name: Shown in ``pg_stat_activity``.
+        patience: The time limit of a statement in seconds, as an error reports it; the caller sets
+            it on the server.
 
     Raises:
         DatabaseUnavailable: When the server does not answer.
     """
 
     def __init__(
-        self, dsn: str, schema: str = "txqueue", application_name: str = "txqueue"
+        self,
+        dsn: str,
+        schema: str = "txqueue",
+        application_name: str = "txqueue",
+        patience: float = PATIENCE_MS / 1000,
     ) -> None:
         self.schema = checked_name(schema)
-        with answered(PATIENCE_MS / 1000):
+        self._patience = patience
+        with answered(patience):
             self._connection = psycopg2.connect(
                 dsn, application_name=application_name, connect_timeout=CONNECT_TIMEOUT
             )
@@ -103,7 +110,8 @@ class Session:
             yield
         except BaseException:
             if not self._connection.closed:
-                self._connection.rollback()
+                # The driver's own rollback() does nothing in autocommit mode.
+                self.rows("rollback")
             raise
         self.rows("commit")
 
@@ -124,7 +132,7 @@ class Session:
     def _run(
         self, sql: str, parameters: Sequence[object]
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        with answered(PATIENCE_MS / 1000), self._connection.cursor() as cursor:
+        with answered(self._patience), self._connection.cursor() as cursor:
             cursor.execute(sql, parameters or None)
             if cursor.description is None:
                 return [], []

@@ -1,0 +1,28 @@
+"""The blocking session of the command line."""
+
+import pytest
+
+from txqueue.errors import Refused
+from txqueue.store.reader import Session
+
+
+def test_a_transaction_that_fails_is_rolled_back_and_the_session_works_on(dsn: str) -> None:
+    """Whatever the error is of."""
+    with Session(dsn) as session:
+        with pytest.raises(Refused, match="division by zero"), session.transaction():
+            session.rows("insert into txqueue.control (kind, key) values ('queue', 'a')")
+            session.rows("select 1 / 0")
+        with pytest.raises(KeyError), session.transaction():
+            session.rows("insert into txqueue.control (kind, key) values ('queue', 'b')")
+            raise KeyError
+        with session.transaction():
+            session.rows("insert into txqueue.control (kind, key) values ('queue', 'c')")
+        assert session.rows("select key from txqueue.control") == [("c",)]
+
+
+def test_an_error_names_the_patience_of_its_session(dsn: str) -> None:
+    """Not that of another command."""
+    with Session(dsn, patience=0.1) as session:
+        session.rows("set statement_timeout = 100")
+        with pytest.raises(Refused, match=r"within 0\.1 s"):
+            session.rows("select pg_sleep(1)")
