@@ -15,6 +15,7 @@ from txqueue.cli.bench import bench
 from txqueue.cli.certs import certs
 from txqueue.cli.demo import demo
 from txqueue.cli.dev import dev
+from txqueue.cli.doctor import doctor
 from txqueue.cli.enqueue import enqueue
 from txqueue.cli.failures import failures
 from txqueue.cli.history import archive, history, stats
@@ -49,7 +50,7 @@ def root(context: click.Context) -> None:
 
 
 _LOOKING = (demo, migrate, enqueue, repeat, status, nodes, jobs, job, explain, batch)
-_RECORDS = (limits, actions, worksets, tenants)
+_RECORDS = (doctor, limits, actions, worksets, tenants)
 _PAST = (failures, history, stats, archive)
 _RECURRING = (schedules, schedule)
 _ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)

@@ -1,0 +1,274 @@
+"""The faults that tests of ``txqueue doctor`` plant in a healthy installation, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any, Final
+
+import psycopg2
+from attrs import frozen
+from psycopg2.extensions import parse_dsn
+
+__all__ = ["HEALTHY", "OF_SECONDS", "PLANTS", "Plant", "execute", "opened", "planted"]
+
+NODE: Final = (
+    "insert into txqueue.node_info (name, hostname, pid, incarnation, lease, capacity, queues,"
+    " work_types, heartbeat_at, version) values ('{name}', 'host', 7,"
+    " nextval('txqueue.incarnation'), '1 h', 100, '{queues}', '{types}',"
+    " now() - interval '{silent}', '{version}')"
+)
+TYPE: Final = "insert into txqueue.work_type values ('test.kind', 'default', 4, 1)"
+JOB: Final = "select txqueue.enqueue('test.kind', '{}')"
+SCHEDULE: Final = (
+    "insert into txqueue.schedule (name, kind, seconds, job, next_due) values"
+    """ ('nightly', 'every', 60, '{{"work_type": "test.kind"}}', now() + interval '{due}')"""
+)
+RELOAD: Final = "select pg_reload_conf(), pg_sleep(0.3)"
+TODAY: Final = "to_char(now() at time zone 'UTC', 'YYYYMMDD')"
+
+
+def node(
+    name: str = "n1",
+    queues: str = "{default}",
+    types: str = "{test.kind}",
+    silent: str = "0 s",
+    version: str = "1",
+) -> str:
+    """Return the statement that registers a node."""
+    return NODE.format(name=name, queues=queues, types=types, silent=silent, version=version)
+
+
+def setting(name: str, value: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the statements that change a setting of the server, and that reset it."""
+    return (f"alter system set {name} = {value}", RELOAD), (f"alter system reset {name}", RELOAD)
+
+
+@frozen
+class Plant:
+    """A fault that statements plant: the check that finds it, and what it says.
+
+    A statement after `held` runs in a session whose transaction stays open.
+    """
+
+    check: str
+    says: str
+    sql: Sequence[str] = ()
+    undo: Sequence[str] = ()
+    held: Sequence[str] = ()
+    exits: int = 1
+    label: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.check}-{self.label}" if self.label else self.check
+
+
+def of_server(check: str, name: str, value: str, says: str, exits: int = 1) -> Plant:
+    """Return the fault of a setting of the server."""
+    change, undo = setting(name, value)
+    return Plant(check, says, change, undo, exits=exits, label=name)
+
+
+def of_database(check: str, name: str, value: str, says: str, exits: int = 1) -> Plant:
+    """Return the fault of a setting of the test's database."""
+    change = f"alter database {{db}} set {name} = {value}"
+    return Plant(check, says, (change,), exits=exits, label=name)
+
+
+PLANTS: Final = (
+    of_database("writable", "default_transaction_read_only", "on", "read-only by default"),
+    of_server("durability", "fsync", "off", "fsync is off"),
+    of_server("durability", "full_page_writes", "off", "full_page_writes is off"),
+    of_database("durability", "synchronous_commit", "off", "synchronous_commit is off", 0),
+    of_server("synchronous-standby", "synchronous_standby_names", "'s1'", "'s1' is connected"),
+    of_database("isolation", "default_transaction_isolation", "'repeatable read'", "repeatable"),
+    of_server("autovacuum", "autovacuum", "off", "autovacuum is off"),
+    of_database("track-counts", "track_counts", "off", "track_counts is off"),
+    of_database("idle-limit", "idle_in_transaction_session_timeout", "'2s'", "is 2.0 s", 0),
+    Plant(
+        "connections", "of 2 connections", ("alter database {db} connection limit 2",), held=("",)
+    ),
+    Plant(
+        "notification-queue",
+        "% full",
+        held=("listen slow", "begin", "select 1"),
+        sql=("select pg_notify('slow', n || repeat('x', 7900)) from generate_series(1, 30) as n",),
+        exits=0,
+    ),
+    Plant(
+        "schema-version",
+        "too new",
+        ("insert into txqueue.migration (number, name, serves) values (999, 'x', 999)",),
+        label="newer",
+    ),
+    Plant(
+        "schema-version",
+        "this txqueue needs",
+        ("delete from txqueue.migration where number > 10",),
+        label="older",
+    ),
+    Plant("functions", "next_job", ("drop function txqueue.next_job",)),
+    Plant("functions", "live_tenants", ("drop view txqueue.live_tenants",), label="view"),
+    Plant(
+        "indexes",
+        "job_failed",
+        (
+            "update pg_index set indisvalid = false where indrelid = 'txqueue.job_failed'::regclass"
+            " and not indisunique and indpred is null",
+        ),
+    ),
+    Plant(
+        "history-days",
+        "job_done_",
+        ("do $$ begin execute 'drop table txqueue.job_done_' || " + TODAY + "; end $$",),
+    ),
+    Plant(
+        "dead-rows",
+        "unique_job has 300 dead rows",
+        (
+            "insert into txqueue.unique_job select 'x', n, n from generate_series(1, 300) as n",
+            "delete from txqueue.unique_job",
+            "select pg_stat_force_next_flush()",
+            "select 1",
+        ),
+        exits=0,
+    ),
+    Plant(
+        "roles",
+        "txqueue_worksets",
+        ("alter role txqueue_worksets rename to renamed",),
+        ("alter role renamed rename to txqueue_worksets",),
+        exits=0,
+    ),
+    Plant(
+        "role-rights",
+        "insert on control",
+        ("grant insert on txqueue.control to txqueue_read",),
+        exits=0,
+    ),
+    Plant(
+        "role-rights",
+        "execute on rotate()",
+        ("grant execute on function txqueue.rotate to txqueue_enqueue",),
+        exits=0,
+        label="function",
+    ),
+    Plant(
+        "role-rights",
+        "rolcreaterole",
+        ("alter role txqueue_worker createrole",),
+        ("alter role txqueue_worker nocreaterole",),
+        exits=0,
+        label="attribute",
+    ),
+    Plant("public-rights", "create on the schema", ("grant create on schema txqueue to public",)),
+    Plant(
+        "public-rights",
+        "execute on rotate()",
+        ("grant execute on function txqueue.rotate to public",),
+        label="function",
+    ),
+    Plant(
+        "long-transactions",
+        "transaction open for",
+        held=("begin isolation level repeatable read", "select 1"),
+        exits=0,
+    ),
+    Plant("idle-transactions", "idle in a transaction", held=("begin", "select 1"), exits=0),
+    Plant(
+        "prepared-transactions",
+        "'forgotten'",
+        held=("begin", "create table txqueue_test()", "prepare transaction 'forgotten'"),
+        undo=("rollback prepared 'forgotten'",),
+        exits=0,
+    ),
+    Plant(
+        "replication-slots",
+        "forgotten",
+        ("select pg_create_physical_replication_slot('forgotten', true)",),
+        ("select pg_drop_replication_slot('forgotten')",),
+        exits=0,
+    ),
+    Plant("dead-nodes", "node n2 is dead", (node("n2", silent="2 h"),), exits=0),
+    Plant("node-versions", "1 (n1); 2 (n2)", (node("n2", version="2"),), exits=0),
+    Plant(
+        "unserved-queues",
+        "serves the queue mail, which has 1 job to run",
+        ("select txqueue.enqueue('test.kind', '{}', queue => 'mail')",),
+    ),
+    Plant(
+        "unknown-work-types",
+        "test.other, which has 1 job to run",
+        ("select txqueue.enqueue('test.other', '{}')",),
+    ),
+    Plant(
+        "unknown-work-types",
+        "test.other, which has 1 job to run",
+        (TYPE.replace("kind", "other"), "select txqueue.enqueue('test.other', '{}')"),
+        label="published",
+    ),
+    Plant(
+        "pauses",
+        "the queue default is paused for 0 s by ann",
+        ("select txqueue.pause('queue', 'default', 'ann')",),
+        exits=0,
+    ),
+    Plant(
+        "overdue-schedules",
+        "nightly is overdue by 1 h",
+        ("update txqueue.schedule set next_due = now() - interval '1 h 5 s'",),
+        exits=0,
+    ),
+    Plant(
+        "archive", "/dev/null", ("update txqueue.setting set archive = '/dev/null/days'",), exits=0
+    ),
+    Plant(
+        "payload-keys",
+        "TXQUEUE_PAYLOAD_KEY",
+        (
+            "insert into txqueue.work_type values"
+            """ ('test.secret', 'default', 4, 1, '{"encrypted": true}')""",
+        ),
+        exits=0,
+    ),
+)
+
+HEALTHY: Final = (TYPE, node(), JOB, SCHEDULE.format(due="1 h"))
+# These checks look at the time for which a transaction is open or a slot is unused.
+OF_SECONDS: Final = {
+    "long-transactions",
+    "idle-transactions",
+    "prepared-transactions",
+    "replication-slots",
+}
+
+
+def execute(dsn: str, statements: Sequence[str]) -> None:
+    """Run statements, each in a transaction of its own."""
+    if statements:
+        with closing(opened(dsn, statements)):
+            pass
+
+
+def opened(dsn: str, statements: Sequence[str]) -> Any:
+    """Run statements in a session that stays open; `{db}` is its database."""
+    # The test's own commits wait for no standby, and its session may write.
+    session = psycopg2.connect(
+        dsn, options="-c synchronous_commit=local -c default_transaction_read_only=off"
+    )
+    session.autocommit = True
+    with session.cursor() as cursor:
+        for each in filter(None, statements):
+            cursor.execute(each.replace("{db}", parse_dsn(dsn)["dbname"]))
+    return session
+
+
+@contextmanager
+def planted(dsn: str, plant: Plant) -> Iterator[None]:
+    """Plant a fault, and remove what of it belongs to the server."""
+    with ExitStack() as stack:
+        stack.callback(execute, dsn, plant.undo)
+        if plant.held:
+            stack.enter_context(closing(opened(dsn, plant.held)))
+        execute(dsn, plant.sql)
+        yield

@@ -1,0 +1,89 @@
+"""``txqueue doctor``: checks an installation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from txqueue.cli.options import Command, GlobalOptions
+from txqueue.cli.output import Lines, show, styled
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from txqueue.policy.diagnosis.finding import CheckResult, Finding
+
+__all__ = ["doctor"]
+
+_COLOURS = {"fault": "bold red", "warning": "yellow", "ok": "green"}
+_WIDTH = 9
+
+
+@click.command(cls=Command, short_help="Check an installation: database, roles, nodes, files.")
+@click.option(
+    "--tls-dir",
+    metavar="DIR",
+    help="The node's folder of certificates (default: TXQUEUE_TLS_DIR).",
+)
+@click.pass_obj
+def doctor(options: GlobalOptions, tls_dir: str | None) -> int:
+    """Check the database, the roles, the nodes and this host's files; exit with 1 on a fault."""
+    from txqueue.cli.host_files import examine_host
+    from txqueue.policy.diagnosis.checkup import as_document, diagnose, has_fault
+    from txqueue.store.examination import examine
+
+    settings = options.settings
+    facts = examine(options.chosen_dsn, options.chosen_schema)
+    folder = tls_dir or settings.get("tls_dir")
+    results = diagnose({**facts, **examine_host(settings, folder, facts)})
+    show(options, as_document(results), lambda: _lines(results))
+    return int(has_fault(results))
+
+
+def _lines(results: Sequence[CheckResult]) -> Lines:
+    findings = [(result.check, each) for result in results for each in result.findings]
+    # The faults come first.
+    for check, finding in sorted(findings, key=lambda each: each[1].severity != "fault"):
+        yield from _finding(check, finding)
+    yield from _unchecked(results)
+    yield styled(_summary(results), _COLOURS[_gravest(results)])
+
+
+def _finding(check: str, finding: Finding) -> Lines:
+    head = styled(finding.severity.ljust(_WIDTH), _COLOURS[finding.severity])
+    head.append_text(styled(f"{check}: {finding.what}"))
+    yield head
+    for title, text in (("why", finding.why), ("fix", finding.remedy)):
+        yield _indented(f"{title}: {text}")
+    yield ""
+
+
+def _indented(text: str) -> RenderableType:
+    return styled(" " * _WIDTH + text, "dim")
+
+
+def _unchecked(results: Sequence[CheckResult]) -> Lines:
+    """Yield the checks that could not be made, together if the reason is the same."""
+    reasons: dict[str, list[str]] = {}
+    for result in results:
+        if result.unchecked is not None:
+            reasons.setdefault(result.unchecked, []).append(result.check)
+    for reason, checks in reasons.items():
+        yield styled(f"could not be checked: {', '.join(checks)}", _COLOURS["warning"])
+        yield _indented(f"why: {reason}")
+        yield ""
+
+
+def _summary(results: Sequence[CheckResult]) -> str:
+    made = [str(result.severity) for result in results if result.unchecked is None]
+    said = {"ok": "ok", "warning": "with warnings", "fault": "with faults"}
+    counts = [f"{made.count(each)} {text}" for each, text in said.items()]
+    counts += [f"{len(results) - len(made)} not made"] * (len(made) < len(results))
+    return f"{len(results)} checks: {', '.join(counts)}"
+
+
+def _gravest(results: Sequence[CheckResult]) -> str:
+    found = {str(result.severity) for result in results}
+    return next(each for each in _COLOURS if each in found)

@@ -1,0 +1,131 @@
+"""Reads the facts of this host for ``txqueue doctor``: files, the archive, the keys of payloads."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from txqueue.errors import TxqueueError
+from txqueue.policy.diagnosis.finding import Fact, Facts, Row, Unread
+
+if TYPE_CHECKING:
+    from txqueue.system.settings import Settings
+
+__all__ = ["examine_host"]
+
+# Seconds to wait for object storage.
+STORAGE = 5.0
+
+
+def examine_host(settings: Settings, folder: object, found: Facts) -> dict[str, Fact]:
+    """Read all facts of this host.
+
+    Args:
+        settings: Name the state directory.
+        folder: The folder with the certificates; None if TLS is not used.
+        found: The facts that the database has.
+    """
+    tls = None if folder is None else Path(str(folder))
+    return {
+        "certificates": _listed(tls, "*.pem", _certificate),
+        "private_keys": _listed(tls, "*.key", _mode),
+        "admin_sockets": _listed(settings.state_dir(), "*.sock", _mode, is_needed=False),
+        "payload_keys": _of(found, "encrypted_types", _payload_keys),
+        "archive": _of(found, "archive_location", _archives),
+    }
+
+
+def _listed(folder: Path | None, pattern: str, read: Any, *, is_needed: bool = True) -> Fact:
+    """Return the rows of the files of a folder."""
+    if folder is None or not (is_needed or folder.exists()):
+        return []
+    try:
+        if not folder.is_dir():
+            return Unread(f"{folder} is not a folder; give the node's --tls-dir")
+        return [read(path) for path in sorted(folder.glob(pattern))]
+    except OSError as error:
+        return Unread(f"{folder} cannot be read: {error.strerror}; run as the node's account")
+
+
+def _of(found: Facts, name: str, read: Any) -> Fact:
+    """Return what follows from a fact of the database; the same `Unread` if it was not read."""
+    fact = found[name]
+    if isinstance(fact, Unread):
+        return fact
+    rows: Fact = read(fact)
+    return rows
+
+
+def _mode(path: Path) -> Row:
+    return {"path": str(path), "mode": stat.S_IMODE(path.stat().st_mode)}
+
+
+def _certificate(path: Path) -> Row:
+    """Return how long a certificate is still valid."""
+    from cryptography.x509 import load_pem_x509_certificate
+
+    row = {"path": str(path), "seconds_left": None, "error": None}
+    try:
+        until = load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
+    except ValueError:
+        return {**row, "error": "it is not in PEM"}
+    return {**row, "seconds_left": (until - datetime.now(UTC)).total_seconds()}
+
+
+def _payload_keys(rows: Sequence[Row]) -> Sequence[Row]:
+    from txqueue.store.encryption import KEY, check_key, has_key
+
+    row = {"work_types": [each["work_type"] for each in rows], "has_key": has_key()}
+    row |= {"variable": KEY, "error": None, "remedy": ""}
+    try:
+        check_key()
+    except TxqueueError as error:
+        row |= {"error": error.what, "remedy": error.remedy}
+    return [row]
+
+
+def _archives(rows: Sequence[Row]) -> Sequence[Row]:
+    locations = [row["location"] for row in rows if row["location"] is not None]
+    return [{"location": each, "error": _storage_error(each)} for each in locations]
+
+
+def _storage_error(location: str) -> str | None:
+    """Return why an archive cannot be used; None if it can."""
+    return _bucket_error(location) if "://" in location else _folder_error(Path(location))
+
+
+def _folder_error(folder: Path) -> str | None:
+    """Look at the folder, or at its nearest parent if it is yet to be created."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        return f"{folder} is not a folder"
+    return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder} is not writable"
+
+
+def _bucket_error(location: str) -> str | None:
+    """Look at a bucket in a thread, as the storage may take long to answer."""
+    said: list[str | None] = []
+    looking = Thread(target=lambda: said.append(_looked_at(location)), daemon=True)
+    looking.start()
+    looking.join(STORAGE)
+    return said[0] if said else f"it does not answer within {STORAGE:g} s"
+
+
+def _looked_at(location: str) -> str | None:
+    from txqueue.cli.archived_jobs import with_pyarrow
+
+    try:
+        with with_pyarrow():
+            from txqueue.archive.storage import open_storage, reachable
+        with reachable(location):
+            storage = open_storage(location)
+            storage.filesystem.get_file_info(storage.root)
+    except TxqueueError as error:
+        return str(error)
+    return None

@@ -1,0 +1,72 @@
+"""Makes all checks of an installation, from facts that were read before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from txqueue.policy.diagnosis import files, horizon, nodes, privileges, server, tables, work
+from txqueue.policy.diagnosis.finding import Check, CheckResult, Facts, Severity, Unread
+
+__all__ = ["TOPICS", "as_document", "diagnose", "has_fault"]
+
+TOPICS: Final[Mapping[str, Sequence[Check]]] = {
+    "server": server.CHECKS,
+    "tables": tables.CHECKS,
+    "privileges": privileges.CHECKS,
+    "horizon": horizon.CHECKS,
+    "nodes": nodes.CHECKS,
+    "work": work.CHECKS,
+    "files": files.CHECKS,
+}
+"""The checks of each topic, in the order in which they are shown."""
+
+_ABSENT: Final = Unread("it was not asked for")
+
+
+def diagnose(facts: Facts) -> list[CheckResult]:
+    """Make all checks.
+
+    Args:
+        facts: The facts by name; a check whose fact could not be read is not made.
+
+    Returns:
+        A result for each check.
+    """
+    return [_result(topic, check, facts) for topic, checks in TOPICS.items() for check in checks]
+
+
+def has_fault(results: Iterable[CheckResult]) -> bool:
+    """Tell whether any check found a fault."""
+    return any(each.severity is Severity.FAULT for each in results)
+
+
+def as_document(results: Iterable[CheckResult]) -> dict[str, Any]:
+    """Return the results as ``--json`` prints them."""
+    return {"checks": [_entry(each) for each in results]}
+
+
+def _result(topic: str, check: Check, facts: Facts) -> CheckResult:
+    fact = facts.get(check.needs, _ABSENT)
+    if isinstance(fact, Unread):
+        return CheckResult(check.name, topic, unchecked=fact.reason)
+    return CheckResult(check.name, topic, tuple(check.judge(fact)))
+
+
+def _entry(result: CheckResult) -> dict[str, Any]:
+    found = [
+        {
+            "severity": str(each.severity),
+            "what": each.what,
+            "why": each.why,
+            "remedy": each.remedy,
+        }
+        for each in result.findings
+    ]
+    return {
+        "check": result.check,
+        "topic": result.topic,
+        "severity": str(result.severity),
+        "unchecked": result.unchecked,
+        "findings": found,
+    }

@@ -1,0 +1,93 @@
+"""A check, the facts that it needs, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from attrs import field, frozen
+
+__all__ = ["Check", "CheckResult", "Fact", "Facts", "Finding", "Row", "Severity", "Unread"]
+
+Row = Mapping[str, Any]
+
+
+class Severity(StrEnum):
+    """How grave the result of a check is; the gravest last."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAULT = "fault"
+
+
+@frozen
+class Unread:
+    """A fact that could not be read.
+
+    Attributes:
+        reason: Why not, in one line.
+    """
+
+    reason: str
+
+
+Fact = Sequence[Row] | Unread
+Facts = Mapping[str, Fact]
+
+
+@frozen
+class Finding:
+    """Something that is wrong.
+
+    Attributes:
+        severity: Whether it is a fault or a warning.
+        what: What is wrong.
+        why: Why it matters.
+        remedy: How to fix it.
+    """
+
+    severity: Severity
+    what: str
+    why: str
+    remedy: str
+
+
+@frozen
+class Check:
+    """One check: the fact that it needs, and the function that judges it.
+
+    Attributes:
+        name: The name of the check.
+        needs: The name of the fact.
+        judge: Returns what is wrong, given the rows of the fact.
+    """
+
+    name: str
+    needs: str
+    judge: Callable[[Sequence[Row]], Iterable[Finding]]
+
+
+@frozen
+class CheckResult:
+    """The result of a check.
+
+    Attributes:
+        check: The name of the check.
+        topic: The topic of the check.
+        findings: What is wrong.
+        unchecked: Why the check could not be made; None if it was made.
+    """
+
+    check: str
+    topic: str
+    findings: Sequence[Finding] = field(factory=tuple)
+    unchecked: str | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """The gravest severity of the findings; a check that could not be made is a warning."""
+        found = {each.severity for each in self.findings}
+        if Severity.FAULT in found:
+            return Severity.FAULT
+        return Severity.WARNING if found or self.unchecked is not None else Severity.OK

@@ -1,0 +1,46 @@
+"""Checks of the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from txqueue.model.humanize import age
+from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+
+__all__ = ["CHECKS"]
+
+_SERVING = ("alive", "draining")
+
+
+def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["state"] == "dead":
+            yield Finding(
+                Severity.WARNING,
+                f"node {row['name']} is dead: no heartbeat for {age(row['silent'])}",
+                "the others do its work",
+                f"start it again on {row['hostname']}, or ignore it until its row is deleted",
+            )
+
+
+def _versions(rows: Sequence[Row]) -> Iterator[Finding]:
+    by_version: dict[str, list[str]] = {}
+    for row in rows:
+        if row["state"] in _SERVING:
+            by_version.setdefault(row["version"], []).append(row["name"])
+    if len(by_version) > 1:
+        each = (f"{version} ({', '.join(names)})" for version, names in sorted(by_version.items()))
+        yield Finding(
+            Severity.WARNING,
+            f"alive nodes run different versions: {'; '.join(each)}",
+            "that is meant for the time of an upgrade only",
+            "upgrade and restart the older nodes",
+        )
+
+
+CHECKS: Final = (
+    Check("dead-nodes", "nodes", _dead),
+    Check("node-versions", "nodes", _versions),
+)
+"""The checks of the nodes."""

@@ -1,0 +1,65 @@
+"""Checks of roles and of what they may do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+from txqueue.policy.diagnosis.tables import listed
+
+__all__ = ["CHECKS"]
+
+
+def _own_rights(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if not row["may_use"] or not row["may_call"]:
+            yield Finding(
+                Severity.FAULT,
+                f"the role {row['role']} may not use the schema {row['schema']}",
+                "its statements are refused",
+                f"grant {row['schema']}_worker (or _enqueue, _read) to {row['role']}",
+            )
+
+
+def _roles(rows: Sequence[Row]) -> Iterator[Finding]:
+    missing = [row["role"] for row in rows if not row["exists"]]
+    if missing:
+        yield Finding(
+            Severity.WARNING,
+            f"roles are missing: {', '.join(missing)}",
+            "nodes and applications then need the owner's rights, which are too many",
+            "run: txqueue migrate, as a role that may create roles",
+        )
+
+
+def _role_rights(rows: Sequence[Row]) -> Iterator[Finding]:
+    by_role: dict[str, list[str]] = {}
+    for row in rows:
+        by_role.setdefault(row["role"], []).append(row["right"])
+    for role, rights in by_role.items():
+        yield Finding(
+            Severity.WARNING,
+            f"the role {role} has more rights than txqueue grants: {listed(rights)}",
+            "its members can change jobs behind the stored functions",
+            f"revoke them from {role}",
+        )
+
+
+def _public_rights(rows: Sequence[Row]) -> Iterator[Finding]:
+    if rows:
+        yield Finding(
+            Severity.FAULT,
+            f"PUBLIC has rights: {listed([row['right'] for row in rows])}",
+            "every login of the database can use them",
+            "revoke them from public, or run: txqueue migrate, which does that for functions",
+        )
+
+
+CHECKS: Final = (
+    Check("own-rights", "own_rights", _own_rights),
+    Check("roles", "roles", _roles),
+    Check("role-rights", "excess_rights", _role_rights),
+    Check("public-rights", "public_rights", _public_rights),
+)
+"""The checks of roles and rights."""

@@ -1,0 +1,220 @@
+"""Checks of the server: version, settings, connections, notifications, clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from txqueue.model.humanize import duration
+from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+
+__all__ = ["CHECKS"]
+
+OLDEST, NEWEST = 14, 18
+# The parts of a limit of connections in use that are a warning and a fault.
+MANY, TOO_MANY = 0.8, 0.95
+# The parts of the notification queue in use that are a warning and a fault.
+FILLING, FULL = 0.25, 0.75
+# Seconds between the clocks of this host and of the server.
+APART = 2.0
+# Milliseconds: an application's transaction may rest for about as long.
+SHORT_REST = 5000
+_SYNCHRONOUS = ("on", "remote_write", "remote_apply")
+
+
+def _connection(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        yield Finding(Severity.FAULT, row["what"], "no client and no node can work", row["remedy"])
+
+
+def _version(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        major = row["version_number"] // 10_000
+        if major < OLDEST:
+            yield Finding(
+                Severity.FAULT,
+                f"the server is PostgreSQL {row['version']}, older than {OLDEST}",
+                "the schema uses features that it lacks",
+                f"upgrade the server to PostgreSQL {OLDEST} to {NEWEST}",
+            )
+        elif major > NEWEST:
+            yield Finding(
+                Severity.WARNING,
+                f"the server is PostgreSQL {row['version']}, newer than {NEWEST}",
+                "this txqueue was not tested with it",
+                "upgrade txqueue, or run its tests against this version",
+            )
+
+
+def _writable(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["is_standby"]:
+            yield Finding(
+                Severity.FAULT,
+                "the server is a standby: it accepts no writes",
+                "no job can be enqueued, claimed or completed there",
+                "name all hosts in the DSN, with target_session_attrs=read-write",
+            )
+        elif row["default_transaction_read_only"] == "on":
+            yield Finding(
+                Severity.FAULT,
+                "transactions are read-only by default",
+                "no job can be enqueued, claimed or completed",
+                "reset default_transaction_read_only of the server, the database and the role",
+            )
+
+
+def _durability(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        for name in ("fsync", "full_page_writes"):
+            if row[name] == "off":
+                yield Finding(
+                    Severity.FAULT,
+                    f"{name} is off",
+                    "a crash of the server's host can corrupt the database and lose jobs",
+                    f"set {name} = on",
+                )
+        if row["synchronous_commit"] == "off":
+            yield Finding(
+                Severity.WARNING,
+                "synchronous_commit is off",
+                "a crash of the server loses the latest enqueued jobs, and repeats done ones",
+                "set synchronous_commit = on, or accept the loss",
+            )
+
+
+def _standby(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["names"] and not row["connected"] and row["level"] in _SYNCHRONOUS:
+            yield Finding(
+                Severity.FAULT,
+                f"no synchronous standby of {row['names']!r} is connected",
+                "every commit waits until one connects",
+                "start the standby, or reset synchronous_standby_names",
+            )
+
+
+def _isolation(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        level = row["default_transaction_isolation"]
+        if level != "read committed":
+            yield Finding(
+                Severity.FAULT,
+                f"transactions are {level} by default",
+                "a node refuses to start: it would not see the writes of others",
+                "alter role ... set default_transaction_isolation = 'read committed'",
+            )
+
+
+def _autovacuum(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["autovacuum"] == "off":
+            yield Finding(
+                Severity.FAULT,
+                "autovacuum is off for the whole server",
+                "tables grow, claims become slow, and transaction numbers run out at last",
+                "set autovacuum = on",
+            )
+
+
+def _track_counts(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["track_counts"] == "off":
+            yield Finding(
+                Severity.FAULT,
+                "track_counts is off",
+                "autovacuum does not learn which tables have dead rows",
+                "set track_counts = on",
+            )
+
+
+def _jit(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        # txqueue switches JIT off in its own sessions, except behind a pooler.
+        if row["jit"] == "on":
+            yield Finding(
+                Severity.WARNING,
+                "jit is on in sessions of this DSN, which leads through a pooler",
+                "compiling makes short statements such as heartbeats many times slower",
+                "alter role ... set jit = off, for the roles of nodes and clients",
+            )
+
+
+def _idle_limit(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        limit = row["idle_limit"]
+        if 0 < limit < SHORT_REST:
+            yield Finding(
+                Severity.WARNING,
+                f"idle_in_transaction_session_timeout is {duration(limit / 1000)}",
+                "the server ends transactions of applications that rest a little longer",
+                "set idle_in_transaction_session_timeout to a minute or more",
+            )
+
+
+def _connections(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        part = row["used"] / max(row["allowed"], 1)
+        if part < MANY:
+            continue
+        yield Finding(
+            Severity.FAULT if part >= TOO_MANY else Severity.WARNING,
+            f"{row['used']} of {row['allowed']} connections of the {row['whose']} are in use",
+            "nodes and clients cannot connect once all are",
+            "raise the limit, use fewer workers, or a pooler for applications",
+        )
+
+
+def _notifications(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if not row["is_received"]:
+            yield Finding(
+                Severity.WARNING,
+                f"a notification did not arrive within {duration(row['patience'])}",
+                "nodes then poll, and jobs start up to seconds later; a pooler in transaction"
+                " mode does that",
+                "give nodes a DSN of the server itself, or of a pooler in session mode",
+            )
+
+
+def _notification_queue(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["part"] >= FILLING:
+            yield Finding(
+                Severity.FAULT if row["part"] >= FULL else Severity.WARNING,
+                f"the queue of notifications is {row['part']:.0%} full",
+                "once it is full, transactions that notify fail, and so do enqueues",
+                "end the listening session whose transaction is the oldest in pg_stat_activity",
+            )
+
+
+def _clock(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        # Half of the trip is how wrong the measurement may be.
+        if abs(row["offset"]) - row["trip"] / 2 > APART:
+            side = "behind" if row["offset"] > 0 else "ahead of"
+            yield Finding(
+                Severity.WARNING,
+                f"this host's clock is {duration(abs(row['offset']))} {side} the server's",
+                "jobs enqueued for a moment run early or late, and logs do not match",
+                "synchronize the clocks of both hosts with NTP",
+            )
+
+
+CHECKS: Final = (
+    Check("connection", "connection", _connection),
+    Check("server-version", "settings", _version),
+    Check("writable", "settings", _writable),
+    Check("durability", "settings", _durability),
+    Check("synchronous-standby", "synchronous_standbys", _standby),
+    Check("isolation", "settings", _isolation),
+    Check("autovacuum", "settings", _autovacuum),
+    Check("track-counts", "settings", _track_counts),
+    Check("jit", "settings", _jit),
+    Check("idle-limit", "settings", _idle_limit),
+    Check("connections", "connections", _connections),
+    Check("notifications", "notifications", _notifications),
+    Check("notification-queue", "notification_queue", _notification_queue),
+    Check("clock", "clock", _clock),
+)
+"""The checks of the server."""

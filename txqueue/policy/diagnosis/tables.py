@@ -1,0 +1,104 @@
+"""Checks of the schema: version, functions, indexes, partitions, dead rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from txqueue.model.humanize import age, amount
+from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+
+__all__ = ["CHECKS"]
+
+# Fewer dead rows in a table are no matter; more are one if they outnumber the live rows.
+FEW_DEAD, DEAD_TO_LIVE = 100_000, 5
+LISTED = 5
+_MIGRATE = "run: txqueue migrate"
+
+
+def _version(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        needed, number = row["needed"], row["number"]
+        if number is None:
+            yield Finding(
+                Severity.FAULT,
+                f"the schema {row['schema']} is not in this database",
+                "nothing can be enqueued, and no node starts",
+                f"{_MIGRATE}; or check --dsn and --schema",
+            )
+        elif number < needed:
+            yield Finding(
+                Severity.FAULT,
+                f"the schema has version {number}, and this txqueue needs {needed}",
+                "nodes and clients of this version refuse to work with it",
+                _MIGRATE,
+            )
+        elif row["serves"] > needed:
+            yield Finding(
+                Severity.FAULT,
+                f"the schema has version {number}, too new for this txqueue, which needs {needed}",
+                "nodes and clients of this version refuse to work with it",
+                "install the newer txqueue on this host",
+            )
+
+
+def _functions(rows: Sequence[Row]) -> Iterator[Finding]:
+    if rows:
+        yield Finding(
+            Severity.FAULT,
+            f"functions or views are missing: {listed([row['name'] for row in rows])}",
+            "statements of nodes and clients fail",
+            _MIGRATE,
+        )
+
+
+def _indexes(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        yield Finding(
+            Severity.FAULT,
+            f"the index {row['index']} of {row['table']} is not valid",
+            "queries do not use it and read the whole table instead",
+            f"reindex index concurrently {row['schema']}.{row['index']}",
+        )
+
+
+def _history_days(rows: Sequence[Row]) -> Iterator[Finding]:
+    if rows:
+        yield Finding(
+            Severity.FAULT,
+            f"partitions of today or tomorrow are missing: {listed([row['leaf'] for row in rows])}",
+            "jobs that end on such a day cannot be written to history, and stay assigned",
+            f"start a node, which creates them, or {_MIGRATE}",
+        )
+
+
+def _dead_rows(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        dead, live = row["dead"], row["live"]
+        if dead < FEW_DEAD or dead < DEAD_TO_LIVE * live:
+            continue
+        since = row["truncated_seconds"]
+        last = "" if since is None else f"; a lane was last truncated {age(since)} ago"
+        yield Finding(
+            Severity.WARNING,
+            f"{row['table']} has {amount(dead)} dead rows and {amount(live)} live ones{last}",
+            "claims and queries read dead rows too, and become slow",
+            "end what the checks of the horizon name, run a node, then: "
+            f"vacuum {row['schema']}.{row['table']}",
+        )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names joined by commas; of many, only the first ones."""
+    more = len(names) - LISTED
+    return ", ".join(names[:LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+CHECKS: Final = (
+    Check("schema-version", "schema_version", _version),
+    Check("functions", "missing_functions", _functions),
+    Check("indexes", "invalid_indexes", _indexes),
+    Check("history-days", "missing_days", _history_days),
+    Check("dead-rows", "dead_rows", _dead_rows),
+)
+"""The checks of the schema and its tables."""

@@ -1,0 +1,112 @@
+"""Checks of queues, work types, pauses, schedules and the keys of payloads."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from txqueue.model.humanize import age, counted
+from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+from txqueue.policy.diagnosis.tables import listed
+
+__all__ = ["CHECKS"]
+
+# Seconds after which a schedule counts as overdue.
+OVERDUE = 60.0
+
+
+def _queues(rows: Sequence[Row]) -> Iterator[Finding]:
+    for queue, jobs in _sums(rows, "queue", "is_served").items():
+        yield Finding(
+            Severity.FAULT,
+            f"no alive node serves the queue {queue}, which has {counted(jobs, 'job')} to run",
+            "these jobs do not run",
+            f"start a node with --queues {queue}",
+        )
+
+
+def _work_types(rows: Sequence[Row]) -> Iterator[Finding]:
+    served = [row for row in rows if row["is_served"]]
+    for work_type, jobs in _sums(served, "work_type", "is_defined").items():
+        yield Finding(
+            Severity.FAULT,
+            f"no alive node of its queue has the work type {work_type}, which has"
+            f" {counted(jobs, 'job')} to run",
+            "these jobs do not run",
+            "start a node whose --app defines it",
+        )
+
+
+def _sums(rows: Sequence[Row], column: str, unless: str) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for row in rows:
+        if not row[unless]:
+            sums[row[column]] = sums.get(row[column], 0) + row["jobs"]
+    return sums
+
+
+def _pauses(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        kind, key = row["kind"], row["key"]
+        since = "" if row["seconds"] is None else f" for {age(row['seconds'])}"
+        actor = f" by {row['actor']}" if row["actor"] else ""
+        name = shlex.quote(key) if kind == "queue" else f"--{kind} {shlex.quote(key)}"
+        yield Finding(
+            Severity.WARNING,
+            f"the {kind} {key} is paused{since}{actor}",
+            "its jobs wait until it is resumed",
+            f"resume it once the reason for the pause is gone: txqueue resume {name}",
+        )
+
+
+def _schedules(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["seconds"] >= OVERDUE:
+            yield Finding(
+                Severity.WARNING,
+                f"the schedule {row['name']} is overdue by {age(row['seconds'])}",
+                "its job was not enqueued",
+                "check that a node runs, and read its log",
+            )
+
+
+def _payload_keys(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["error"] is not None:
+            yield Finding(
+                Severity.FAULT,
+                row["error"],
+                "clients and nodes with this environment do not start",
+                row["remedy"],
+            )
+        elif row["work_types"] and not row["has_key"]:
+            yield Finding(
+                Severity.WARNING,
+                f"payloads of {listed(row['work_types'])} are encrypted, and this environment has"
+                f" no {row['variable']}",
+                "clients and nodes with this environment can neither enqueue nor run them",
+                f"run txqueue doctor with the environment of a node, or set {row['variable']}",
+            )
+
+
+def _archive(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["error"] is not None:
+            yield Finding(
+                Severity.WARNING,
+                f"the archive {row['location']} cannot be used from this host: {row['error']}",
+                "history that is not archived is not dropped either, and grows",
+                "make it reachable and writable for the accounts of nodes",
+            )
+
+
+CHECKS: Final = (
+    Check("unserved-queues", "runnable_jobs", _queues),
+    Check("unknown-work-types", "runnable_jobs", _work_types),
+    Check("pauses", "pauses", _pauses),
+    Check("overdue-schedules", "due_schedules", _schedules),
+    Check("payload-keys", "payload_keys", _payload_keys),
+    Check("archive", "archive", _archive),
+)
+"""The checks of the work."""

@@ -1,0 +1,237 @@
+"""The queries that read the facts of an installation for ``txqueue doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["EXCESS_RIGHTS", "MISSING_FUNCTIONS", "NEEDS_ALL_SESSIONS", "PLAIN"]
+
+_SETTINGS: Final = """
+    select current_setting('server_version_num')::integer as version_number,
+           current_setting('server_version') as version, pg_is_in_recovery() as is_standby,
+           (select setting::bigint from pg_settings
+             where name = 'idle_in_transaction_session_timeout') as idle_limit,
+           (select setting from pg_settings where name = 'default_transaction_read_only')
+               as default_transaction_read_only,
+           current_setting('default_transaction_isolation') as default_transaction_isolation,
+           current_setting('fsync') as fsync,
+           current_setting('full_page_writes') as full_page_writes,
+           current_setting('synchronous_commit') as synchronous_commit,
+           current_setting('autovacuum') as autovacuum,
+           current_setting('track_counts') as track_counts, current_setting('jit') as jit
+"""
+# A role that may not see others' sessions reads no sync_state: such a standby counts as one.
+_STANDBYS: Final = """
+    select current_setting('synchronous_standby_names') as names,
+           current_setting('synchronous_commit') as level,
+           count(*) filter (where coalesce(sync_state, 'sync') in ('sync', 'quorum')) as connected
+      from pg_stat_replication
+"""
+_CONNECTIONS: Final = """
+    select 'server' as whose, sum(numbackends)::integer as used,
+           current_setting('max_connections')::integer
+           - current_setting('superuser_reserved_connections')::integer
+           - coalesce(current_setting('reserved_connections', true)::integer, 0) as allowed
+      from pg_stat_database
+    union all
+    select 'database ' || datname, numbackends, datconnlimit
+      from pg_database join pg_stat_database using (datname)
+     where datname = current_database() and datconnlimit >= 0
+    union all
+    select 'role ' || rolname, count(pid)::integer, rolconnlimit
+      from pg_roles left join pg_stat_activity on usename = rolname
+     where rolname = current_user and rolconnlimit >= 0
+     group by rolname, rolconnlimit
+"""
+_INVALID_INDEXES: Final = """
+    select '{schema}' as schema, its.relname::text as index, owner.relname::text as table
+      from pg_index join pg_class as its on its.oid = indexrelid
+      join pg_class as owner on owner.oid = indrelid
+     where its.relnamespace = to_regnamespace('{schema}') and not (indisvalid and indisready)
+     order by 2 limit 20
+"""
+# The setting is read so that the query fails without the schema.
+_MISSING_DAYS: Final = """
+    select leaf from {schema}.setting,
+           unnest(array['job_done', 'job_cancelled', 'failed_attempt']) as parent,
+           generate_series(0, 1) as ahead, lateral (
+           select parent || to_char((now() at time zone 'UTC')::date + ahead, '_YYYYMMDD') as leaf
+           ) as each
+     where to_regclass('{schema}.' || leaf) is null
+     order by 1
+"""
+_DEAD_ROWS: Final = """
+    select '{schema}' as schema, relname::text as table, n_live_tup as live, n_dead_tup as dead,
+           extract(epoch from clock_timestamp())::float8 - (
+               select nullif(last_value, 0) / 1000.0 from pg_sequences
+                where schemaname = '{schema}' and sequencename = 'rotated')::float8
+               as truncated_seconds
+      from pg_stat_all_tables where schemaname = '{schema}' and n_dead_tup > 0
+     order by n_dead_tup desc limit 20
+"""
+_OWN_RIGHTS: Final = """
+    select '{schema}' as schema, current_user::text as role,
+           has_schema_privilege('{schema}', 'usage') as may_use,
+           coalesce(bool_or(has_function_privilege(oid, 'execute')), true) as may_call
+      from pg_proc
+     where pronamespace = to_regnamespace('{schema}')
+       and proname in ('enqueue', 'next_job', 'find_job', 'ensure_workset')
+"""
+_ROLES: Final = """
+    select role, to_regrole(role) is not null as exists
+      from unnest(array['enqueue', 'worksets', 'worker', 'read']) as purpose,
+           lateral (select '{schema}_' || purpose as role) as each
+     where to_regnamespace('{schema}') is not null
+"""
+_PUBLIC_RIGHTS: Final = """
+    select lower(privilege_type) || ' on the schema' as right
+      from pg_namespace, lateral aclexplode(nspacl)
+     where nspname = '{schema}' and grantee = 0
+    union all
+    select lower(privilege_type) || ' on ' || relname
+      from pg_class, lateral aclexplode(relacl)
+     where relnamespace = to_regnamespace('{schema}') and grantee = 0
+    union all
+    select lower(privilege_type) || ' on ' || proname || '()'
+      from pg_proc, lateral aclexplode(coalesce(proacl, acldefault('f', proowner)))
+     where pronamespace = to_regnamespace('{schema}') and grantee = 0
+     limit 100
+"""
+_NODES: Final = """
+    select name, hostname, state, version,
+           extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent
+      from {schema}.node_status order by name
+"""
+# The jobs that could run but for a node: ready ones, and those whose work type no node has
+# published yet. Of more than a million only some are counted, so that the query ends soon.
+_RUNNABLE_JOBS: Final = """
+    with alive as materialized (
+        select queues, work_types from {schema}.node_status where state = 'alive'),
+    counted as (
+        select queue, work_type, count(*) as jobs
+          from ((select queue, work_type from {schema}.job_ready limit 1000000) union all
+                (select queue, work_type from {schema}.job_waiting
+                  where waiting_for = 'type' limit 100000)) as each
+         group by queue, work_type)
+    select queue, work_type, jobs,
+           exists (select from alive where queue = any (queues)) as is_served,
+           exists (select from alive where queue = any (queues) and work_type = any (work_types))
+               as is_defined
+      from counted order by jobs desc limit 1000
+"""
+_PAUSES: Final = """
+    select kind, key, who as actor,
+           extract(epoch from clock_timestamp() - at)::float8 as seconds
+      from {schema}.control left join lateral (
+           select who, at from {schema}.action
+            where subject = kind || ' ' || key and what = 'pause'
+            order by action_id desc limit 1) as act on true
+     where is_paused order by kind, key limit 100
+"""
+_DUE_SCHEDULES: Final = """
+    select name, extract(epoch from clock_timestamp() - next_due)::float8 as seconds
+      from {schema}.schedule
+     where is_active and isfinite(next_due) and next_due < clock_timestamp()
+     order by next_due limit 20
+"""
+
+PLAIN: Final[Mapping[str, str]] = {
+    "settings": _SETTINGS,
+    "synchronous_standbys": _STANDBYS,
+    "connections": _CONNECTIONS,
+    "notification_queue": "select pg_notification_queue_usage() as part",
+    "invalid_indexes": _INVALID_INDEXES,
+    "missing_days": _MISSING_DAYS,
+    "dead_rows": _DEAD_ROWS,
+    "own_rights": _OWN_RIGHTS,
+    "roles": _ROLES,
+    "public_rights": _PUBLIC_RIGHTS,
+    "nodes": _NODES,
+    "runnable_jobs": _RUNNABLE_JOBS,
+    "pauses": _PAUSES,
+    "due_schedules": _DUE_SCHEDULES,
+    "archive_location": "select archive as location from {schema}.setting",
+    "encrypted_types": "select work_type from {schema}.work_type"
+    " where (policy ->> 'encrypted')::boolean order by 1",
+}
+"""Facts that any role may read that may use the schema: a query without parameters for each."""
+
+_TRANSACTIONS: Final = """
+    select pid, coalesce(nullif(application_name, ''), usename::text) as name, state,
+           extract(epoch from clock_timestamp() - xact_start)::float8 as seconds,
+           backend_xmin is not null or backend_xid is not null as holds_rows
+      from pg_stat_activity
+     where datname = current_database() and backend_type = 'client backend'
+       and xact_start is not null and pid <> pg_backend_pid()
+     order by xact_start limit 50
+"""
+_PREPARED: Final = """
+    select gid, owner::text, extract(epoch from clock_timestamp() - prepared)::float8 as seconds
+      from pg_prepared_xacts where database = current_database() order by prepared limit 20
+"""
+_SLOTS: Final = """
+    select slot_name::text as name, xmin is not null as holds_rows,
+           extract(epoch from clock_timestamp()
+               - (to_jsonb(slot) ->> 'inactive_since')::timestamptz)::float8 as seconds
+      from pg_replication_slots as slot
+     where not active and (xmin is not null or restart_lsn is not null)
+     order by 1 limit 20
+"""
+_FEEDBACK: Final = """
+    select pid, coalesce(nullif(application_name, ''), usename::text) as name,
+           age(backend_xmin) as transactions
+      from pg_stat_replication where backend_xmin is not null
+     order by 3 desc limit 20
+"""
+
+NEEDS_ALL_SESSIONS: Final[Mapping[str, str]] = {
+    "transactions": _TRANSACTIONS,
+    "prepared_transactions": _PREPARED,
+    "replication_slots": _SLOTS,
+    "standby_feedback": _FEEDBACK,
+}
+"""Facts that only a role can read that may see others' sessions."""
+
+MISSING_FUNCTIONS: Final = """
+    select name from unnest(%s::text[]) as name
+     where (select max(number) from {schema}.migration) >= %s
+       and not exists (select from pg_proc
+             where proname = name and pronamespace = to_regnamespace('{schema}'))
+       and not exists (select from pg_class
+             where relname = name and relnamespace = to_regnamespace('{schema}'))
+     order by 1
+"""
+"""Which of the names of functions and views do not exist, if the schema is up to date."""
+
+EXCESS_RIGHTS: Final = """
+    with granted as (select * from unnest(%s::text[], %s::text[]) as each (role, name)),
+    its as (
+        select oid, rolname::text as role, to_jsonb(pg_roles) as attributes
+          from pg_roles
+         where rolname in ('{schema}_enqueue', '{schema}_worksets', '{schema}_worker',
+                           '{schema}_read'))
+    select role, lower(privilege_type) || ' on ' || relname as right
+      from its, pg_class, lateral aclexplode(relacl) as acl
+     where relnamespace = to_regnamespace('{schema}') and grantee = its.oid
+       and (privilege_type <> 'SELECT' or relname <> 'migration'
+            and role in ('{schema}_enqueue', '{schema}_worksets'))
+    union all
+    select role, lower(privilege_type) || ' on the schema'
+      from its, pg_namespace, lateral aclexplode(nspacl) as acl
+     where nspname = '{schema}' and grantee = its.oid and privilege_type <> 'USAGE'
+    union all
+    select its.role, 'execute on ' || proname || '()'
+      from its, pg_proc, lateral aclexplode(proacl) as acl
+     where pronamespace = to_regnamespace('{schema}') and grantee = its.oid
+       and not exists (select from granted where granted.role = its.role and name = proname)
+    union all
+    select role, name from its, unnest(array['rolsuper', 'rolcreaterole', 'rolcreatedb',
+        'rolreplication', 'rolbypassrls']) as name
+     where (attributes ->> name)::boolean
+    union all
+    select role, 'membership in ' || roleid::regrole
+      from its join pg_auth_members on member = its.oid
+     order by 1, 2 limit 100
+"""
+"""The rights of txqueue's roles that are not among those that are granted to them."""
