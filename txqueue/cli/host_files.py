@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from txqueue.errors import TxqueueError
 from txqueue.policy.diagnosis.finding import Fact, Facts, Row, Unread
@@ -32,33 +32,41 @@ def examine_host(settings: Settings, folder: object, found: Facts) -> dict[str, 
     """
     tls = None if folder is None else Path(str(folder))
     return {
-        "certificates": _listed(tls, "*.pem", _certificate),
-        "private_keys": _listed(tls, "*.key", _mode),
-        "admin_sockets": _listed(settings.state_dir(), "*.sock", _mode, is_needed=False),
+        "certificates": _listed(tls, ".pem", _certificate),
+        "private_keys": _listed(tls, ".key", _mode),
+        "admin_sockets": _sockets(settings),
         "payload_keys": _of(found, "encrypted_types", _payload_keys),
         "archive": _of(found, "archive_location", _archives),
     }
 
 
-def _listed(folder: Path | None, pattern: str, read: Any, *, is_needed: bool = True) -> Fact:
-    """Return the rows of the files of a folder."""
-    if folder is None or not (is_needed or folder.exists()):
+def _listed(folder: Path | None, suffix: str, read: Callable[[Path], Row]) -> Fact:
+    """Return the rows of the files of a folder whose names end with a suffix."""
+    if folder is None:
         return []
     try:
-        if not folder.is_dir():
-            return Unread(f"{folder} is not a folder; give the node's --tls-dir")
-        return [read(path) for path in sorted(folder.glob(pattern))]
+        return [read(path) for path in sorted(folder.iterdir()) if path.suffix == suffix]
     except OSError as error:
-        return Unread(f"{folder} cannot be read: {error.strerror}; run as the node's account")
+        return Unread(
+            f"{error.filename or folder} cannot be read: {error.strerror}; run txqueue doctor with"
+            " the account of the node"
+        )
 
 
-def _of(found: Facts, name: str, read: Any) -> Fact:
+def _sockets(settings: Settings) -> Fact:
+    """Return the modes of the sockets in the state directory, and of the one that is configured."""
+    folder = settings.state_dir()
+    found = _listed(folder, ".sock", _mode) if folder.exists() else []
+    kind, _, path = str(settings.get("admin", "")).partition(":")
+    if isinstance(found, Unread) or kind != "unix" or Path(path).parent == folder:
+        return found
+    return [*found, *([_mode(Path(path))] if Path(path).exists() else [])]
+
+
+def _of(found: Facts, name: str, read: Callable[[Sequence[Row]], Fact]) -> Fact:
     """Return what follows from a fact of the database; the same `Unread` if it was not read."""
     fact = found[name]
-    if isinstance(fact, Unread):
-        return fact
-    rows: Fact = read(fact)
-    return rows
+    return fact if isinstance(fact, Unread) else read(fact)
 
 
 def _mode(path: Path) -> Row:

@@ -1,0 +1,49 @@
+"""``txqueue doctor`` beside real nodes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cluster.app import Noted
+from tests.cluster.nodes import PATIENCE, Node, Nodes, environment
+from tests.waiting import eventually
+from txqueue import WorkQueue
+
+
+def examined(node: Node) -> tuple[int, dict[str, str]]:
+    """Run the command; returns its exit status, and the checks that find something."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("txqueue"), "doctor", "--json"],
+        env=environment(TXQUEUE_DSN=node.database.dsn, TXQUEUE_STATE_DIR=str(node.folder)),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert not done.stderr
+    checks = json.loads(done.stdout)["checks"]
+    assert [each for each in checks if each["unchecked"] is not None] == []
+    found = {each["check"]: each["findings"][0]["what"] for each in checks if each["findings"]}
+    # The server of the tests is not durable.
+    assert found.pop("durability")
+    return done.returncode, found
+
+
+async def test_a_running_node_is_healthy_and_a_dead_one_is_found(
+    nodes: Nodes, queue: WorkQueue
+) -> None:
+    """Together with the jobs that no node runs then."""
+    node = await nodes.start("--workers", "1", "--lease", "2").up()
+    await queue.enqueue(Noted(60.0))
+    assert examined(node)[1] == {}
+    (node.folder / f"{node.name}.sock").chmod(0o666)
+    assert set(examined(node)[1]) == {"admin-sockets"}
+    node.kill()
+    await queue.enqueue(Noted(0.0))
+
+    def is_found() -> bool:
+        status, found = examined(node)
+        return status == 1 and {"dead-nodes", "unserved-queues"} <= found.keys()
+
+    await eventually(is_found, PATIENCE)
