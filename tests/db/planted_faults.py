@@ -10,7 +10,7 @@ import psycopg2
 from attrs import frozen
 from psycopg2.extensions import parse_dsn
 
-__all__ = ["HEALTHY", "OF_SECONDS", "PLANTS", "Plant", "execute", "opened", "planted"]
+__all__ = ["HEALTHY", "OF_SECONDS", "PLANTS", "Plant", "execute", "opened", "planted", "setting"]
 
 NODE: Final = (
     "insert into txqueue.node_info (name, hostname, pid, incarnation, lease, capacity, queues,"
@@ -141,20 +141,31 @@ PLANTS: Final = (
         exits=0,
     ),
     Plant(
-        "role-rights",
+        "lacking-rights",
+        "the role txqueue_worker lacks rights: execute on next_job()",
+        ("revoke execute on function txqueue.next_job from txqueue_worker",),
+    ),
+    Plant(
+        "lacking-rights",
+        "usage on the schema",
+        ("revoke usage on schema txqueue from txqueue_read",),
+        label="schema",
+    ),
+    Plant(
+        "excess-rights",
         "insert on control",
         ("grant insert on txqueue.control to txqueue_read",),
         exits=0,
     ),
     Plant(
-        "role-rights",
+        "excess-rights",
         "execute on rotate()",
         ("grant execute on function txqueue.rotate to txqueue_enqueue",),
         exits=0,
         label="function",
     ),
     Plant(
-        "role-rights",
+        "excess-rights",
         "rolcreaterole",
         ("alter role txqueue_worker createrole",),
         ("alter role txqueue_worker nocreaterole",),

@@ -6,12 +6,23 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 
+import psycopg2
 import pytest
 from psycopg2.extensions import make_dsn
 
-from tests.db.planted_faults import HEALTHY, OF_SECONDS, PLANTS, Plant, execute, opened, planted
+from tests.db.planted_faults import (
+    HEALTHY,
+    OF_SECONDS,
+    PLANTS,
+    Plant,
+    execute,
+    opened,
+    planted,
+    setting,
+)
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
@@ -121,6 +132,55 @@ def test_a_healthy_installation_has_no_findings(
         assert doctor(database) == {}
         execute(database, [*HEALTHY, archive])
         assert doctor(database, "--tls-dir", str(folder)) == {}
+
+
+def test_every_other_check_is_planted() -> None:
+    """These have tests of their own, here or in `tests/unit/policy/test_diagnosis.py`."""
+    apart = {"connection", "server-version", "own-rights", "clock", "notifications", "jit"}
+    apart |= {"standby-feedback", "certificates", "private-keys", "admin-sockets"}
+    assert {plant.check for plant in PLANTS} == set(NAMES) - apart
+
+
+def test_a_schema_of_another_name_is_healthy(server18: str, doctor: Doctor) -> None:
+    """Its roles have other names too."""
+    with fresh_database(server18) as dsn:
+        migrate(dsn, "letters")
+        assert doctor(dsn, "--schema", "letters") == {}
+        execute(dsn, ["grant delete on letters.job to letters_worker"])
+        assert doctor(dsn, "--schema", "letters").keys() == {"excess-rights"}
+
+
+def test_commits_that_hang_do_not_keep_the_command(installation: str, doctor: Doctor) -> None:
+    """A commit that waits for a standby holds the lock that every notification takes."""
+    change, undo = setting("synchronous_standby_names", "'s1'")
+    with ExitStack() as stack:
+        hanging = stack.enter_context(closing(psycopg2.connect(installation)))
+        stack.callback(execute, installation, undo)
+        execute(installation, change)
+        notifying = Thread(target=notify, args=(hanging,))
+        stack.callback(notifying.join)
+        stack.callback(execute, installation, undo)
+        notifying.start()
+        wait_until_hanging(installation)
+        assert doctor(installation, exits=1, made=False).keys() == {"synchronous-standby"}
+
+
+def notify(session: Any) -> None:
+    """Write and notify in a transaction whose commit waits for a standby."""
+    with session.cursor() as cursor:
+        cursor.execute("create table written (); notify something")
+    session.commit()
+
+
+def wait_until_hanging(dsn: str) -> None:
+    """Wait until a commit waits for a standby."""
+    with closing(opened(dsn, ())) as session, session.cursor() as cursor:
+        for _ in range(100):
+            cursor.execute("select from pg_stat_activity where wait_event = 'SyncRep'")
+            if cursor.rowcount:
+                return
+            cursor.execute("select pg_sleep(0.05)")
+    raise AssertionError("no commit waits for a standby")
 
 
 def test_without_the_schema_only_its_absence_is_a_fault(server18: str, doctor: Doctor) -> None:

@@ -11,6 +11,7 @@ from txqueue.errors import DatabaseUnavailable, SchemaMismatch, TxqueueError
 from txqueue.policy.diagnosis.finding import Fact, Unread
 from txqueue.store.examination_queries import (
     EXCESS_RIGHTS,
+    LACKING_RIGHTS,
     MISSING_FUNCTIONS,
     NEEDS_ALL_SESSIONS,
     PLAIN,
@@ -112,10 +113,15 @@ def _missing_functions(session: Session) -> Rows:
     return session.dicts(query, (names, latest_version()))
 
 
-def _excess_rights(session: Session) -> Rows:
-    pairs = list(_granted(session.schema))
-    query = EXCESS_RIGHTS.format(schema=session.schema)
-    return session.dicts(query, ([role for role, _ in pairs], [name for _, name in pairs]))
+def _compared_rights(sql: str) -> Callable[[Session], Rows]:
+    """Return a reader that compares the rights of txqueue's roles with those granted to them."""
+
+    def read(session: Session) -> Rows:
+        pairs = list(_granted(session.schema))
+        columns = ([role for role, _ in pairs], [name for _, name in pairs])
+        return session.dicts(sql.format(schema=session.schema), columns)
+
+    return read
 
 
 def _granted(schema: str) -> Iterator[tuple[str, str]]:
@@ -146,7 +152,8 @@ FACTS: Final[Mapping[str, Callable[[Session], Rows]]] = {
     **{name: _of_all_sessions(sql) for name, sql in NEEDS_ALL_SESSIONS.items()},
     "schema_version": _schema_version,
     "missing_functions": _missing_functions,
-    "excess_rights": _excess_rights,
+    "excess_rights": _compared_rights(EXCESS_RIGHTS),
+    "lacking_rights": _compared_rights(LACKING_RIGHTS),
     "clock": _clock,
 }
 """How each fact is read, besides those about connections."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["EXCESS_RIGHTS", "MISSING_FUNCTIONS", "NEEDS_ALL_SESSIONS", "PLAIN"]
+__all__ = ["EXCESS_RIGHTS", "LACKING_RIGHTS", "MISSING_FUNCTIONS", "NEEDS_ALL_SESSIONS", "PLAIN"]
 
 _SETTINGS: Final = """
     select current_setting('server_version_num')::integer as version_number,
@@ -235,3 +235,19 @@ EXCESS_RIGHTS: Final = """
      order by 1, 2 limit 100
 """
 """The rights of txqueue's roles that are not among those that are granted to them."""
+
+LACKING_RIGHTS: Final = """
+    select role, 'execute on ' || proname || '()' as right
+      from unnest(%s::text[], %s::text[]) as granted (role, name)
+      join pg_proc on proname = name and pronamespace = to_regnamespace('{schema}')
+     where to_regrole(role) is not null
+       and not has_function_privilege(to_regrole(role)::oid, pg_proc.oid, 'execute')
+    union all
+    select role, 'usage on the schema'
+      from unnest(array['{schema}_enqueue', '{schema}_worksets', '{schema}_worker',
+                        '{schema}_read']) as role
+     where to_regrole(role) is not null
+       and not has_schema_privilege(to_regrole(role)::oid, '{schema}', 'usage')
+     order by 1, 2 limit 100
+"""
+"""The rights that are granted to txqueue's roles by a migration, and that they do not have."""

@@ -35,8 +35,10 @@ def is_delivered(dsn: str) -> bool:
         closing(_connected(dsn)) as notifying,
     ):
         _run(listening, f"listen {channel}")
-        # One message is one transaction. It does not wait for the disk or a standby.
-        _run(notifying, f"set local synchronous_commit = off; notify {channel}")
+        # One message is one transaction. It does not wait for the disk or a standby; another one
+        # that does holds the lock that notifications take at commit.
+        limits = "set local synchronous_commit = off; set local lock_timeout = 1000"
+        _run(notifying, f"{limits}; notify {channel}")
         return _arrives(listening, channel)
 
 

@@ -33,17 +33,31 @@ def _roles(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
-def _role_rights(rows: Sequence[Row]) -> Iterator[Finding]:
-    by_role: dict[str, list[str]] = {}
-    for row in rows:
-        by_role.setdefault(row["role"], []).append(row["right"])
-    for role, rights in by_role.items():
+def _excess(rows: Sequence[Row]) -> Iterator[Finding]:
+    for role, rights in _by_role(rows).items():
         yield Finding(
             Severity.WARNING,
             f"the role {role} has more rights than txqueue grants: {listed(rights)}",
             "its members can change jobs behind the stored functions",
             f"revoke them from {role}",
         )
+
+
+def _lacking(rows: Sequence[Row]) -> Iterator[Finding]:
+    for role, rights in _by_role(rows).items():
+        yield Finding(
+            Severity.FAULT,
+            f"the role {role} lacks rights: {listed(rights)}",
+            "statements of its members are refused, as after a restore without grants",
+            "run: txqueue migrate, which grants them again",
+        )
+
+
+def _by_role(rows: Sequence[Row]) -> dict[str, list[str]]:
+    by_role: dict[str, list[str]] = {}
+    for row in rows:
+        by_role.setdefault(row["role"], []).append(row["right"])
+    return by_role
 
 
 def _public_rights(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -59,7 +73,8 @@ def _public_rights(rows: Sequence[Row]) -> Iterator[Finding]:
 CHECKS: Final = (
     Check("own-rights", "own_rights", _own_rights),
     Check("roles", "roles", _roles),
-    Check("role-rights", "excess_rights", _role_rights),
+    Check("lacking-rights", "lacking_rights", _lacking),
+    Check("excess-rights", "excess_rights", _excess),
     Check("public-rights", "public_rights", _public_rights),
 )
 """The checks of roles and rights."""
