@@ -10,6 +10,7 @@ from twisted.python.failure import Failure
 from txqueue.node.reactor import IMasterReactor
 from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
+from txqueue.policy.health import Health
 
 __all__ = ["Node", "NodeSettings"]
 
@@ -30,6 +31,7 @@ class Node(MultiService):
     def __init__(self, reactor: IMasterReactor, settings: NodeSettings) -> None:
         super().__init__()
         self._reactor = reactor
+        self._name = settings.name
         self._services = its = Services(reactor, settings)
         self._draining: Deferred[None] | None = None
         for service in (
@@ -60,6 +62,16 @@ class Node(MultiService):
             its.maintenance,
             its.archiving,
         ]
+
+    @property
+    def node_name(self) -> str:
+        """The node's name in the queue."""
+        return self._name
+
+    @property
+    def health(self) -> Health:
+        """Whether the node is live and ready, decided without a query."""
+        return self._services.description.health()
 
     @property
     def has_failed(self) -> bool:
