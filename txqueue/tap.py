@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from twisted.application.service import MultiService
+from twisted.application.service import MultiService, Service
 from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -30,6 +30,7 @@ from txqueue.store.schedules import declared
 from txqueue.store.schema_files import checked_name
 from txqueue.system.clock import steady
 from txqueue.system.gc_tuning import collect_often, freeze_loaded_objects, return_free_memory
+from txqueue.system.service_manager import ServiceManager, take_service_manager
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 from txqueue.wire.tls import Credentials
@@ -59,6 +60,8 @@ _OPTIONS = {
     " (default: nowhere; the node then has no peers)",
     "tls-dir": "folder with this node's ca.pem, NAME.pem and NAME.key: its ports then use TLS, and"
     " may be on any interface; txqueue certs makes the files",
+    "health": "where /livez and /readyz answer over plain HTTP, for probes:"
+    " tcp:PORT[:interface=ADDRESS] or unix:PATH (default: nowhere)",
     "web": "where the dashboard listens: tcp:PORT[:interface=ADDRESS] or unix:PATH"
     " (default: nowhere)",
     "web-users": "file of the dashboard's users; see txqueue web-user",
@@ -88,6 +91,8 @@ class Options(usage.Options):
         self["dsn"] = []
         self.nodes: list[NodeSettings] = []
         self.dashboard: Any = None
+        self.health: Endpoint | None = None
+        self.service_manager: ServiceManager | None = None
 
     def opt_app(self, module: str) -> None:
         """A module that defines work items; may be repeated."""
@@ -101,6 +106,8 @@ class Options(usage.Options):
 
     def postOptions(self) -> None:
         """Check all options before anything starts, and report an error as one line."""
+        # Before the embedded server or any worker starts, which would inherit the variables.
+        self.service_manager = take_service_manager(os.environ)
         try:
             self.nodes = _nodes_settings(self)
             for node in self.nodes:
@@ -113,6 +120,7 @@ class Options(usage.Options):
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
             self.dashboard = _dashboard_settings(self, self.nodes[0])
+            self.health = _health_endpoint(self)
         except TxqueueError as error:
             # twistd prints a hundred lines of its own options before a UsageError.
             sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")
@@ -133,6 +141,8 @@ def makeService(options: Options) -> MultiService:
     # Twisted calls the trigger that was registered last first.
     reactor.callWhenRunning(atexit.register, _exit_as_failed, nodes)
     services: list[MultiService] = [*nodes, *_dashboard(reactor, options.dashboard)]
+    if options.health is not None or options.service_manager is not None:
+        return _with_reports(reactor, options, nodes, services)
     if len(services) == 1:
         return services[0]
     together = MultiService()
@@ -148,6 +158,24 @@ def _dashboard(reactor: Any, settings: Any) -> list[Any]:
     from txqueue.web.service import Dashboard
 
     return [Dashboard(reactor, settings)]
+
+
+def _with_reports(
+    reactor: Any, options: Options, nodes: list[Node], services: list[MultiService]
+) -> MultiService:
+    """Return the services, within those that report the health of the nodes."""
+    from txqueue.health.notices import ServiceNotices
+    from txqueue.health.reporter import NodesReporter
+    from txqueue.health.service import HealthServer, MasterProcess
+
+    reporter = NodesReporter(nodes)
+    outer: list[Service] = []
+    if options.health is not None:
+        outer.append(HealthServer(reactor, options.health, reporter))
+    if options.service_manager is None:
+        return MasterProcess(services, outer)
+    notices = ServiceNotices(reactor, options.service_manager, reporter)
+    return MasterProcess(services, [*outer, notices], notices.begin_stop)
 
 
 def _exit_as_failed(nodes: list[Node]) -> None:
@@ -244,6 +272,21 @@ def _dashboard_settings(options: Options, node: NodeSettings) -> Any:
     endpoint = parsed_endpoint(str(text), _credentials(settings, name))
     endpoint.ensure_free("choose another --web")
     return dashboard_settings(settings, node.dsn, node.schema, endpoint)
+
+
+def _health_endpoint(options: Options) -> Endpoint | None:
+    """Return where the probes answer; None for nowhere.
+
+    Raises:
+        ConfigurationError: When the endpoint is not valid or not free.
+    """
+    text = _settings(options).get("health")
+    if text is None:
+        return None
+    # The probes have no secrets, and those of a container manager have no certificate.
+    endpoint = parsed_endpoint(str(text), is_public=True)
+    endpoint.ensure_free("choose another --health")
+    return endpoint
 
 
 def _kill_stuck(settings: Settings) -> float | None:
