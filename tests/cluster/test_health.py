@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.app import Noted
+from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node, Nodes, environment, environment_of
 from tests.cluster.peers import free_port
+from tests.fixtures.databases import execute_apart
 from tests.waiting import eventually, pause
 from txqueue import WorkQueue
 
@@ -64,6 +66,28 @@ async def test_probes_from_start_to_drain(nodes: Nodes, queue: WorkQueue) -> Non
         "reason": "",
     }
     assert node.ended() == -signal.SIGTERM, node.log
+
+
+async def test_an_outage_of_the_database_is_no_reason_to_restart(
+    nodes: Nodes, db: Database, dsn18: str
+) -> None:
+    """The node stays live, says why it is not ready, and is ready again by itself."""
+    port = free_port()
+    node = nodes.start("--health", f"tcp:{port}", "--workers", "1", TXQUEUE_LEASE="4")
+    await node.up()
+    await eventually(lambda: probed(port, "/readyz")[0] == 200, PATIENCE)
+    name = db.value("select current_database()")
+    execute_apart(dsn18, "alter database {} with allow_connections false", name)
+    db.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    await eventually(
+        lambda: probed(port, "/readyz") == (503, "the database does not answer"), PATIENCE
+    )
+    assert probed(port, "/livez") == (200, "live")
+    execute_apart(dsn18, "alter database {} with allow_connections true", name)
+    await eventually(lambda: probed(port, "/readyz") == (200, "ready"), PATIENCE)
 
 
 async def test_no_answer_is_not_live(nodes: Nodes) -> None:

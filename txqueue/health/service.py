@@ -39,7 +39,7 @@ class HealthServer(Service):
         """Listen."""
         super().startService()
         self._listening = self._endpoint.listen(self._reactor, self._server)
-        self._listening.addErrback(self._cannot_listen)
+        self._listening.addCallbacks(self._listens, self._cannot_listen)
 
     def stopService(self) -> Deferred[None]:
         """Stop listening, and close all connections."""
@@ -48,6 +48,10 @@ class HealthServer(Service):
         return self._listening.addCallback(
             lambda port: None if port is None else port.stopListening()
         )
+
+    def _listens(self, port: Any) -> Any:
+        self.log.info("the health probes answer at {endpoint}", endpoint=self._endpoint)
+        return port
 
     def _cannot_listen(self, failure: Any) -> None:
         self.log.critical(
