@@ -112,6 +112,7 @@ class Options(usage.Options):
             self.nodes = _nodes_settings(self)
             for node in self.nodes:
                 _ensure_free(node)
+            self.health = _health_endpoint(self)
             _import(self.nodes[0].app)
             if any(cls.encrypted for cls in known_work_types()):
                 check_key()
@@ -120,7 +121,6 @@ class Options(usage.Options):
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
             self.dashboard = _dashboard_settings(self, self.nodes[0])
-            self.health = _health_endpoint(self)
         except TxqueueError as error:
             # twistd prints a hundred lines of its own options before a UsageError.
             sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")

@@ -16,7 +16,15 @@ import pytest
 
 from tests.cluster.app import Noted
 from tests.cluster.database import Database
-from tests.cluster.nodes import PATIENCE, Node, Nodes, environment, environment_of
+from tests.cluster.nodes import (
+    APP,
+    PATIENCE,
+    Node,
+    Nodes,
+    command,
+    environment,
+    environment_of,
+)
 from tests.cluster.peers import free_port
 from tests.fixtures.databases import execute_apart
 from tests.waiting import eventually, pause
@@ -107,6 +115,29 @@ async def test_no_answer_is_not_live(nodes: Nodes) -> None:
     assert none.returncode == 1
     assert "none of this host listens" in none.stdout
     assert len(none.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "said"),
+    [
+        ("nonsense", "is not an endpoint"),
+        ("tcp:0", "port 0 is not within"),
+        ("tcp:8751:interface=192.0.2.1", "choose another --health"),
+    ],
+)
+def test_an_endpoint_that_cannot_be_is_refused(endpoint: str, said: str) -> None:
+    """In one line, before the database is asked."""
+    ended = subprocess.run(
+        command("--app", APP, "--health", endpoint),
+        env=environment(TXQUEUE_DSN="host=/nowhere"),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert said in line
 
 
 @pytest.fixture
