@@ -21,6 +21,7 @@ from txqueue.model.assignment import AssignedJob, Assignment, SettledJob, Starte
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.failed_attempt import FailedAttempt, failure_hooks
 from txqueue.model.retry import Retry
+from txqueue.model.tally import Tally
 from txqueue.model.work_item import find_work_type
 from txqueue.policy.outcome import EXPIRED, LEASE_OUT, Verdict, error_text, judge, judge_cancelled
 from txqueue.store.driver import IStoreReactor
@@ -58,6 +59,9 @@ class Report(Protocol):
 
     def log_text(self, is_grave: bool, text: str) -> None:
         """Write a text to the node's log."""
+
+    def count(self, tally: str) -> None:
+        """Report what jobs did since the last report, as `Tally.take` writes it."""
 
 
 class Performer:
@@ -103,6 +107,12 @@ class Performer:
         self._burst = 1
         self._lease_until = float("inf")
         self._incarnation = 0
+        self._tally = Tally()
+        # The work types of the runs that started in this burst, of those that go on, and of the
+        # jobs done since the last report: lists, because this is the cheapest way to count.
+        self._started: list[str] = []
+        self._going_on: list[str] = []
+        self._done_types: list[str] = []
         self._watch = Watch(self._reactor.seconds, self._running.values, self._report.start)
         self._failures = FailureLog(self._reactor.seconds, report.log_text, failure_hooks)
         self._beat = LoopingCall(self._look)
@@ -115,6 +125,11 @@ class Performer:
     def _look(self) -> None:
         self._watch.look()
         self._failures.look()
+        self._report_tally()
+
+    def _report_tally(self) -> None:
+        if self._tally:
+            self._report.count(self._tally.take())
 
     def stop(self) -> None:
         """Start no more jobs, and cancel running ones."""
@@ -232,7 +247,8 @@ class Performer:
         waiting = self._waiting
         # A worker that was suspended or blocked between two jobs may have lost the lease, or been
         # stopped by the master.
-        until = time.monotonic() + LONGEST_SILENCE
+        began = time.monotonic()
+        until = began + LONGEST_SILENCE
         for _ in range(min(self._burst, len(waiting))):
             held, job = waiting.popleft()
             self._in_flight.begin(job.job_id)
@@ -242,6 +258,8 @@ class Performer:
             if (now := time.monotonic()) >= self._lease_until or now >= until:
                 break
         self._in_flight.pause()
+        self._tally.burst(self._started, self._going_on, time.monotonic() - began)
+        self._started, self._going_on = [], []
 
     def _may_start(self) -> bool:
         if not self._waiting or not self._has_room(self._waiting[0][1].weight):
@@ -264,6 +282,7 @@ class Performer:
             if terms is not None and is_expired(terms, kind.cls.expires, held.asked_at):
                 self._never_began(job, EXPIRED)
                 return
+            self._started.append(job.work_type)
             value = kind.begin(kind.work(assigned.payload), job)
         except InvalidWork as error:
             self._judged(job, NO_RETRY, error, kind)
@@ -275,6 +294,7 @@ class Performer:
         if value is None and not job.follow_ups:
             self._done(job)
         elif isinstance(value, Deferred):
+            self._going_on.append(job.work_type)
             self._wait_for(Execution(job, kind, terms or {}, self._reactor.seconds(), value))
         else:
             self._returned(job, kind, value)
@@ -314,6 +334,8 @@ class Performer:
         del self._running[running.job]
         self._in_flight.drop(running.job.id)
         self._running_weight -= running.job.weight
+        if not running.is_completing:
+            self._tally.ran(running.job.work_type, self._reactor.seconds() - running.began)
         self._schedule()
 
     def _returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
@@ -336,6 +358,7 @@ class Performer:
         if job.last_progress is not None and not job.is_completed:
             self._settle(job, SettledJob(job.id, job.token.assignment, "done"))
             return
+        self._done_types.append(job.work_type)
         held = job.assignment
         if not job.is_completed:
             held.done.append(job.id)
@@ -389,10 +412,14 @@ class Performer:
         if job.last_progress is not None:
             settled = evolve(settled, progress=json.loads(job.last_progress))
         self._settled.append(settled)
+        self._tally.ended[job.work_type, settled.outcome] += 1
         self._counts[job.token.assignment] += 1
         self._settled_weight += job.weight
 
     def _flush(self) -> None:
+        for work_type, times in Counter(self._done_types).items():
+            self._tally.ended[work_type, "done"] += times
+        self._done_types.clear()
         touched, self._touched = self._touched, {}
         for held in touched.values():
             self._report.finish(held)
