@@ -66,6 +66,8 @@ _OPTIONS = {
     " certificate or account, and the header that names each user",
     "web-hosts": "host names that the dashboard answers to besides localhost, joined by commas",
     "web-base": "the dashboard's base path behind a proxy",
+    "metrics": "where /metrics serves Prometheus: tcp:PORT[:interface=ADDRESS] or unix:PATH"
+    " (default: nowhere)",
     "state-dir": "folder of the node's own files (default: ~/.local/state/txqueue)",
 }
 _EMBEDDED = "start a PostgreSQL server in the state directory if no DSN is given; for development"
@@ -88,6 +90,7 @@ class Options(usage.Options):
         self["dsn"] = []
         self.nodes: list[NodeSettings] = []
         self.dashboard: Any = None
+        self.metrics: Any = None
 
     def opt_app(self, module: str) -> None:
         """A module that defines work items; may be repeated."""
@@ -113,6 +116,7 @@ class Options(usage.Options):
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
             self.dashboard = _dashboard_settings(self, self.nodes[0])
+            self.metrics = _metrics_settings(self, self.nodes[0])
         except TxqueueError as error:
             # twistd prints a hundred lines of its own options before a UsageError.
             sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")
@@ -132,9 +136,13 @@ def makeService(options: Options) -> MultiService:
     reactor.callWhenRunning(_keep_memory_flat, reactor)
     # Twisted calls the trigger that was registered last first.
     reactor.callWhenRunning(atexit.register, _exit_as_failed, nodes)
-    services: list[MultiService] = [*nodes, *_dashboard(reactor, options.dashboard)]
+    services: list[Any] = [
+        *nodes,
+        *_dashboard(reactor, options.dashboard),
+        *_metrics(reactor, options, nodes),
+    ]
     if len(services) == 1:
-        return services[0]
+        return nodes[0]
     together = MultiService()
     for service in services:
         service.setServiceParent(together)
@@ -148,6 +156,16 @@ def _dashboard(reactor: Any, settings: Any) -> list[Any]:
     from txqueue.web.service import Dashboard
 
     return [Dashboard(reactor, settings)]
+
+
+def _metrics(reactor: Any, options: Options, nodes: list[Node]) -> list[Any]:
+    """Return the service of the metrics, if they were asked for."""
+    if options.metrics is None:
+        return []
+    from txqueue.metrics.service import Metrics
+
+    names = [each.name for each in options.nodes]
+    return [Metrics(reactor, options.metrics, dict(zip(names, nodes, strict=True)))]
 
 
 def _exit_as_failed(nodes: list[Node]) -> None:
@@ -244,6 +262,23 @@ def _dashboard_settings(options: Options, node: NodeSettings) -> Any:
     endpoint = parsed_endpoint(str(text), _credentials(settings, name))
     endpoint.ensure_free("choose another --web")
     return dashboard_settings(settings, node.dsn, node.schema, endpoint)
+
+
+def _metrics_settings(options: Options, node: NodeSettings) -> Any:
+    """Return the settings of the metrics; None if none are asked for.
+
+    Raises:
+        ConfigurationError: When a setting is not valid, or prometheus_client is not installed.
+    """
+    settings = _settings(options)
+    text = settings.get("metrics")
+    if text is None:
+        return None
+    from txqueue.metrics.settings import metrics_settings
+
+    name = str(settings.get("name", socket.gethostname()))
+    endpoint = parsed_endpoint(str(text), _credentials(settings, name))
+    return metrics_settings(node.dsn, node.schema, endpoint)
 
 
 def _kill_stuck(settings: Settings) -> float | None:

@@ -79,7 +79,7 @@ class Tally:
 
         Args:
             started: The work type of each run.
-            waiting: The work types of those that go on after `seconds`, to be counted when they end.
+            waiting: The work types of those that go on after `seconds`; `ran` counts them later.
             seconds: How long all of them took together.
         """
         self.started.update(started)

@@ -13,6 +13,7 @@ from txqueue.node.completions import Completions
 from txqueue.node.credits import Credits
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.description import Description
+from txqueue.node.figures import Figures
 from txqueue.node.handover import Handover
 from txqueue.node.heartbeats import BEATS_A_LEASE, Heartbeats
 from txqueue.node.heavy_jobs import HeavyJobLimit
@@ -386,6 +387,22 @@ class Services:
             self.reconciliation,
             self.credits,
             self.orphans,
+            self.peer_table,
+            self.lag,
+        )
+
+    @cached_property
+    def figures(self) -> Figures:
+        """Collects the node's figures for metrics."""
+        return Figures(
+            self.meters,
+            self.lease,
+            self.workers,
+            self.completions,
+            self.credits,
+            self.orphans,
+            self.handover,
+            self.reconciliation,
             self.peer_table,
             self.lag,
         )
