@@ -83,6 +83,7 @@ PARTS: Final = {
     "txqueue.worker.failure_log": "the log of failures; it calls no service",
     "txqueue.worker.long_runs": "checks of running jobs; it calls no service",
     "txqueue.worker.job_terms": "values: the terms of one job; it calls no service",
+    "txqueue.worker.run_counts": "counts that the performer writes; it calls no service",
     "txqueue.worker.runtimes": "how one handler is run; it calls no service",
 }
 """Modules of those packages that are no service, and why: their neighbours may import them."""

@@ -14,7 +14,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from txqueue.model.tally import Histogram
+from txqueue.model.run_tally import Histogram
 from txqueue.node.figures import NodeFigures
 from txqueue.store.metric_queries import Installation
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from txqueue.model.tally import Histogram, Tally
+from txqueue.model.run_tally import Histogram, RunTally
 from txqueue.node.completions import Completions
 from txqueue.node.credits import Credits
 from txqueue.node.handover import Handover
@@ -18,7 +18,7 @@ from txqueue.node.peer_table import PeerTable
 from txqueue.node.reconciliation import Reconciliation
 from txqueue.node.workers import Workers
 
-__all__ = ["Figures", "NodeFigures"]
+__all__ = ["FigureCollector", "NodeFigures"]
 
 
 @frozen
@@ -44,7 +44,7 @@ class NodeFigures:
         peers: How many peers are connected.
     """
 
-    tally: Tally
+    tally: RunTally
     claims: Histogram
     completions: Histogram
     deliveries: Mapping[str, int]
@@ -63,7 +63,7 @@ class NodeFigures:
 
 
 @frozen
-class Figures:
+class FigureCollector:
     """Collects a node's figures from its services."""
 
     _meters: Meters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from txqueue.model.tally import STATEMENT_BOUNDS, Histogram, Tally
+from txqueue.model.run_tally import STATEMENT_BOUNDS, Histogram, RunTally
 
 __all__ = ["Meters"]
 
@@ -25,7 +25,7 @@ class Meters:
         worker_deaths: How many worker processes ended without being told to.
     """
 
-    tally: Tally = field(factory=Tally)
+    tally: RunTally = field(factory=RunTally)
     claimed: int = 0
     claims: Histogram = field(factory=_statements)
     completions: Histogram = field(factory=_statements)

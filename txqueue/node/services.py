@@ -13,7 +13,7 @@ from txqueue.node.completions import Completions
 from txqueue.node.credits import Credits
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.description import Description
-from txqueue.node.figures import Figures
+from txqueue.node.figures import FigureCollector
 from txqueue.node.handover import Handover
 from txqueue.node.heartbeats import BEATS_A_LEASE, Heartbeats
 from txqueue.node.heavy_jobs import HeavyJobLimit
@@ -392,9 +392,9 @@ class Services:
         )
 
     @cached_property
-    def figures(self) -> Figures:
+    def figures(self) -> FigureCollector:
         """Collects the node's figures for metrics."""
-        return Figures(
+        return FigureCollector(
             self.meters,
             self.lease,
             self.workers,

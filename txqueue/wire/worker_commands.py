@@ -113,7 +113,7 @@ class Log(amp.Command):
 
 
 class Count(amp.Command):
-    """Worker to master: what jobs did since the last such report, as `Tally.take` writes it."""
+    """Worker to master: what jobs did since the last such report, as `RunTally.take` writes it."""
 
     arguments = [(b"tally", LongText())]
     requiresAnswer = False

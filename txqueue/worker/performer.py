@@ -21,7 +21,6 @@ from txqueue.model.assignment import AssignedJob, Assignment, SettledJob, Starte
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.failed_attempt import FailedAttempt, failure_hooks
 from txqueue.model.retry import Retry
-from txqueue.model.tally import Tally
 from txqueue.model.work_item import find_work_type
 from txqueue.policy.outcome import EXPIRED, LEASE_OUT, Verdict, error_text, judge, judge_cancelled
 from txqueue.store.driver import IStoreReactor
@@ -30,6 +29,7 @@ from txqueue.worker.failure_log import FailureLog
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
 from txqueue.worker.long_runs import BEAT, Watch
 from txqueue.worker.next_stages import complete_with_follow_ups, judge_next
+from txqueue.worker.run_counts import RunCounts
 from txqueue.worker.running_job import Execution, HeldAssignment, OpenTransaction, RunningJob
 from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
 from txqueue.worker.unstarted import Backlog
@@ -61,7 +61,7 @@ class Report(Protocol):
         """Write a text to the node's log."""
 
     def count(self, tally: str) -> None:
-        """Report what jobs did since the last report, as `Tally.take` writes it."""
+        """Report what jobs did since the last report, as `RunTally.take` writes it."""
 
 
 class Performer:
@@ -107,12 +107,7 @@ class Performer:
         self._burst = 1
         self._lease_until = float("inf")
         self._incarnation = 0
-        self._tally = Tally()
-        # The work types of the runs that started in this burst, of those that go on, and of the
-        # jobs done since the last report: lists, because this is the cheapest way to count.
-        self._started: list[str] = []
-        self._going_on: list[str] = []
-        self._done_types: list[str] = []
+        self._runs = RunCounts()
         self._watch = Watch(self._reactor.seconds, self._running.values, self._report.start)
         self._failures = FailureLog(self._reactor.seconds, report.log_text, failure_hooks)
         self._beat = LoopingCall(self._look)
@@ -128,8 +123,8 @@ class Performer:
         self._report_tally()
 
     def _report_tally(self) -> None:
-        if self._tally:
-            self._report.count(self._tally.take())
+        if self._runs.tally:
+            self._report.count(self._runs.tally.take())
 
     def stop(self) -> None:
         """Start no more jobs, and cancel running ones."""
@@ -258,8 +253,7 @@ class Performer:
             if (now := time.monotonic()) >= self._lease_until or now >= until:
                 break
         self._in_flight.pause()
-        self._tally.burst(self._started, self._going_on, time.monotonic() - began)
-        self._started, self._going_on = [], []
+        self._runs.burst_over(time.monotonic() - began)
 
     def _may_start(self) -> bool:
         if not self._waiting or not self._has_room(self._waiting[0][1].weight):
@@ -282,7 +276,7 @@ class Performer:
             if terms is not None and is_expired(terms, kind.cls.expires, held.asked_at):
                 self._never_began(job, EXPIRED)
                 return
-            self._started.append(job.work_type)
+            self._runs.started.append(job.work_type)
             value = kind.begin(kind.work(assigned.payload), job)
         except InvalidWork as error:
             self._judged(job, NO_RETRY, error, kind)
@@ -294,7 +288,7 @@ class Performer:
         if value is None and not job.follow_ups:
             self._done(job)
         elif isinstance(value, Deferred):
-            self._going_on.append(job.work_type)
+            self._runs.going_on.append(job.work_type)
             self._wait_for(Execution(job, kind, terms or {}, self._reactor.seconds(), value))
         else:
             self._returned(job, kind, value)
@@ -335,7 +329,7 @@ class Performer:
         self._in_flight.drop(running.job.id)
         self._running_weight -= running.job.weight
         if not running.is_completing:
-            self._tally.ran(running.job.work_type, self._reactor.seconds() - running.began)
+            self._runs.tally.ran(running.job.work_type, self._reactor.seconds() - running.began)
         self._schedule()
 
     def _returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
@@ -358,7 +352,7 @@ class Performer:
         if job.last_progress is not None and not job.is_completed:
             self._settle(job, SettledJob(job.id, job.token.assignment, "done"))
             return
-        self._done_types.append(job.work_type)
+        self._runs.done.append(job.work_type)
         held = job.assignment
         if not job.is_completed:
             held.done.append(job.id)
@@ -412,14 +406,12 @@ class Performer:
         if job.last_progress is not None:
             settled = evolve(settled, progress=json.loads(job.last_progress))
         self._settled.append(settled)
-        self._tally.ended[job.work_type, settled.outcome] += 1
+        self._runs.tally.ended[job.work_type, settled.outcome] += 1
         self._counts[job.token.assignment] += 1
         self._settled_weight += job.weight
 
     def _flush(self) -> None:
-        for work_type, times in Counter(self._done_types).items():
-            self._tally.ended[work_type, "done"] += times
-        self._done_types.clear()
+        self._runs.sum_up()
         touched, self._touched = self._touched, {}
         for held in touched.values():
             self._report.finish(held)

@@ -7,12 +7,12 @@ from attrs import evolve
 from prometheus_client.core import Metric
 
 from txqueue.metrics.families import LARGEST, OTHER, installation_families, node_families
-from txqueue.model.tally import STATEMENT_BOUNDS, Histogram, Tally
+from txqueue.model.run_tally import STATEMENT_BOUNDS, Histogram, RunTally
 from txqueue.node.figures import NodeFigures
 from txqueue.store.metric_queries import Installation
 
 FIGURES = NodeFigures(
-    tally=Tally(),
+    tally=RunTally(),
     claims=Histogram(STATEMENT_BOUNDS),
     completions=Histogram(STATEMENT_BOUNDS),
     deliveries={"claim": 3},
@@ -65,7 +65,7 @@ def values(families: list[Metric], name: str) -> dict[tuple[str, ...], float]:
 
 def test_a_thousand_work_types_do_not_make_a_thousand_series() -> None:
     """Those with the most runs keep their names; all others count together, and none is lost."""
-    tally = Tally()
+    tally = RunTally()
     for number in range(1000):
         tally.burst([f"type{number}"] * (1 + number), [], 0.001)
         tally.ended[f"type{number}", "done"] += 1 + number
@@ -101,7 +101,7 @@ def test_an_expired_lease_has_no_time_left() -> None:
 
 def test_no_label_names_a_host_node_job_group_or_tenant() -> None:
     """Labels are queues, work types, states and the like only."""
-    tally = Tally()
+    tally = RunTally()
     tally.burst(["a"], [], 0.001)
     families = [
         *node_families(evolve(FIGURES, tally=tally), {}),

@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 
 from txqueue import Retry, RunningJob, WorkItem
 from txqueue.model.assignment import FIELDS, AssignedJob, Assignment, SettledJob, StartedJob
-from txqueue.model.tally import Tally
+from txqueue.model.run_tally import RunTally
 from txqueue.store.outcomes import outcomes_text
 from txqueue.worker.performer import Performer
 from txqueue.worker.running_job import HeldAssignment, OpenTransaction
@@ -63,7 +63,7 @@ class Harness:
         self.logged: list[tuple[bool, str]] = []
         self.counts: Counter[int] = Counter()
         self.started: list[StartedJob] = []
-        self.tally = Tally()
+        self.tally = RunTally()
         self.running: dict[int, Deferred[Any]] = {}
 
     def finish(self, held: HeldAssignment) -> None:

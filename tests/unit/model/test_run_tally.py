@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.model.tally import RUN_BOUNDS, Histogram, Tally
+from txqueue.model.run_tally import RUN_BOUNDS, Histogram, RunTally
 
 
 @given(st.lists(st.floats(0, 1e6)))
@@ -19,7 +19,7 @@ def test_each_observation_lies_in_one_interval(values: list[float]) -> None:
 
 def test_a_burst_counts_the_mean_of_its_time() -> None:
     """Three runs that took 6 ms together count 2 ms each; the one that goes on is not over."""
-    tally = Tally()
+    tally = RunTally()
     tally.burst(["a", "b", "a"], ["a"], 0.006)
     assert tally.started == {"a": 2, "b": 1}
     assert sum(tally.runs["a"].counts) == sum(tally.runs["b"].counts) == 1
@@ -28,7 +28,7 @@ def test_a_burst_counts_the_mean_of_its_time() -> None:
 
 def test_counts_that_are_taken_are_added_elsewhere_once() -> None:
     """What a worker reports twice adds up to what it has counted."""
-    worker, master = Tally(), Tally()
+    worker, master = RunTally(), RunTally()
     for _ in range(2):
         worker.burst(["a"], [], 0.5)
         worker.ended["a", "done"] += 1

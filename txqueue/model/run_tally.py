@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-__all__ = ["RUN_BOUNDS", "STATEMENT_BOUNDS", "Histogram", "Tally"]
+__all__ = ["RUN_BOUNDS", "STATEMENT_BOUNDS", "Histogram", "RunTally"]
 
 RUN_BOUNDS: Final = (
     *(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0),
@@ -52,7 +52,7 @@ class Histogram:
 
 
 @define
-class Tally:
+class RunTally:
     """What jobs did, by work type.
 
     Attributes:
