@@ -69,6 +69,8 @@ _OPTIONS = {
     " certificate or account, and the header that names each user",
     "web-hosts": "host names that the dashboard answers to besides localhost, joined by commas",
     "web-base": "the dashboard's base path behind a proxy",
+    "metrics": "where /metrics serves Prometheus: tcp:PORT[:interface=ADDRESS] or unix:PATH"
+    " (default: nowhere)",
     "state-dir": "folder of the node's own files (default: ~/.local/state/txqueue)",
 }
 _EMBEDDED = "start a PostgreSQL server in the state directory if no DSN is given; for development"
@@ -91,6 +93,7 @@ class Options(usage.Options):
         self["dsn"] = []
         self.nodes: list[NodeSettings] = []
         self.dashboard: Any = None
+        self.metrics: Any = None
         self.health: Endpoint | None = None
         self.service_manager: ServiceManager | None = None
 
@@ -121,6 +124,7 @@ class Options(usage.Options):
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
             self.dashboard = _dashboard_settings(self, self.nodes[0])
+            self.metrics = _metrics_settings(self, self.nodes[0])
         except TxqueueError as error:
             # twistd prints a hundred lines of its own options before a UsageError.
             sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")
@@ -140,11 +144,15 @@ def makeService(options: Options) -> MultiService:
     reactor.callWhenRunning(_keep_memory_flat, reactor)
     # Twisted calls the trigger that was registered last first.
     reactor.callWhenRunning(atexit.register, _exit_as_failed, nodes)
-    services: list[MultiService] = [*nodes, *_dashboard(reactor, options.dashboard)]
+    services: list[Any] = [
+        *nodes,
+        *_dashboard(reactor, options.dashboard),
+        *_metrics(reactor, options, nodes),
+    ]
     if options.health is not None or options.service_manager is not None:
         return _with_reports(reactor, options, nodes, services)
     if len(services) == 1:
-        return services[0]
+        return nodes[0]
     together = MultiService()
     for service in services:
         service.setServiceParent(together)
@@ -160,8 +168,18 @@ def _dashboard(reactor: Any, settings: Any) -> list[Any]:
     return [Dashboard(reactor, settings)]
 
 
+def _metrics(reactor: Any, options: Options, nodes: list[Node]) -> list[Any]:
+    """Return the service of the metrics, if they were asked for."""
+    if options.metrics is None:
+        return []
+    from txqueue.metrics.service import Metrics
+
+    names = [each.name for each in options.nodes]
+    return [Metrics(reactor, options.metrics, dict(zip(names, nodes, strict=True)))]
+
+
 def _with_reports(
-    reactor: Any, options: Options, nodes: list[Node], services: list[MultiService]
+    reactor: Any, options: Options, nodes: list[Node], services: list[Any]
 ) -> MultiService:
     """Return the services, within those that report the health of the nodes."""
     from txqueue.health.notices import ServiceNotices
@@ -287,6 +305,23 @@ def _health_endpoint(options: Options) -> Endpoint | None:
     endpoint = parsed_endpoint(str(text), is_public=True)
     endpoint.ensure_free("choose another --health")
     return endpoint
+
+
+def _metrics_settings(options: Options, node: NodeSettings) -> Any:
+    """Return the settings of the metrics; None if none are asked for.
+
+    Raises:
+        ConfigurationError: When a setting is not valid, or prometheus_client is not installed.
+    """
+    settings = _settings(options)
+    text = settings.get("metrics")
+    if text is None:
+        return None
+    from txqueue.metrics.settings import metrics_settings
+
+    name = str(settings.get("name", socket.gethostname()))
+    endpoint = parsed_endpoint(str(text), _credentials(settings, name))
+    return metrics_settings(node.dsn, node.schema, endpoint)
 
 
 def _kill_stuck(settings: Settings) -> float | None:

@@ -7,6 +7,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from txqueue.node.figures import NodeFigures
 from txqueue.node.reactor import IMasterReactor
 from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
@@ -77,6 +78,11 @@ class Node(MultiService):
     def has_failed(self) -> bool:
         """Whether the node stopped because another process has its name or port."""
         return self._services.lifecycle.has_failed
+
+    @property
+    def figures(self) -> NodeFigures:
+        """What the node has counted, and its state now, without a query."""
+        return self._services.figures.now()
 
     def stopService(self) -> Deferred[None]:
         """Drain: claim nothing, return unstarted jobs, wait for running ones, and unregister."""
