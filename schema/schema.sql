@@ -577,6 +577,7 @@ undrain_node(its_name text, who text) returns boolean;  -- worker
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker
+demand(queue text) returns bigint;  -- enqueue, read, worker
 discard_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
     returns (discarded integer, until timestamptz);  -- worker
 explain_facts(its_job_id bigint) returns jsonb;  -- read, worker
@@ -658,23 +659,23 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --
 -- txqueue_enqueue   usage      schema txqueue
 --                   select     migration
---                   execute    backlog, enqueue, enqueue_assigned, enqueue_many, identity, request_end_notices
+--                   execute    backlog, demand, enqueue, enqueue_assigned, enqueue_many, identity, request_end_notices
 --
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
---                   execute    backlog, chart, explain_facts, failure_kinds, find_job, schedule_runs, stats
+--                   execute    backlog, chart, demand, explain_facts, failure_kinds, find_job, schedule_runs, stats
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views
 --                   execute    add_parts, assignments_of, backlog, begin_archive, cancel, chart, claim_ready,
---                              coalesce_into, complete, complete_one, declare_dead, direct_jobs, discard_failures,
---                              drain_node, drop_archived, due_schedules, end_archive, end_part, end_slot, enqueue,
---                              enqueue_assigned, enqueue_many, ensure_history, ensure_workset, explain_facts,
---                              failure_kinds, fill_workset, find_job, find_met_conditions, heartbeat, history_due,
---                              identity, is_input, jobs_of, leave, lock_next_cut, next_job, next_part, note_minute,
---                              pass_on, pause, pause_schedule, postpone_failures, publish, publish_schedules,
---                              put_schedule, refresh_backlog_flags, register_node, release, remove_schedule,
---                              renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
+--                              coalesce_into, complete, complete_one, declare_dead, demand, direct_jobs,
+--                              discard_failures, drain_node, drop_archived, due_schedules, end_archive, end_part,
+--                              end_slot, enqueue, enqueue_assigned, enqueue_many, ensure_history, ensure_workset,
+--                              explain_facts, failure_kinds, fill_workset, find_job, find_met_conditions, heartbeat,
+--                              history_due, identity, is_input, jobs_of, leave, lock_next_cut, next_job, next_part,
+--                              note_minute, pass_on, pause, pause_schedule, postpone_failures, publish,
+--                              publish_schedules, put_schedule, refresh_backlog_flags, register_node, release,
+--                              remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
 --                              reserve_incarnation, resume, resume_schedule, retry, retry_failures, retry_workset,
 --                              rotate, run_schedule, schedule_runs, set_limit, set_priority, settle,
 --                              split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,

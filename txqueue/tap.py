@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from twisted.application.service import MultiService
+from twisted.application.service import MultiService, Service
 from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -30,6 +30,7 @@ from txqueue.store.schedules import declared
 from txqueue.store.schema_files import checked_name
 from txqueue.system.clock import steady
 from txqueue.system.gc_tuning import collect_often, freeze_loaded_objects, return_free_memory
+from txqueue.system.service_manager import ServiceManager, take_service_manager
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 from txqueue.wire.tls import Credentials
@@ -59,6 +60,8 @@ _OPTIONS = {
     " (default: nowhere; the node then has no peers)",
     "tls-dir": "folder with this node's ca.pem, NAME.pem and NAME.key: its ports then use TLS, and"
     " may be on any interface; txqueue certs makes the files",
+    "health": "where /livez and /readyz answer over plain HTTP, for probes:"
+    " tcp:PORT[:interface=ADDRESS] or unix:PATH (default: nowhere)",
     "web": "where the dashboard listens: tcp:PORT[:interface=ADDRESS] or unix:PATH"
     " (default: nowhere)",
     "web-users": "file of the dashboard's users; see txqueue web-user",
@@ -66,6 +69,8 @@ _OPTIONS = {
     " certificate or account, and the header that names each user",
     "web-hosts": "host names that the dashboard answers to besides localhost, joined by commas",
     "web-base": "the dashboard's base path behind a proxy",
+    "metrics": "where /metrics serves Prometheus: tcp:PORT[:interface=ADDRESS] or unix:PATH"
+    " (default: nowhere)",
     "state-dir": "folder of the node's own files (default: ~/.local/state/txqueue)",
 }
 _EMBEDDED = "start a PostgreSQL server in the state directory if no DSN is given; for development"
@@ -88,6 +93,9 @@ class Options(usage.Options):
         self["dsn"] = []
         self.nodes: list[NodeSettings] = []
         self.dashboard: Any = None
+        self.metrics: Any = None
+        self.health: Endpoint | None = None
+        self.service_manager: ServiceManager | None = None
 
     def opt_app(self, module: str) -> None:
         """A module that defines work items; may be repeated."""
@@ -101,10 +109,13 @@ class Options(usage.Options):
 
     def postOptions(self) -> None:
         """Check all options before anything starts, and report an error as one line."""
+        # Before the embedded server or any worker starts, which would inherit the variables.
+        self.service_manager = take_service_manager(os.environ)
         try:
             self.nodes = _nodes_settings(self)
             for node in self.nodes:
                 _ensure_free(node)
+            self.health = _health_endpoint(self)
             _import(self.nodes[0].app)
             if any(cls.encrypted for cls in known_work_types()):
                 check_key()
@@ -113,6 +124,7 @@ class Options(usage.Options):
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
             self.dashboard = _dashboard_settings(self, self.nodes[0])
+            self.metrics = _metrics_settings(self, self.nodes[0])
         except TxqueueError as error:
             # twistd prints a hundred lines of its own options before a UsageError.
             sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")
@@ -132,9 +144,15 @@ def makeService(options: Options) -> MultiService:
     reactor.callWhenRunning(_keep_memory_flat, reactor)
     # Twisted calls the trigger that was registered last first.
     reactor.callWhenRunning(atexit.register, _exit_as_failed, nodes)
-    services: list[MultiService] = [*nodes, *_dashboard(reactor, options.dashboard)]
+    services: list[Any] = [
+        *nodes,
+        *_dashboard(reactor, options.dashboard),
+        *_metrics(reactor, options, nodes),
+    ]
+    if options.health is not None or options.service_manager is not None:
+        return _with_reports(reactor, options, nodes, services)
     if len(services) == 1:
-        return services[0]
+        return nodes[0]
     together = MultiService()
     for service in services:
         service.setServiceParent(together)
@@ -148,6 +166,34 @@ def _dashboard(reactor: Any, settings: Any) -> list[Any]:
     from txqueue.web.service import Dashboard
 
     return [Dashboard(reactor, settings)]
+
+
+def _metrics(reactor: Any, options: Options, nodes: list[Node]) -> list[Any]:
+    """Return the service of the metrics, if they were asked for."""
+    if options.metrics is None:
+        return []
+    from txqueue.metrics.service import Metrics
+
+    names = [each.name for each in options.nodes]
+    return [Metrics(reactor, options.metrics, dict(zip(names, nodes, strict=True)))]
+
+
+def _with_reports(
+    reactor: Any, options: Options, nodes: list[Node], services: list[Any]
+) -> MultiService:
+    """Return the services, within those that report the health of the nodes."""
+    from txqueue.health.notices import ServiceNotices
+    from txqueue.health.reporter import NodesReporter
+    from txqueue.health.service import HealthServer, MasterProcess
+
+    reporter = NodesReporter(nodes)
+    outer: list[Service] = []
+    if options.health is not None:
+        outer.append(HealthServer(reactor, options.health, reporter))
+    if options.service_manager is None:
+        return MasterProcess(services, outer)
+    notices = ServiceNotices(reactor, options.service_manager, reporter)
+    return MasterProcess(services, [*outer, notices], notices.begin_stop)
 
 
 def _exit_as_failed(nodes: list[Node]) -> None:
@@ -244,6 +290,38 @@ def _dashboard_settings(options: Options, node: NodeSettings) -> Any:
     endpoint = parsed_endpoint(str(text), _credentials(settings, name))
     endpoint.ensure_free("choose another --web")
     return dashboard_settings(settings, node.dsn, node.schema, endpoint)
+
+
+def _health_endpoint(options: Options) -> Endpoint | None:
+    """Return where the probes answer; None for nowhere.
+
+    Raises:
+        ConfigurationError: When the endpoint is not valid or not free.
+    """
+    text = _settings(options).get("health")
+    if text is None:
+        return None
+    # The probes have no secrets, and those of a container manager have no certificate.
+    endpoint = parsed_endpoint(str(text), is_public=True)
+    endpoint.ensure_free("choose another --health")
+    return endpoint
+
+
+def _metrics_settings(options: Options, node: NodeSettings) -> Any:
+    """Return the settings of the metrics; None if none are asked for.
+
+    Raises:
+        ConfigurationError: When a setting is not valid, or prometheus_client is not installed.
+    """
+    settings = _settings(options)
+    text = settings.get("metrics")
+    if text is None:
+        return None
+    from txqueue.metrics.settings import metrics_settings
+
+    name = str(settings.get("name", socket.gethostname()))
+    endpoint = parsed_endpoint(str(text), _credentials(settings, name))
+    return metrics_settings(node.dsn, node.schema, endpoint)
 
 
 def _kill_stuck(settings: Settings) -> float | None:

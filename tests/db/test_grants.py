@@ -10,6 +10,7 @@ from tests.db.masters import Master
 ROLES = ("txqueue_enqueue", "txqueue_worksets", "txqueue_worker", "txqueue_read")
 ENQUEUING = [
     "backlog",
+    "demand",
     "enqueue",
     "enqueue_assigned",
     "enqueue_many",
@@ -17,8 +18,8 @@ ENQUEUING = [
     "request_end_notices",
 ]
 WORKSETS = ["ensure_workset", "fill_workset", "retry_workset", "start_workset"]
-READING = ["backlog", "chart", "explain_facts", "failure_kinds", "find_job", "schedule_runs"]
-READING += ["stats"]
+READING = ["backlog", "chart", "demand", "explain_facts", "failure_kinds", "find_job"]
+READING += ["schedule_runs", "stats"]
 # It looks into tables of the application with the rights of the node that calls it.
 INVOKING = ["due_schedules", "find_met_conditions", "is_input"]
 FUNCTIONS = sorted((Path(__file__).parents[2] / "schema" / "functions").rglob("*.sql"))

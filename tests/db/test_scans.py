@@ -10,6 +10,7 @@ SCANS = (
 LOOKS = {
     "gauge": "select txqueue.refresh_backlog_flags()",
     "backlog": "select txqueue.backlog('default')",
+    "demand": "select txqueue.demand('default')",
     "explain": "select txqueue.explain_facts({ready})",
     "coalesce": "select count(*) from txqueue.coalesce_into({incarnation}, {token}, {job}, 9)",
 }

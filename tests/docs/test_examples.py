@@ -120,7 +120,9 @@ def test_handlers_are_tested(migrated_database18: str, tmp_path: Path) -> None:
         session.follow(blocks(HOWTO / "test-handlers.md"))
 
 
-@pytest.mark.parametrize("name", ["enqueue-from-sql.md", "run-in-production.md"])
+@pytest.mark.parametrize(
+    "name", ["enqueue-from-sql.md", "run-in-production.md", "run-in-containers.md"]
+)
 def test_the_sql_of_a_howto_runs(migrated_database18: str, name: str) -> None:
     """Statement by statement, as the owner."""
     try:

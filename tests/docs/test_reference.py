@@ -88,7 +88,7 @@ def test_the_sql_reference_has_every_function_that_a_role_may_call(
     assert not [name for name in working - enqueuing if f"\n| `{name}` | " not in listed]
 
 
-@pytest.mark.parametrize("name", ["enqueue", "enqueue_many", "backlog"])
+@pytest.mark.parametrize("name", ["enqueue", "enqueue_many", "backlog", "demand"])
 def test_the_sql_reference_shows_the_arguments(migrated_database18: str, name: str) -> None:
     """As the server knows them."""
     [(arguments, result)] = ask(migrated_database18, _ARGUMENTS, name)

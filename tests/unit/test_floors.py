@@ -44,6 +44,7 @@ ONLY_IN: Final = {
     "txpostgres": "txqueue.store",
     "pyarrow": "txqueue.archive",
     "jinja2": "txqueue.web",
+    "prometheus_client": "txqueue.metrics",
     "twisted.protocols.amp": "txqueue.wire",
 }
 """What only one package may know."""
@@ -52,7 +53,7 @@ SERVICE_PACKAGES: Final = ("txqueue.node", "txqueue.worker")
 """Their modules are services, which do not import each other."""
 
 ASSEMBLERS: Final = frozenset(
-    {"__init__", "__main__", "description", "node", "service", "services"}
+    {"__init__", "__main__", "description", "figures", "node", "service", "services"}
 )
 """The modules of those packages that put the services together, or ask all of them."""
 
@@ -68,6 +69,7 @@ PARTS: Final = {
     "txqueue.node.lease_keeper": "what follows when the lease changes; heartbeats are the service",
     "txqueue.node.lifecycle": "state that services share: whether the node drains or ends",
     "txqueue.node.listening_port": "one port; the services that own it open and close it",
+    "txqueue.node.meters": "state that services share: what they count and time",
     "txqueue.node.own_report": "values: the node's report to its peers",
     "txqueue.node.peer_table": "state that services share: the peers that are known",
     "txqueue.node.reactor": "protocols: what services need of a reactor",
@@ -81,6 +83,7 @@ PARTS: Final = {
     "txqueue.worker.failure_log": "the log of failures; it calls no service",
     "txqueue.worker.long_runs": "checks of running jobs; it calls no service",
     "txqueue.worker.job_terms": "values: the terms of one job; it calls no service",
+    "txqueue.worker.run_counts": "counts that the performer writes; it calls no service",
     "txqueue.worker.runtimes": "how one handler is run; it calls no service",
 }
 """Modules of those packages that are no service, and why: their neighbours may import them."""

@@ -115,6 +115,10 @@ class Admin:
         """Return the queues, the nodes and the warnings."""
         return await self._document(wire.GetStatus, "status")
 
+    async def health(self) -> dict[str, Any]:
+        """Return whether the connected node is live and ready: keys live, ready and reason."""
+        return await self._document(wire.GetHealth, "health")
+
     async def nodes(self) -> list[dict[str, Any]]:
         """Return the nodes; the entry of the connected node includes its worker processes."""
         return await self._whole(wire.ListNodes, "nodes")

@@ -18,6 +18,7 @@ from txqueue.cli.dev import dev
 from txqueue.cli.doctor import doctor
 from txqueue.cli.enqueue import enqueue
 from txqueue.cli.failures import failures
+from txqueue.cli.health import health
 from txqueue.cli.history import archive, history, stats
 from txqueue.cli.job_actions import cancel, priority, retry
 from txqueue.cli.jobs import explain, job, jobs
@@ -49,7 +50,7 @@ def root(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-_LOOKING = (demo, migrate, enqueue, repeat, status, nodes, jobs, job, explain, batch)
+_LOOKING = (demo, migrate, enqueue, repeat, status, health, nodes, jobs, job, explain, batch)
 _RECORDS = (doctor, limits, actions, worksets, tenants)
 _PAST = (failures, history, stats, archive)
 _RECURRING = (schedules, schedule)

@@ -44,17 +44,20 @@ def found(
     return looked_up(options, inquire)
 
 
-def acted(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
+def acted(
+    options: GlobalOptions, act: Callable[[Admin], Awaitable[T]], patience: float | None = None
+) -> T:
     """Let a node act: the one given by --node, or this host's node.
 
     Args:
         options: Name the node or the database.
         act: Sends the command to the node.
+        patience: Seconds for the connection and the answer together; None for the usual limits.
 
     Raises:
         NodeUnavailable: When there is no such node, or it does not answer.
     """
-    return _through(options, _named(options) or _of_this_host(options), act)
+    return _through(options, _named(options) or _of_this_host(options), act, patience)
 
 
 def _named(options: GlobalOptions) -> str:
@@ -77,7 +80,14 @@ def _of_this_host(options: GlobalOptions) -> str:
     return f"unix:{path}"
 
 
-def _through(options: GlobalOptions, endpoint: str, ask: Callable[[Admin], Awaitable[T]]) -> T:
+def _through(
+    options: GlobalOptions,
+    endpoint: str,
+    ask: Callable[[Admin], Awaitable[T]],
+    patience: float | None = None,
+) -> T:
+    from twisted.internet.defer import Deferred, TimeoutError
+
     from txqueue.admin import Admin
     from txqueue.client.blocking import run_in_reactor
 
@@ -88,7 +98,17 @@ def _through(options: GlobalOptions, endpoint: str, ask: Callable[[Admin], Await
         async with await Admin.connect(endpoint, reactor=reactor, **tls) as admin:
             return await ask(admin)
 
-    answer: T = run_in_reactor(run)
+    async def run_in_time(reactor: INetworkReactor) -> T:
+        running = Deferred.fromCoroutine(run(reactor))
+        return await (running if patience is None else running.addTimeout(patience, reactor))
+
+    try:
+        answer: T = run_in_reactor(run_in_time)
+    except TimeoutError:
+        raise NodeUnavailable(
+            f"the node at {endpoint} does not answer within {patience:g} s",
+            "read its log; if its process hangs, restart it",
+        ) from None
     return answer
 
 

@@ -13,13 +13,15 @@ from twisted.internet.defer import Deferred
 from txqueue.node.collaborators import Description
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.listening_port import ListeningPort
+from txqueue.policy.health import Health
+from txqueue.wire.admin_commands import GetHealth
 from txqueue.wire.authenticated import CertifiedPipe, UncertifiedPipe
 from txqueue.wire.connection_limits import GuardedServer
 from txqueue.wire.endpoints import Endpoint, INetworkReactor
 from txqueue.wire.pipe import Pipe, PipeServer, Responders
 from txqueue.wire.worker_commands import Inspect
 
-__all__ = ["AdminEndpoint", "Guests", "Operators"]
+__all__ = ["AdminEndpoint", "Guests", "Operators", "OwnState"]
 
 # No idle timeout: applications that have joined the node stay connected.
 MOST_CONNECTED = 256
@@ -41,13 +43,20 @@ class Guests(Protocol):
         """
 
 
+class OwnState(Description, Protocol):
+    """The node's description of itself, and its health."""
+
+    def health(self) -> Health:
+        """Return whether the node is live and ready, without a query."""
+
+
 class AdminEndpoint(Service):
     """Listens at the node's admin endpoint.
 
     Args:
         reactor: Opens the port.
         endpoint: The endpoint's address.
-        description: The node's description of itself.
+        description: The node's description of itself, and its health.
         lifecycle: Stops the node if it cannot listen.
         operators: Serves operators.
         guests: Lets applications join, only at a unix socket, which no other account can open.
@@ -60,7 +69,7 @@ class AdminEndpoint(Service):
         reactor: INetworkReactor,
         endpoint: Endpoint,
         *,
-        description: Description,
+        description: OwnState,
         lifecycle: Lifecycle,
         operators: Operators,
         guests: Guests,
@@ -85,7 +94,7 @@ class AdminEndpoint(Service):
         return self._port.close()
 
     def _made_server(self) -> PipeServer:
-        answers: Responders = {Inspect: self._inspect}
+        answers: Responders = {Inspect: self._inspect, GetHealth: self._get_health}
         if self._endpoint.path is not None:
             # A process that can open the socket runs under this account, and could do anything to
             # this process.
@@ -104,6 +113,9 @@ class AdminEndpoint(Service):
 
     def _inspect(self) -> dict[str, Any]:
         return {"node": json.dumps(self._description.describe())}
+
+    def _get_health(self) -> dict[str, Any]:
+        return {"health": json.dumps(self._description.health().as_dict())}
 
 
 def _nothing() -> None:

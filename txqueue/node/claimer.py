@@ -15,6 +15,7 @@ from txqueue.model.assignment import Assignment, ReturnedJobs
 from txqueue.node.collaborators import BacklogListener, Executor
 from txqueue.node.heavy_jobs import HeavyJobLimit
 from txqueue.node.lease import Identity, Lease
+from txqueue.node.meters import Meters
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.dispatch import Room, claim_delay, look_back_interval
@@ -69,6 +70,7 @@ class Claimer(Periodic):
         heavy_jobs: Limits the weight of the jobs that a claim takes.
         lanes: Notified of the number of jobs that each claim took.
         listeners: Notified after each claim whether it left ready jobs.
+        meters: Counts claimed jobs, and times claims.
         wakeups: Has the claimer's alarm, and the node's place among those that can take the
             same jobs; wakes the reconciliation when the answer to a claim is lost.
     """
@@ -87,6 +89,7 @@ class Claimer(Periodic):
         heavy_jobs: HeavyJobLimit,
         lanes: Lanes,
         listeners: Sequence[BacklogListener],
+        meters: Meters,
         wakeups: Wakeups,
     ) -> None:
         super().__init__(clock, wakeups.claimer)
@@ -98,6 +101,7 @@ class Claimer(Periodic):
         self._heavy_jobs = heavy_jobs
         self._lanes = lanes
         self._listeners = listeners
+        self._meters = meters
         self._wakeups = wakeups
         self._claims = 0
         self._is_claiming = False
@@ -198,6 +202,7 @@ class Claimer(Periodic):
         self._is_claiming = True
         try:
             yield
+            self._meters.claims.observe(time.monotonic() - self._claimed_at)
         except DatabaseUnavailable:
             self._wakeups.reconciliation.ring()
             raise
@@ -211,7 +216,9 @@ class Claimer(Periodic):
         elif assignments:
             returned = [ReturnedJobs(each.number) for each in assignments]
             await self._functions.release(identity.incarnation, returned)
-        self._lanes.claimed(sum(each.jobs for each in assignments))
+        jobs = sum(each.jobs for each in assignments)
+        self._meters.claimed += jobs
+        self._lanes.claimed(jobs)
 
     def _look_since(self) -> datetime | None:
         if self._claimed_at - self._looked_at < FULL_LOOK:

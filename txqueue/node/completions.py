@@ -17,6 +17,7 @@ from txqueue.model.assignment import (
     StartedJob,
 )
 from txqueue.node.lease import Lease
+from txqueue.node.meters import Meters
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
 from txqueue.store.errors import is_passing
@@ -72,17 +73,25 @@ class Completions(Periodic):
         functions: The stored functions.
         lease: Has the incarnation of this run.
         wakeups: Wakes the claimer when a written outcome makes jobs ready.
+        meters: Times the statements.
     """
 
     name = "completions"
 
     def __init__(
-        self, clock: Clock, functions: StoredFunctions, lease: Lease, wakeups: Wakeups
+        self,
+        clock: Clock,
+        functions: StoredFunctions,
+        *,
+        lease: Lease,
+        wakeups: Wakeups,
+        meters: Meters,
     ) -> None:
         super().__init__(clock)
         self._functions = functions
         self._lease = lease
         self._wakeups = wakeups
+        self._meters = meters
         self._clock = clock
         self._open = _Entries()
         self._writing = _Entries()
@@ -189,8 +198,10 @@ class Completions(Periodic):
         """Write completions, as many as one statement may; after an error, half as many."""
         finished = entries.finished
         some = finished[: self._most]
+        began = self._clock.seconds()
         try:
             freed = await self._functions.complete(incarnation, some)
+            self._meters.completions.observe(self._clock.seconds() - began)
         except Exception as error:
             if not is_passing(error) and any(each.results for each in some):
                 # A result cannot be stored: write these jobs by `settle`, which can try each alone.

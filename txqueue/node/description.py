@@ -16,6 +16,7 @@ from txqueue.node.peer_table import PeerTable
 from txqueue.node.reconciliation import Reconciliation
 from txqueue.node.settings import NodeSettings, row_of
 from txqueue.node.workers import Workers
+from txqueue.policy.health import Health, HealthFacts, decide_health
 
 __all__ = ["Description"]
 
@@ -49,6 +50,17 @@ class Description:
             "lag": self._lag.lag,
             "memory": self._lag.memory,
         }
+
+    def health(self) -> Health:
+        """Return whether the node is live and ready."""
+        return decide_health(
+            HealthFacts(
+                has_started=self._lease.is_registered,
+                is_draining=self._lifecycle.is_draining,
+                has_database=self._lease.is_reached,
+                lease_left=self._lease.left,
+            )
+        )
 
     def describe(self) -> dict[str, Any]:
         """Return the node's state as plain data, without secrets."""

@@ -66,6 +66,9 @@ class Handover(Periodic):
         deduplicator: Filters assignments that arrived before.
         inbox: Collects assignments that a peer hands over.
         records: Returns jobs that no peer takes to the queue.
+
+    Attributes:
+        received: How many jobs peers have handed over so far.
     """
 
     name = "handover"
@@ -96,6 +99,7 @@ class Handover(Periodic):
         self._inbox = inbox
         self._records = records
         self._is_eager = self._is_idle = False
+        self.received = 0
         self._excess = (float("inf"), 0)
         self._rests: dict[int, tuple[float, float]] = {}
 
@@ -218,9 +222,9 @@ class Handover(Periodic):
     async def _perform(self, assignments: Sequence[int]) -> None:
         for number in assignments:
             found = await self._functions.direct_jobs(self._held_by, number)
-            self._workers.perform(
-                [each for each in found if self._deduplicator.accept(each.number)]
-            )
+            new = [each for each in found if self._deduplicator.accept(each.number)]
+            self._workers.perform(new)
+            self.received += sum(each.jobs for each in new)
 
     @property
     def _held_by(self) -> int:

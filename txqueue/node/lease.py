@@ -33,6 +33,16 @@ class Lease:
         return self._renewed_at + self.seconds
 
     @property
+    def left(self) -> float:
+        """Seconds until the lease expires; 0 or less once it has expired."""
+        return self.until - time.monotonic()
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the database has answered this node within the last half of a lease."""
+        return time.monotonic() - self._reached_at < self.seconds / 2
+
+    @property
     def is_registered(self) -> bool:
         """Whether the node has an incarnation, even if its lease has expired."""
         return self._identity is not None
@@ -53,8 +63,7 @@ class Lease:
 
         Without answers, a peer may still renew the lease.
         """
-        is_reached = time.monotonic() - self._reached_at < self.seconds / 2
-        return self.identity if is_reached else None
+        return self.identity if self.is_reached else None
 
     def register(self, identity: Identity) -> None:
         """Begin a run of this identity; only `renew` starts its lease."""

@@ -7,9 +7,11 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from txqueue.node.figures import NodeFigures
 from txqueue.node.reactor import IMasterReactor
 from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
+from txqueue.policy.health import Health
 
 __all__ = ["Node", "NodeSettings"]
 
@@ -30,6 +32,7 @@ class Node(MultiService):
     def __init__(self, reactor: IMasterReactor, settings: NodeSettings) -> None:
         super().__init__()
         self._reactor = reactor
+        self._name = settings.name
         self._services = its = Services(reactor, settings)
         self._draining: Deferred[None] | None = None
         for service in (
@@ -62,9 +65,24 @@ class Node(MultiService):
         ]
 
     @property
+    def node_name(self) -> str:
+        """The node's name in the queue."""
+        return self._name
+
+    @property
+    def health(self) -> Health:
+        """Whether the node is live and ready, decided without a query."""
+        return self._services.description.health()
+
+    @property
     def has_failed(self) -> bool:
         """Whether the node stopped because another process has its name or port."""
         return self._services.lifecycle.has_failed
+
+    @property
+    def figures(self) -> NodeFigures:
+        """What the node has counted, and its state now, without a query."""
+        return self._services.figures.now()
 
     def stopService(self) -> Deferred[None]:
         """Drain: claim nothing, return unstarted jobs, wait for running ones, and unregister."""

@@ -13,6 +13,7 @@ from txqueue.node.completions import Completions
 from txqueue.node.credits import Credits
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.description import Description
+from txqueue.node.figures import FigureCollector
 from txqueue.node.handover import Handover
 from txqueue.node.heartbeats import BEATS_A_LEASE, Heartbeats
 from txqueue.node.heavy_jobs import HeavyJobLimit
@@ -23,6 +24,7 @@ from txqueue.node.lease_keeper import LeaseKeeper
 from txqueue.node.lease_proxy import LeaseProxy
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.maintenance import Maintenance
+from txqueue.node.meters import Meters
 from txqueue.node.notifications import Notifications
 from txqueue.node.orphans import OrphanFinder
 from txqueue.node.own_report import OwnReport
@@ -95,6 +97,11 @@ class Services:
     def inbox(self) -> Inbox:
         """The assignments that messages have named and that are still to be read."""
         return Inbox(self.wakeups)
+
+    @cached_property
+    def meters(self) -> Meters:
+        """What the node has counted and timed since its start."""
+        return Meters()
 
     @cached_property
     def peer_table(self) -> PeerTable:
@@ -174,7 +181,13 @@ class Services:
     @cached_property
     def completions(self) -> Completions:
         """Writes the outcomes of jobs."""
-        return Completions(self.reactor, self.functions, self.lease, self.wakeups)
+        return Completions(
+            self.reactor,
+            self.functions,
+            lease=self.lease,
+            wakeups=self.wakeups,
+            meters=self.meters,
+        )
 
     @cached_property
     def workers(self) -> Workers:
@@ -194,6 +207,7 @@ class Services:
             self.workers,
             settings=worker_settings(self.settings),
             listeners=[self.claimer, self.handover, self.credits],
+            meters=self.meters,
         )
 
     @cached_property
@@ -225,6 +239,7 @@ class Services:
             ),
             lanes=self.maintenance,
             listeners=[self.credits, self.handover],
+            meters=self.meters,
             wakeups=self.wakeups,
         )
 
@@ -372,6 +387,22 @@ class Services:
             self.reconciliation,
             self.credits,
             self.orphans,
+            self.peer_table,
+            self.lag,
+        )
+
+    @cached_property
+    def figures(self) -> FigureCollector:
+        """Collects the node's figures for metrics."""
+        return FigureCollector(
+            self.meters,
+            self.lease,
+            self.workers,
+            self.completions,
+            self.credits,
+            self.orphans,
+            self.handover,
+            self.reconciliation,
             self.peer_table,
             self.lag,
         )

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.node.collaborators import RoomListener
+from txqueue.node.meters import Meters
 from txqueue.node.reactor import Spawner
 from txqueue.node.worker_process import WorkerProcess
 from txqueue.node.workers import Workers
@@ -32,6 +33,7 @@ class WorkerPool(Service):
         workers: Gives jobs to the processes.
         settings: The settings that a worker gets at its start, as JSON.
         listeners: Notified when a worker has room.
+        meters: Counts what jobs did, and deaths of workers.
     """
 
     name = "workers"
@@ -44,6 +46,7 @@ class WorkerPool(Service):
         *,
         settings: Mapping[str, Any],
         listeners: Sequence[RoomListener],
+        meters: Meters,
     ) -> None:
         self.reactor = reactor
         self.capacity = workers.capacity
@@ -51,6 +54,7 @@ class WorkerPool(Service):
         self._workers = workers
         self._settings = settings
         self._listeners = listeners
+        self.meters = meters
         self._last_key = 0
         self._pause = FIRST_PAUSE
         self._respawns: list[Timer] = []
@@ -139,6 +143,7 @@ class WorkerPool(Service):
         self._workers.remove(worker)
         if not self.running or self._is_draining:
             return
+        self.meters.worker_deaths += 1
         lived = self.reactor.seconds() - worker.started_at
         if lived > SHORT_LIFE:
             self._pause = FIRST_PAUSE

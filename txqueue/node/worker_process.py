@@ -25,6 +25,7 @@ from txqueue.model.assignment import (
     StartedJob,
 )
 from txqueue.node.collaborators import GivenBack
+from txqueue.node.meters import Meters
 from txqueue.node.reactor import Spawner
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load, updated_rate
@@ -34,6 +35,7 @@ from txqueue.wire.prompt_pipe import PromptPipe
 from txqueue.wire.worker_commands import (
     CancelRunning,
     Configure,
+    Count,
     Finish,
     GiveBack,
     Hold,
@@ -71,6 +73,7 @@ class Owner(Protocol):
     reactor: Spawner
     capacity: int
     reports: Reports
+    meters: Meters
 
     def reported(self, worker: WorkerProcess) -> None:
         """Note that a worker has finished or returned jobs."""
@@ -140,6 +143,7 @@ class WorkerProcess:
                 Settle: self._settle,
                 Start: self._start,
                 Log: self._log,
+                Count: self._count,
             },
             lost=self._lost,
         )
@@ -327,6 +331,10 @@ class WorkerProcess:
     def _log(self, is_grave: bool, text: str) -> dict[str, Any]:
         write = self.log.error if is_grave else self.log.warn
         write("{text}", text=text)
+        return {}
+
+    def _count(self, tally: str) -> dict[str, Any]:
+        self._owner.meters.tally.add(tally)
         return {}
 
     def _let_go(self, assignment: int, jobs: int) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "DiscardFailures",
     "DrainNode",
     "Explain",
+    "GetHealth",
     "GetJob",
     "GetStatus",
     "ListActions",
@@ -70,6 +71,12 @@ class GetStatus(_Command):
     """Return the queues, the nodes and the warnings in one object."""
 
     response = [(b"status", LongText())]
+
+
+class GetHealth(_Command):
+    """Return whether the answering node is live and ready, and why, without a query."""
+
+    response = [(b"health", LongText())]
 
 
 class ListJobs(_Command):

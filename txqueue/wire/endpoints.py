@@ -140,12 +140,16 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-def parsed_endpoint(text: str, credentials: Credentials | None = None) -> Endpoint:
+def parsed_endpoint(
+    text: str, credentials: Credentials | None = None, *, is_public: bool = False
+) -> Endpoint:
     """Read an endpoint: ``unix:PATH`` or ``tcp:PORT[:interface=ADDRESS][:host=NAME]``.
 
     Args:
         text: The endpoint; without an interface it is on loopback.
         credentials: For TLS at a port; without them only loopback is allowed.
+        is_public: Allow any interface without TLS, for a port that has no secrets and takes no
+            commands.
 
     Raises:
         ConfigurationError: When the text is not valid, or means a port that would be open to other
@@ -161,7 +165,8 @@ def parsed_endpoint(text: str, credentials: Credentials | None = None) -> Endpoi
             f"{text!r} is not an endpoint", f"write unix:PATH or tcp:PORT:interface={LOCALHOST}"
         )
     interface = options.get("interface", LOCALHOST)
-    return _tcp(int(found[1]), interface, options.get("host"), credentials)
+    host = options.get("host")
+    return _tcp(int(found[1]), interface, host, credentials, is_public=is_public)
 
 
 def _bracketed(address: str) -> str:
@@ -181,7 +186,14 @@ def _unix(path: Path) -> Endpoint:
     return Endpoint(path)
 
 
-def _tcp(port: int, interface: str, host: str | None, credentials: Credentials | None) -> Endpoint:
+def _tcp(
+    port: int,
+    interface: str,
+    host: str | None,
+    credentials: Credentials | None,
+    *,
+    is_public: bool,
+) -> Endpoint:
     if not 0 < port <= HIGHEST_PORT:
         raise ConfigurationError(f"port {port} is not within 1 to {HIGHEST_PORT}", "give another")
     try:
@@ -192,7 +204,7 @@ def _tcp(port: int, interface: str, host: str | None, credentials: Credentials |
             "give the address of one of this host's interfaces",
         ) from None
     for place in filter(None, (interface, host)):
-        if credentials is None and not is_loopback(place):
+        if credentials is None and not is_public and not is_loopback(place):
             raise ConfigurationError(
                 f"{place} is not an address of this host's loopback,"
                 " and other interfaces need mutual TLS",

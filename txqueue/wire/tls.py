@@ -99,6 +99,14 @@ class Credentials:
         """The path of this process's private key."""
         return self.folder / f"{stem(self.name)}.key"
 
+    def expires_at(self) -> datetime:
+        """Return when the certificate expires.
+
+        Raises:
+            ConfigurationError: When the file cannot be read.
+        """
+        return _certificate(self.certificate_path).not_valid_after_utc
+
     def check(self) -> None:
         """Check, when a process starts, that all files exist and match.
 

@@ -11,6 +11,7 @@ __all__ = [
     "CancelRunning",
     "CannotImport",
     "Configure",
+    "Count",
     "Finish",
     "GiveBack",
     "Hold",
@@ -108,6 +109,13 @@ class Log(amp.Command):
     """Worker to master: a text for the node's log, and whether it is an error or a warning."""
 
     arguments = [(b"is_grave", amp.Boolean()), (b"text", LongText())]
+    requiresAnswer = False
+
+
+class Count(amp.Command):
+    """Worker to master: what jobs did since the last such report, as `RunTally.take` writes it."""
+
+    arguments = [(b"tally", LongText())]
     requiresAnswer = False
 
 

@@ -29,6 +29,7 @@ from txqueue.worker.failure_log import FailureLog
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
 from txqueue.worker.long_runs import BEAT, Watch
 from txqueue.worker.next_stages import complete_with_follow_ups, judge_next
+from txqueue.worker.run_counts import RunCounts
 from txqueue.worker.running_job import Execution, HeldAssignment, OpenTransaction, RunningJob
 from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
 from txqueue.worker.unstarted import Backlog
@@ -58,6 +59,9 @@ class Report(Protocol):
 
     def log_text(self, is_grave: bool, text: str) -> None:
         """Write a text to the node's log."""
+
+    def count(self, tally: str) -> None:
+        """Report what jobs did since the last report, as `RunTally.take` writes it."""
 
 
 class Performer:
@@ -103,6 +107,7 @@ class Performer:
         self._burst = 1
         self._lease_until = float("inf")
         self._incarnation = 0
+        self._runs = RunCounts()
         self._watch = Watch(self._reactor.seconds, self._running.values, self._report.start)
         self._failures = FailureLog(self._reactor.seconds, report.log_text, failure_hooks)
         self._beat = LoopingCall(self._look)
@@ -115,6 +120,11 @@ class Performer:
     def _look(self) -> None:
         self._watch.look()
         self._failures.look()
+        self._report_tally()
+
+    def _report_tally(self) -> None:
+        if self._runs.tally:
+            self._report.count(self._runs.tally.take())
 
     def stop(self) -> None:
         """Start no more jobs, and cancel running ones."""
@@ -232,7 +242,8 @@ class Performer:
         waiting = self._waiting
         # A worker that was suspended or blocked between two jobs may have lost the lease, or been
         # stopped by the master.
-        until = time.monotonic() + LONGEST_SILENCE
+        began = time.monotonic()
+        until = began + LONGEST_SILENCE
         for _ in range(min(self._burst, len(waiting))):
             held, job = waiting.popleft()
             self._in_flight.begin(job.job_id)
@@ -242,6 +253,7 @@ class Performer:
             if (now := time.monotonic()) >= self._lease_until or now >= until:
                 break
         self._in_flight.pause()
+        self._runs.burst_over(time.monotonic() - began)
 
     def _may_start(self) -> bool:
         if not self._waiting or not self._has_room(self._waiting[0][1].weight):
@@ -264,6 +276,7 @@ class Performer:
             if terms is not None and is_expired(terms, kind.cls.expires, held.asked_at):
                 self._never_began(job, EXPIRED)
                 return
+            self._runs.started.append(job.work_type)
             value = kind.begin(kind.work(assigned.payload), job)
         except InvalidWork as error:
             self._judged(job, NO_RETRY, error, kind)
@@ -275,6 +288,7 @@ class Performer:
         if value is None and not job.follow_ups:
             self._done(job)
         elif isinstance(value, Deferred):
+            self._runs.going_on.append(job.work_type)
             self._wait_for(Execution(job, kind, terms or {}, self._reactor.seconds(), value))
         else:
             self._returned(job, kind, value)
@@ -314,6 +328,8 @@ class Performer:
         del self._running[running.job]
         self._in_flight.drop(running.job.id)
         self._running_weight -= running.job.weight
+        if not running.is_completing:
+            self._runs.tally.ran(running.job.work_type, self._reactor.seconds() - running.began)
         self._schedule()
 
     def _returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
@@ -336,6 +352,7 @@ class Performer:
         if job.last_progress is not None and not job.is_completed:
             self._settle(job, SettledJob(job.id, job.token.assignment, "done"))
             return
+        self._runs.done.append(job.work_type)
         held = job.assignment
         if not job.is_completed:
             held.done.append(job.id)
@@ -389,10 +406,12 @@ class Performer:
         if job.last_progress is not None:
             settled = evolve(settled, progress=json.loads(job.last_progress))
         self._settled.append(settled)
+        self._runs.tally.ended[job.work_type, settled.outcome] += 1
         self._counts[job.token.assignment] += 1
         self._settled_weight += job.weight
 
     def _flush(self) -> None:
+        self._runs.sum_up()
         touched, self._touched = self._touched, {}
         for held in touched.values():
             self._report.finish(held)

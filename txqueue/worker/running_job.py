@@ -80,6 +80,7 @@ class RunningJob:
         id: The job's number.
         attempt: The number of this run, from 1.
         weight: The share of the worker's capacity that the job takes.
+        work_type: The name of its work type.
         is_completed: Whether the job's own transaction has completed it.
         cancelled_by: The operator that cancelled the job; None if it was not cancelled.
         is_ended: Whether the worker ends the job because the node's lease has expired.
@@ -108,6 +109,7 @@ class RunningJob:
         "terms",
         "weight",
         "within",
+        "work_type",
     )
 
     def __init__(
@@ -116,6 +118,7 @@ class RunningJob:
         self.id = assigned.job_id
         self.attempt = assigned.attempt
         self.weight = assigned.weight
+        self.work_type = assigned.work_type
         self.is_completed = False
         self.cancelled_by: str | None = None
         self.is_ended = False

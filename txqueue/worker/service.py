@@ -34,6 +34,7 @@ from txqueue.wire.worker_commands import (
     CancelRunning,
     CannotImport,
     Configure,
+    Count,
     Finish,
     GiveBack,
     Hold,
@@ -129,6 +130,10 @@ class WorkerService:
     def log_text(self, is_grave: bool, text: str) -> None:
         """Make the master write a text to the node's log, as the worker has no log of its own."""
         self._pipe.say(Log, is_grave=is_grave, text=text)
+
+    def count(self, tally: str) -> None:
+        """Report what jobs did since the last report."""
+        self._pipe.say(Count, tally=tally)
 
     def _configure(self, settings: str) -> dict[str, Any]:
         chosen = json.loads(settings)

@@ -12,6 +12,7 @@ from txqueue.model.assignment import Assignment
 from txqueue.node import claimer
 from txqueue.node.claimer import Claimer
 from txqueue.node.heavy_jobs import HeavyJobLimit
+from txqueue.node.meters import Meters
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.idling import FIRST_IDLE
@@ -42,6 +43,7 @@ class Harness:
             heavy_jobs=HeavyJobLimit(clock, PeerTable(clock), ["default"], ["test"]),
             lanes=self,
             listeners=[self],
+            meters=Meters(),
             wakeups=Wakeups(clock),
         )
 

@@ -17,6 +17,7 @@ from txqueue.model.assignment import (
 )
 from txqueue.node import completions
 from txqueue.node.completions import Completions
+from txqueue.node.meters import Meters
 from txqueue.node.wakeups import Wakeups
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.outcomes import as_settled_jobs, joined_outcomes, settled_jobs_in
@@ -71,7 +72,13 @@ def written(*entries: tuple[int, bool, list[int] | None]) -> Book:
     """Note what is to be given back, and have it written."""
     book = Book()
     clock = Clock()
-    under_test = Completions(clock, cast("StoredFunctions", book), lease_of(1), Wakeups(clock))
+    under_test = Completions(
+        clock,
+        cast("StoredFunctions", book),
+        lease=lease_of(1),
+        wakeups=Wakeups(clock),
+        meters=Meters(),
+    )
     for assignment, died, ids in entries:
         under_test.give_back(assignment, died=died, ids=ids)
     ended: list[object] = []
@@ -101,7 +108,13 @@ def begun(book: Book) -> tuple[Clock, Completions]:
     """A ledger that runs."""
     clock = Clock()
     clock.advance(100)
-    under_test = Completions(clock, cast("StoredFunctions", book), lease_of(1), Wakeups(clock))
+    under_test = Completions(
+        clock,
+        cast("StoredFunctions", book),
+        lease=lease_of(1),
+        wakeups=Wakeups(clock),
+        meters=Meters(),
+    )
     under_test.startService()
     return clock, under_test
 

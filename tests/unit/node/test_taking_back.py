@@ -9,6 +9,7 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 
 from txqueue.model.assignment import JobKey
+from txqueue.node.meters import Meters
 from txqueue.node.reactor import Spawner
 from txqueue.node.worker_pool import WorkerPool
 from txqueue.node.worker_process import Reports, WorkerProcess
@@ -125,7 +126,9 @@ class Pipe:
 
 def test_a_worker_that_gave_back_a_dangerous_job_is_open_to_others(bench: Bench) -> None:
     """It was kept free of them for that job alone, and will say nothing more of it."""
-    pool = WorkerPool(cast("Spawner", bench.clock), bench.workers, settings={}, listeners=[])
+    pool = WorkerPool(
+        cast("Spawner", bench.clock), bench.workers, settings={}, listeners=[], meters=Meters()
+    )
     worker = WorkerProcess.__new__(WorkerProcess)
     worker._owner, worker._pipe = pool, cast("Any", Pipe())
     worker.key, worker.held, worker.outstanding = 3, {5: 1}, 1

@@ -16,6 +16,7 @@ from tests.waiting import running_reactor, within
 from txqueue.errors import NodeUnavailable
 from txqueue.node.admin_endpoint import AdminEndpoint
 from txqueue.node.lifecycle import Lifecycle
+from txqueue.policy.health import Health
 from txqueue.wire import limits
 from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.endpoints import Endpoint
@@ -38,6 +39,10 @@ class Told:
     def describe(self) -> dict[str, str]:
         """Say it."""
         return {"name": "a"}
+
+    def health(self) -> Health:
+        """Say that it can start jobs."""
+        return Health(live=True, ready=True, reason="ready")
 
     def responders(self, pipe: Pipe) -> Responders:
         """Nothing."""

@@ -116,3 +116,10 @@ def test_a_lock_whose_process_is_no_node_is_removed(tmp_path: Path, pid: object)
     lock.symlink_to(str(pid))
     parsed_endpoint(f"unix:{tmp_path / 'a.sock'}").ensure_free()
     assert not lock.is_symlink()
+
+
+def test_a_public_port_may_be_on_any_interface() -> None:
+    """Without TLS, as for health probes."""
+    public = parsed_endpoint("tcp:8751:interface=0.0.0.0", is_public=True)
+    assert (public.interface, public.credentials) == ("0.0.0.0", None)
+    assert parsed_endpoint("tcp:8751", is_public=True).interface == "127.0.0.1"

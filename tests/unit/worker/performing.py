@@ -12,6 +12,7 @@ from twisted.internet.task import Clock
 
 from txqueue import Retry, RunningJob, WorkItem
 from txqueue.model.assignment import FIELDS, AssignedJob, Assignment, SettledJob, StartedJob
+from txqueue.model.run_tally import RunTally
 from txqueue.store.outcomes import outcomes_text
 from txqueue.worker.performer import Performer
 from txqueue.worker.running_job import HeldAssignment, OpenTransaction
@@ -62,6 +63,7 @@ class Harness:
         self.logged: list[tuple[bool, str]] = []
         self.counts: Counter[int] = Counter()
         self.started: list[StartedJob] = []
+        self.tally = RunTally()
         self.running: dict[int, Deferred[Any]] = {}
 
     def finish(self, held: HeldAssignment) -> None:
@@ -73,6 +75,10 @@ class Harness:
     def log_text(self, is_grave: bool, text: str) -> None:
         """Note what is to stand in the log."""
         self.logged.append((is_grave, text))
+
+    def count(self, tally: str) -> None:
+        """Add up what jobs did."""
+        self.tally.add(tally)
 
     def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
         """Note jobs that ended otherwise, as they would go over the wire."""

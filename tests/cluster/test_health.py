@@ -1,0 +1,218 @@
+"""Real nodes that answer probes and inform a service manager."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.app import Noted
+from tests.cluster.database import Database
+from tests.cluster.nodes import (
+    APP,
+    PATIENCE,
+    Node,
+    Nodes,
+    command,
+    environment,
+    environment_of,
+)
+from tests.cluster.peers import free_port
+from tests.fixtures.databases import execute_apart
+from tests.waiting import eventually, pause
+from txqueue import WorkQueue
+
+
+def probed(port: int, path: str) -> tuple[int, str]:
+    """Ask a probe; returns the status and the line."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode().strip()
+
+
+def health(node: Node, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `txqueue health` as the node's account would, without any database to ask."""
+    return subprocess.run(
+        [Path(sys.executable).with_name("txqueue"), "health", *arguments],
+        env=environment(TXQUEUE_DSN="host=/nowhere", TXQUEUE_STATE_DIR=str(node.folder)),
+        cwd=node.folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+async def test_probes_from_start_to_drain(nodes: Nodes, queue: WorkQueue) -> None:
+    """Ready while it serves; while it drains it is live and not ready, until its job has ended."""
+    port = free_port()
+    node = await nodes.start("--health", f"tcp:{port}", "--workers", "1").up()
+    await eventually(lambda: probed(port, "/readyz") == (200, "ready"), PATIENCE)
+    assert probed(port, "/livez") == (200, "live")
+    assert health(node).returncode == health(node, "--ready").returncode == 0
+    job = await queue.enqueue(Noted(15.0))
+    await eventually(lambda: node.database.runs().get(job) == 1, PATIENCE)
+    node.signal(signal.SIGTERM)
+    await eventually(lambda: probed(port, "/readyz")[0] == 503, PATIENCE)
+    assert probed(port, "/readyz")[1].startswith("draining")
+    assert probed(port, "/livez")[0] == 200
+    assert health(node).returncode == 0
+    unready = health(node, "--ready", "--json")
+    assert unready.returncode == 1
+    assert json.loads(unready.stdout) | {"reason": ""} == {
+        "live": True,
+        "ready": False,
+        "reason": "",
+    }
+    assert node.ended() == -signal.SIGTERM, node.log
+
+
+async def test_an_outage_of_the_database_is_no_reason_to_restart(
+    nodes: Nodes, db: Database, dsn18: str
+) -> None:
+    """The node stays live, says why it is not ready, and is ready again by itself."""
+    port = free_port()
+    node = nodes.start("--health", f"tcp:{port}", "--workers", "1", TXQUEUE_LEASE="4")
+    await node.up()
+    await eventually(lambda: probed(port, "/readyz")[0] == 200, PATIENCE)
+    name = db.value("select current_database()")
+    execute_apart(dsn18, "alter database {} with allow_connections false", name)
+    db.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    await eventually(
+        lambda: probed(port, "/readyz") == (503, "the database does not answer"), PATIENCE
+    )
+    assert probed(port, "/livez") == (200, "live")
+    execute_apart(dsn18, "alter database {} with allow_connections true", name)
+    await eventually(lambda: probed(port, "/readyz") == (200, "ready"), PATIENCE)
+
+
+async def test_no_answer_is_not_live(nodes: Nodes) -> None:
+    """Neither a stopped process nor none, and each is known within five seconds."""
+    node = await nodes.start("--workers", "1").up()
+    node.signal(signal.SIGSTOP)
+    began = time.monotonic()
+    stopped = health(node, "--json")
+    took = time.monotonic() - began
+    node.signal(signal.SIGCONT)
+    said = json.loads(stopped.stdout)
+    assert (stopped.returncode, said["live"], said["ready"]) == (1, False, False)
+    assert "does not answer within 4 s" in said["reason"]
+    assert took < 6
+    node.stop()
+    none = health(node)
+    assert none.returncode == 1
+    assert "none of this host listens" in none.stdout
+    assert len(none.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "said"),
+    [
+        ("nonsense", "is not an endpoint"),
+        ("tcp:0", "port 0 is not within"),
+        ("tcp:8751:interface=192.0.2.1", "choose another --health"),
+    ],
+)
+def test_an_endpoint_that_cannot_be_is_refused(endpoint: str, said: str) -> None:
+    """In one line, before the database is asked."""
+    ended = subprocess.run(
+        command("--app", APP, "--health", endpoint),
+        env=environment(TXQUEUE_DSN="host=/nowhere"),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert said in line
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Iterator[socket.socket]:
+    """The socket of a service manager, in the abstract namespace."""
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as receiver:
+        receiver.bind(f"\0txqueue-test-{os.getpid()}")
+        receiver.setblocking(False)
+        yield receiver
+
+
+def drain(inbox: socket.socket) -> int:
+    """Read all messages that have arrived; returns how many."""
+    count = 0
+    while True:
+        try:
+            inbox.recv(4096)
+        except BlockingIOError:
+            return count
+        count += 1
+
+
+async def received(inbox: socket.socket, wanted: str) -> list[str]:
+    """Read messages until one has the wanted text."""
+    found: list[str] = []
+
+    def has_come() -> bool:
+        try:
+            while not found or wanted not in found[-1]:
+                found.append(inbox.recv(4096).decode())
+        except BlockingIOError:
+            return False
+        return True
+
+    await eventually(has_come, PATIENCE)
+    return found
+
+
+async def test_a_service_manager_is_informed(
+    nodes: Nodes, inbox: socket.socket, queue: WorkQueue
+) -> None:
+    """Ready once registered, then alive, more time while it drains; workers inherit nothing."""
+    node = await nodes.start(
+        "--workers",
+        "1",
+        NOTIFY_SOCKET=f"@txqueue-test-{os.getpid()}",
+        WATCHDOG_USEC="2000000",
+    ).up()
+    await received(inbox, "READY=1\nSTATUS=ready")
+    await received(inbox, "WATCHDOG=1")
+    (worker,) = node.workers
+    inherited = [name.partition(b"=")[0] for name in environment_of(worker)]
+    assert not {b"NOTIFY_SOCKET", b"WATCHDOG_USEC"} & {*inherited}
+    job = await queue.enqueue(Noted(6.0))
+    await eventually(lambda: node.database.runs().get(job) == 1, PATIENCE)
+    node.signal(signal.SIGTERM)
+    await received(inbox, "STOPPING=1\nSTATUS=draining")
+    await received(inbox, "EXTEND_TIMEOUT_USEC=6000000")
+    await received(inbox, "EXTEND_TIMEOUT_USEC=6000000")
+    assert node.ended() == -signal.SIGTERM, node.log
+
+
+async def test_a_stuck_master_feeds_no_watchdog(nodes: Nodes, inbox: socket.socket) -> None:
+    """A process that stands still sends nothing, so that the service manager ends it."""
+    node = await nodes.start(
+        "--workers",
+        "1",
+        NOTIFY_SOCKET=f"@txqueue-test-{os.getpid()}",
+        WATCHDOG_USEC="1000000",
+    ).up()
+    await received(inbox, "READY=1")
+    node.signal(signal.SIGSTOP)
+    await pause(0.2)
+    drain(inbox)
+    await pause(3)
+    assert drain(inbox) == 0
+    node.signal(signal.SIGCONT)
+    await received(inbox, "WATCHDOG=1")

@@ -1,0 +1,44 @@
+"""The metrics of a real node."""
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.browser import Browser
+from tests.cluster.app import Noted
+from tests.cluster.nodes import PATIENCE, Nodes
+from tests.cluster.peers import free_port
+from tests.waiting import eventually
+from txqueue import WorkQueue
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """The samples of a scrape, by name and the values of their labels in the labels' order."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def test_the_counts_of_a_scrape_are_those_of_the_database(
+    nodes: Nodes, queue: WorkQueue
+) -> None:
+    """Runs of both workers are counted once each, also in the histogram of their times."""
+    port = free_port()
+    await nodes.start("--metrics", f"tcp:{port}", "--workers", "2").up(2)
+    await queue.enqueue_many([Noted(0.0)] * 500)
+    browser = Browser(port)
+
+    async def has_counted() -> bool:
+        found = samples((await browser.get("/metrics")).text)
+        return found.get(("txqueue_jobs_finished_total", "done", Noted.work_type)) == 500
+
+    await eventually(has_counted, PATIENCE)
+    found = samples((await browser.get("/metrics")).text)
+    assert found["txqueue_jobs_started_total", Noted.work_type] == 500
+    assert found["txqueue_job_run_seconds_count", Noted.work_type] == 500
+    assert found["txqueue_deliveries_total", "claim"] == 500
+    assert found["txqueue_database_up",] == 1
+    assert found["txqueue_worker_processes",] == 2
+    assert found["txqueue_claim_seconds_count",] > 0
+    assert found["txqueue_jobs_enqueued_total",] >= 500
+    assert found["txqueue_queue_nodes", "default"] == 1

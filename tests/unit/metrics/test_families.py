@@ -1,0 +1,111 @@
+"""Metric families from figures."""
+
+from collections import Counter
+from typing import Any
+
+from attrs import evolve
+from prometheus_client.core import Metric
+
+from txqueue.metrics.families import LARGEST, OTHER, installation_families, node_families
+from txqueue.model.run_tally import STATEMENT_BOUNDS, Histogram, RunTally
+from txqueue.node.figures import NodeFigures
+from txqueue.store.metric_queries import Installation
+
+FIGURES = NodeFigures(
+    tally=RunTally(),
+    claims=Histogram(STATEMENT_BOUNDS),
+    completions=Histogram(STATEMENT_BOUNDS),
+    deliveries={"claim": 3},
+    given_back=0,
+    worker_deaths=0,
+    running=0,
+    unwritten=0,
+    workers=2,
+    capacity=200,
+    held=0,
+    lag=0.0,
+    memory=0,
+    lease_left=-1.0,
+    is_reached=False,
+    peers=0,
+)
+
+
+def queue(name: str, ready: int) -> dict[str, Any]:
+    """A queue with some ready jobs, which no node serves."""
+    states = {"waiting": 0, "ready": ready, "assigned": 0, "failed": 0}
+    return {"queue": name, **states, "oldest_ready_seconds": None, "nodes": []}
+
+
+def installation(*queues: dict[str, Any]) -> Installation:
+    """An installation with these queues and nothing else."""
+    return Installation(
+        queues=list(queues),
+        paused=frozenset(),
+        waits=[],
+        nodes=Counter(),
+        overdue=0,
+        snapshot=0.0,
+        enqueued=0,
+        items_done=0,
+        items_failed=0,
+        items_remaining=0,
+    )
+
+
+def values(families: list[Metric], name: str) -> dict[tuple[str, ...], float]:
+    """The samples of one name, by the values of their labels."""
+    return {
+        tuple(sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def test_a_thousand_work_types_do_not_make_a_thousand_series() -> None:
+    """Those with the most runs keep their names; all others count together, and none is lost."""
+    tally = RunTally()
+    for number in range(1000):
+        tally.burst([f"type{number}"] * (1 + number), [], 0.001)
+        tally.ended[f"type{number}", "done"] += 1 + number
+    families = list(node_families(evolve(FIGURES, tally=tally), {}))
+    started = values(families, "txqueue_jobs_started_total")
+    assert len(started) == LARGEST + 1
+    assert started["type999",] == 1000
+    assert sum(started.values()) == sum(values(families, "txqueue_jobs_finished_total").values())
+    assert sum(started.values()) == 1000 * 1001 / 2
+    assert sum(values(families, "txqueue_job_run_seconds_count").values()) == 1000 * 1001 / 2
+
+
+def test_a_thousand_queues_do_not_make_a_thousand_series() -> None:
+    """The largest queues keep their names; all others count together."""
+    found = installation(*(queue(f"queue{number}", number) for number in range(1000)))
+    families = list(installation_families(found))
+    ready = {
+        name: jobs
+        for (name, state), jobs in values(families, "txqueue_queue_jobs").items()
+        if state == "ready"
+    }
+    assert len(ready) == LARGEST + 1
+    assert ready["queue999"] == 999
+    assert ready[OTHER] == sum(range(900))
+
+
+def test_an_expired_lease_has_no_time_left() -> None:
+    """A lease that expired a second ago is reported as 0, and the database as down."""
+    families = list(node_families(FIGURES, {}))
+    assert values(families, "txqueue_lease_remaining_seconds") == {(): 0.0}
+    assert values(families, "txqueue_database_up") == {(): 0}
+
+
+def test_no_label_names_a_host_node_job_group_or_tenant() -> None:
+    """Labels are queues, work types, states and the like only."""
+    tally = RunTally()
+    tally.burst(["a"], [], 0.001)
+    families = [
+        *node_families(evolve(FIGURES, tally=tally), {}),
+        *installation_families(installation(queue("default", 1))),
+    ]
+    labels = {label for each in families for sample in each.samples for label in sample.labels}
+    assert labels <= {"queue", "work_type", "outcome", "road", "state", "le", "quantile"}

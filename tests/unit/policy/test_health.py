@@ -1,0 +1,42 @@
+"""Whether a node is live and ready, and the reason that is given."""
+
+from typing import Any
+
+import pytest
+
+from txqueue.policy.health import Health, HealthFacts, decide_health, merge_health
+
+WELL: dict[str, Any] = {
+    "has_started": True,
+    "is_draining": False,
+    "has_database": True,
+    "lease_left": 7.5,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({}, "ready"),
+        ({"lease_left": 0.0}, "the lease has expired"),
+        ({"lease_left": -1.0, "has_database": False}, "the database does not answer"),
+        ({"has_started": False, "has_database": False}, "starting"),
+        ({"is_draining": True, "has_database": False}, "draining"),
+    ],
+)
+def test_the_weightiest_reason_is_given(changed: dict[str, Any], reason: str) -> None:
+    """A node that answers is live, whatever it lacks."""
+    health = decide_health(HealthFacts(**{**WELL, **changed}))
+    assert health.live
+    assert health.ready == (not changed)
+    assert health.reason.startswith(reason)
+    assert len(health.reason.splitlines()) == 1
+
+
+def test_a_process_is_ready_if_all_its_nodes_are() -> None:
+    """The first node that is not ready is named; a single node needs no name."""
+    well, ill = Health(True, True, "ready"), Health(True, False, "the lease has expired")
+    assert merge_health([("a", ill)]) == ill
+    assert merge_health([("a", well), ("b", well)]) == well
+    merged = merge_health([("a", well), ("b", ill)])
+    assert (merged.ready, merged.reason) == (False, "b: the lease has expired")

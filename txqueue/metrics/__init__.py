@@ -1,0 +1,1 @@
+"""Metrics of a node and of its installation for Prometheus; needs the extra ``metrics``."""

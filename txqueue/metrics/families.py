@@ -1,0 +1,226 @@
+"""Turns a node's figures, and the installation's, into metric families of Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from txqueue.model.run_tally import Histogram
+from txqueue.node.figures import NodeFigures
+from txqueue.store.metric_queries import Installation
+
+__all__ = ["LARGEST", "OTHER", "installation_families", "node_families"]
+
+LARGEST: Final = 100
+"""How many queues, and how many work types, have series of their own: those with the most jobs."""
+
+OTHER: Final = "other"
+"""The label of all others together."""
+
+_STATES: Final = ("waiting", "ready", "assigned", "failed")
+
+
+def node_families(figures: NodeFigures, labels: Mapping[str, str]) -> Iterator[Metric]:
+    """Return the metrics of one node.
+
+    Args:
+        figures: The node's figures.
+        labels: Labels that each series gets: ``database`` if the process has several nodes.
+    """
+    make = _Maker(labels)
+    yield from _job_families(figures, make)
+    yield from _flow_families(figures, make)
+    yield from _state_families(figures, make)
+
+
+def _job_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
+    tally = figures.tally
+    named = _largest(tally.started)
+    started: Counter[str] = Counter()
+    for work_type, times in tally.started.items():
+        started[named(work_type)] += times
+    ended: Counter[tuple[str, str]] = Counter()
+    for (work_type, outcome), times in tally.ended.items():
+        ended[named(work_type), outcome] += times
+    runs: dict[str, Histogram] = {}
+    for work_type, each in tally.runs.items():
+        runs.setdefault(named(work_type), Histogram(each.bounds)).add(each.counts, each.total)
+    yield make.counter(
+        "jobs_started",
+        "Runs of jobs that started.",
+        {(name,): times for name, times in started.items()},
+        ["work_type"],
+    )
+    yield make.counter(
+        "jobs_finished",
+        "Runs of jobs that ended, by outcome.",
+        ended,
+        ["work_type", "outcome"],
+    )
+    yield make.histogram(
+        "job_run_seconds",
+        "How long handlers ran; those that finish at once count the mean of a burst.",
+        {(name,): each for name, each in runs.items()},
+        ["work_type"],
+    )
+
+
+def _flow_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
+    yield make.histogram("claim_seconds", "How long claims took.", {(): figures.claims})
+    yield make.histogram(
+        "completion_seconds",
+        "How long the statements took that write done jobs.",
+        {(): figures.completions},
+    )
+    yield make.counter(
+        "deliveries",
+        "Jobs that reached the node: by claim, direct dispatch, a peer, or found later; direct"
+        " and peer deliveries count assignments.",
+        {(road,): jobs for road, jobs in figures.deliveries.items()},
+        ["road"],
+    )
+    yield make.counter(
+        "given_back",
+        "Jobs that were assigned to the node but not held by it, and returned to the queue.",
+        {(): figures.given_back},
+    )
+    yield make.counter(
+        "worker_deaths",
+        "Worker processes that ended without being told to.",
+        {(): figures.worker_deaths},
+    )
+
+
+def _state_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
+    lease = max(0.0, figures.lease_left)
+    for name, said, value in (
+        ("jobs_running", "Jobs that run now.", figures.running),
+        ("unwritten_endings", "Jobs that ended, but are not yet written.", figures.unwritten),
+        ("worker_processes", "Worker processes that are ready.", figures.workers),
+        ("capacity_weight", "The weight that all workers run at a time.", figures.capacity),
+        ("held_weight", "The weight of the jobs that the workers hold.", figures.held),
+        ("reactor_lag_seconds", "How late the master's timers are.", figures.lag),
+        ("memory_bytes", "The memory of the master.", figures.memory),
+        ("lease_remaining_seconds", "Time until the node's lease expires.", lease),
+        ("database_up", "1 if the database answers the node.", int(figures.is_reached)),
+        ("peers_connected", "Connected peers.", figures.peers),
+    ):
+        yield make.gauge(name, said, {(): value})
+
+
+def installation_families(found: Installation) -> Iterator[Metric]:
+    """Return the metrics of the whole installation, which every node reports alike."""
+    make = _Maker({})
+    weights = Counter(
+        {each["queue"]: sum(each[state] for state in _STATES) for each in found.queues}
+    )
+    named = _largest(weights)
+    jobs: Counter[tuple[str, str]] = Counter()
+    oldest: dict[tuple[str], float] = {}
+    nodes: dict[tuple[str], int] = {}
+    for each in found.queues:
+        name = named(each["queue"])
+        for state in _STATES:
+            jobs[name, state] += each[state]
+        age = each["oldest_ready_seconds"] or 0.0
+        oldest[name,] = max(oldest.get((name,), 0.0), age)
+        nodes[name,] = max(nodes.get((name,), 0), len(each["nodes"]))
+    paused = {(named(each["queue"]),): int(each["queue"] in found.paused) for each in found.queues}
+    waits = {
+        (named(each["queue"]), quantile): each[column]
+        for each in found.waits
+        for quantile, column in (("0.5", "p50"), ("0.95", "p95"))
+        if each[column] is not None and named(each["queue"]) != OTHER
+    }
+    yield make.gauge("queue_jobs", "Jobs of a queue by state.", jobs, ["queue", "state"])
+    yield make.gauge(
+        "queue_oldest_ready_seconds", "How long the oldest ready job is due.", oldest, ["queue"]
+    )
+    yield make.gauge("queue_paused", "1 if the queue is paused.", paused, ["queue"])
+    yield make.gauge("queue_nodes", "Nodes that serve the queue.", nodes, ["queue"])
+    yield make.gauge(
+        "queue_wait_seconds",
+        "Percentiles of the time until jobs of the last minute started.",
+        waits,
+        ["queue", "quantile"],
+    )
+    yield make.counter(
+        "jobs_enqueued", "Jobs numbered since the schema was made.", {(): found.enqueued}
+    )
+    yield make.gauge(
+        "nodes",
+        "Nodes by state.",
+        {(each,): times for each, times in found.nodes.items()},
+        ["state"],
+    )
+    items = {
+        ("done",): found.items_done,
+        ("failed",): found.items_failed,
+        ("remaining",): found.items_remaining,
+    }
+    yield make.gauge("workset_items", "Items of all worksets.", items, ["state"])
+    yield make.gauge("schedules_overdue", "Schedules late by a minute.", {(): found.overdue})
+    yield make.gauge(
+        "oldest_snapshot_seconds",
+        "The age of the oldest snapshot that keeps dead rows.",
+        {(): found.snapshot},
+    )
+
+
+def _largest(weights: Mapping[str, float]) -> Callable[[str], str]:
+    """Return a function that gives the label of a name: its own if it is one of the largest."""
+    kept = {name for name, _ in Counter(weights).most_common(LARGEST)}
+    return lambda name: name if name in kept else OTHER
+
+
+class _Maker:
+    """Makes metric families whose series have labels in common."""
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self._names, self._values = list(labels), tuple(labels.values())
+
+    def counter(self, *given: Any) -> Metric:
+        return self._filled(CounterMetricFamily, *given)
+
+    def gauge(self, *given: Any) -> Metric:
+        return self._filled(GaugeMetricFamily, *given)
+
+    def _filled(
+        self,
+        kind: Any,
+        name: str,
+        said: str,
+        values: Mapping[tuple[str, ...], float],
+        labels: Sequence[str] = (),
+    ) -> Metric:
+        family: Metric = kind(f"txqueue_{name}", said, labels=[*labels, *self._names])
+        for key, value in values.items():
+            family.add_metric([*key, *self._values], value)  # type: ignore[attr-defined]
+        return family
+
+    def histogram(
+        self,
+        name: str,
+        said: str,
+        values: Mapping[tuple[str, ...], Histogram],
+        labels: Sequence[str] = (),
+    ) -> Metric:
+        family = HistogramMetricFamily(f"txqueue_{name}", said, labels=[*labels, *self._names])
+        for key, each in values.items():
+            family.add_metric([*key, *self._values], list(_buckets(each)), each.total)
+        return family
+
+
+def _buckets(histogram: Histogram) -> Iterable[tuple[str, float]]:
+    """Return each bound with the number of observations up to it."""
+    bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
+    return zip(bounds, accumulate(histogram.counts), strict=True)

@@ -1,0 +1,231 @@
+"""The metrics as a service: collects them, and serves them over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+from typing import Any, Final, Protocol
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+from twisted.web import resource, server
+
+from txqueue.errors import TxqueueError
+from txqueue.metrics.families import installation_families, node_families
+from txqueue.metrics.settings import MetricsSettings
+from txqueue.node.figures import NodeFigures
+from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.metric_queries import Installation, about_installation
+from txqueue.store.operations import Operations
+from txqueue.system.clock import Clock
+
+__all__ = ["MeasuredNode", "Metrics"]
+
+# Seconds after which a query is given up.
+_PATIENCE: Final = 2.0
+# The installation is queried again after FRESH seconds, and after COST times as long as it took.
+_FRESH, _COST = 15.0, 50.0
+
+
+class MeasuredNode(Protocol):
+    """A node that counts what it does."""
+
+    @property
+    def figures(self) -> NodeFigures:
+        """What the node has counted, and its state now."""
+
+
+class InstallationReader:
+    """Reads the state of the installation, and keeps it for some seconds.
+
+    Args:
+        clock: Tells how old it is.
+        operations: Runs the queries.
+        schema: The name of the schema.
+    """
+
+    def __init__(self, clock: Clock, operations: Operations, schema: str) -> None:
+        self._clock = clock
+        self._operations = operations
+        self._schema = schema
+        self._kept: Installation | None = None
+        self._read_at = self._due_at = float("-inf")
+
+    async def read(self) -> tuple[Installation | None, float]:
+        """Return the state and its age in seconds; None if it was never read.
+
+        While the database does not answer, it is the last one.
+        """
+        began = self._clock.seconds()
+        if began >= self._due_at:
+            # Before the query, so that another scrape does not send it, too.
+            self._due_at = began + _FRESH
+            try:
+                self._kept = await self._operations.find(about_installation(self._schema))
+                self._read_at = self._clock.seconds()
+            except TxqueueError:
+                pass
+            took = self._clock.seconds() - began
+            self._due_at = self._clock.seconds() + max(_FRESH, _COST * took)
+        return self._kept, self._clock.seconds() - self._read_at
+
+
+class Metrics(Service):
+    """Serves the metrics at ``/metrics``.
+
+    Args:
+        reactor: Listens, and times the queries.
+        settings: The settings.
+        nodes: The nodes of this process by name.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, reactor: Any, settings: MetricsSettings, nodes: Mapping[str, MeasuredNode]
+    ) -> None:
+        self._reactor = reactor
+        self._settings = settings
+        self._nodes = nodes
+        self._pool = ConnectionPool(
+            reactor,
+            settings.dsn,
+            1,
+            "txqueue metrics",
+            patience=_PATIENCE + 3.0,
+            any_moment=True,
+        )
+        operations = Operations(self._pool, settings.schema, patience=_PATIENCE)
+        self._reader = InstallationReader(reactor, operations, settings.schema)
+        self._listening: Deferred[Any] = succeed(None)
+
+    def startService(self) -> None:
+        """Listen."""
+        super().startService()
+        root = resource.Resource()
+        root.putChild(b"metrics", _Page(self))
+        site = _Site(root, reactor=self._reactor)
+        self._listening = self._settings.endpoint.listen(self._reactor, site)
+        self._listening.addErrback(self._cannot_listen)
+
+    def stopService(self) -> Deferred[None]:
+        """Stop listening, and close the connection."""
+        super().stopService()
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        port = await self._listening
+        if port is not None:
+            await port.stopListening()
+        self._pool.close()
+
+    async def exposition(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
+        installation, age = await self._reader.read()
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Collected(self._families(installation, age)))
+        return generate_latest(registry)
+
+    def _families(self, installation: Installation | None, age: float) -> list[Metric]:
+        families: list[Metric] = []
+        several = len(self._nodes) > 1
+        for name, node in self._nodes.items():
+            labels = {"queue_node": name} if several else {}
+            families = _merged(families, node_families(node.figures, labels))
+        if installation is not None:
+            families += installation_families(installation)
+            known = GaugeMetricFamily(
+                "txqueue_installation_age_seconds",
+                "The age of the metrics of the whole installation, which are kept for 15 s.",
+            )
+            known.add_metric([], age)
+            families.append(known)
+        return [*families, *self._constants()]
+
+    def _constants(self) -> Iterator[Metric]:
+        build = GaugeMetricFamily("txqueue_build_info", "The version.", labels=["version"])
+        build.add_metric([version("txqueue")], 1)
+        yield build
+        credentials = self._settings.endpoint.credentials
+        if credentials is not None:
+            expiry = GaugeMetricFamily(
+                "txqueue_certificate_expiry_timestamp_seconds",
+                "When the node's certificate expires, in seconds since 1970.",
+            )
+            expiry.add_metric([], credentials.expires_at().timestamp())
+            yield expiry
+
+    def _cannot_listen(self, failure: Any) -> None:
+        self.log.critical(
+            "the metrics cannot be served at {endpoint}: {error}",
+            endpoint=self._settings.endpoint,
+            error=failure.value,
+        )
+
+
+def _merged(families: list[Metric], more: Iterable[Metric]) -> list[Metric]:
+    """Add the series of one node to those of others: a family is written once."""
+    found = {each.name: each for each in families}
+    for each in more:
+        if each.name in found:
+            found[each.name].samples += each.samples
+        else:
+            found[each.name] = each
+    return list(found.values())
+
+
+class _Collected:
+    """Metrics for a registry."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+class _Site(server.Site):
+    """An HTTP server that logs no requests."""
+
+    noisy = False
+
+    def log(self, request: object) -> None:
+        """Do nothing."""
+
+
+class _Page(resource.Resource):
+    """Answers GET and HEAD with the metrics."""
+
+    isLeaf = True
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__()
+        self._metrics = metrics
+
+    def render_GET(self, request: server.Request) -> int:
+        gone: list[object] = []
+        request.notifyFinish().addErrback(gone.append)
+        collecting = Deferred.fromCoroutine(self._metrics.exposition())
+        collecting.addCallback(_write, request, gone)
+        collecting.addErrback(_fail, request, gone)
+        return server.NOT_DONE_YET
+
+
+def _write(body: bytes, request: server.Request, gone: list[object]) -> None:
+    if gone:
+        return
+    request.setHeader("Content-Type", CONTENT_TYPE_LATEST)
+    request.setHeader("Cache-Control", "no-store")
+    request.write(body)
+    request.finish()
+
+
+def _fail(failure: Any, request: server.Request, gone: list[object]) -> None:
+    Metrics.log.failure("the metrics could not be collected", failure=failure)
+    if not gone:
+        request.setResponseCode(500)
+        request.finish()

@@ -1,0 +1,91 @@
+"""Decides from plain facts whether a node is live and ready, for probes and service managers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import asdict, frozen
+
+__all__ = ["Health", "HealthFacts", "decide_health", "merge_health"]
+
+
+@frozen
+class HealthFacts:
+    """What a node's health depends on.
+
+    Attributes:
+        has_started: Whether the node has registered since its start.
+        is_draining: Whether the node accepts no jobs, because it is drained or stops.
+        has_database: Whether the database has answered a heartbeat lately.
+        lease_left: Seconds until the node's lease expires; 0 or less once it has expired.
+    """
+
+    has_started: bool
+    is_draining: bool
+    has_database: bool
+    lease_left: float
+
+
+@frozen
+class Health:
+    """Whether a node is live and ready.
+
+    Attributes:
+        live: Whether the master's reactor runs. An answer of the master shows it; a node that does
+            not answer is not live.
+        ready: Whether the node can start jobs now.
+        reason: One line that says why it is ready or not.
+    """
+
+    live: bool
+    ready: bool
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the attributes as plain data."""
+        return asdict(self)
+
+
+def decide_health(facts: HealthFacts) -> Health:
+    """Decide whether a node that answers is ready.
+
+    Args:
+        facts: The facts about the node.
+
+    Returns:
+        The health; a node that answers is always live, as a restart would not bring back the
+        database.
+    """
+    obstacle = _obstacle(facts)
+    return Health(live=True, ready=obstacle is None, reason=obstacle or "ready")
+
+
+def merge_health(parts: Sequence[tuple[str, Health]]) -> Health:
+    """Return the health of a process that runs several nodes: the first that is not ready counts.
+
+    Args:
+        parts: The name and the health of each node; at least one.
+    """
+    if len(parts) == 1:
+        return parts[0][1]
+    for name, health in parts:
+        if not health.ready:
+            return Health(live=health.live, ready=False, reason=f"{name}: {health.reason}")
+    return parts[0][1]
+
+
+def _obstacle(facts: HealthFacts) -> str | None:
+    """Return the first reason for which the node cannot start jobs, in the order of their weight.
+
+    Draining comes first: it is intended, and outlasts the other reasons.
+    """
+    if facts.is_draining:
+        return "draining: the node accepts no jobs"
+    if not facts.has_started:
+        return "starting: the node has not registered in the database yet"
+    if not facts.has_database:
+        return "the database does not answer"
+    if facts.lease_left <= 0:
+        return "the lease has expired: no job starts until it is renewed"
+    return None
