@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -72,7 +72,7 @@ class Harness:
         assignment = held.token.assignment
         self.finished.append((assignment, held.lane, held.done, held.jobs, held.weight))
 
-    def log_text(self, is_grave: bool, text: str) -> None:
+    def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
         """Note what is to stand in the log."""
         self.logged.append((is_grave, text))
 
