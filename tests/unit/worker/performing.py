@@ -61,6 +61,7 @@ class Harness:
         self.settled: list[dict[str, Any]] = []
         self.settled_weight = 0
         self.logged: list[tuple[bool, str]] = []
+        self.logged_runs: list[Mapping[str, Any] | None] = []
         self.counts: Counter[int] = Counter()
         self.started: list[StartedJob] = []
         self.tally = RunTally()
@@ -75,6 +76,7 @@ class Harness:
     def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
         """Note what is to stand in the log."""
         self.logged.append((is_grave, text))
+        self.logged_runs.append(run)
 
     def count(self, tally: str) -> None:
         """Add up what jobs did."""

@@ -1,0 +1,70 @@
+"""The last entries of a run, kept for the case that it fails."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from twisted.logger import Logger
+
+from tests.unit.logs.running import Run, running
+from txqueue.logs.kept_entries import keep_event, keep_records
+from txqueue.model.run_log import MOST_ENTRIES
+
+LOG = Logger("shop.mail", observer=keep_event)
+LIBRARY = logging.getLogger("shop.library")
+
+
+@pytest.fixture(autouse=True)
+def keeping() -> Iterator[None]:
+    """Have records of the library kept, at the level that a worker sets."""
+    former, level = logging.getLogRecordFactory(), LIBRARY.level
+    LIBRARY.setLevel(logging.DEBUG)
+    # Pytest's handlers refuse a record whose arguments do not fit.
+    LIBRARY.propagate = False
+    keep_records()
+    yield
+    logging.setLogRecordFactory(former)
+    LIBRARY.setLevel(level)
+    LIBRARY.propagate = True
+
+
+def messages(run: Run) -> list[str]:
+    """What was kept, without the times."""
+    return [] if run.log is None else [each.split(" ", 1)[1] for each in run.log.entries]
+
+
+def test_entries_of_both_kinds_of_loggers_are_kept_from_info_on() -> None:
+    """In the order in which they were logged."""
+    run = Run()
+    with running(run):
+        LOG.debug("no")
+        LOG.info("one {n}", n=1)
+        LIBRARY.debug("no")
+        LIBRARY.info("two %d", 2)
+        LIBRARY.info("wrong %d", "x")
+    assert messages(run) == [
+        "info shop.mail: one 1",
+        "info shop.library: two 2",
+        "info shop.library: wrong %d (TypeError with its arguments)",
+    ]
+
+
+def test_a_run_that_logs_nothing_has_no_log() -> None:
+    """And what is logged outside of runs is not kept."""
+    run = Run()
+    with running(run):
+        pass
+    LOG.info("outside")
+    LIBRARY.warning("outside")
+    assert run.log is None
+
+
+def test_only_the_last_entries_are_kept() -> None:
+    """However many there are."""
+    run = Run()
+    with running(run):
+        for number in range(1000):
+            LOG.info("{number}", number=number)
+    kept = messages(run)
+    assert len(kept) == MOST_ENTRIES
+    assert kept[-1] == "info shop.mail: 999"
