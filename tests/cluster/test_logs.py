@@ -11,7 +11,7 @@ from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Nodes
 from tests.cluster.peers import free_port
 from tests.waiting import eventually
-from txqueue import WorkQueue
+from txqueue import WorkItem, WorkQueue
 
 APP = Coroutine.__module__
 CLASS = f"{APP}.{CardDeclined.__name__}"
@@ -37,7 +37,7 @@ async def test_every_line_is_json_and_those_of_handlers_name_their_jobs(
 ) -> None:
     """Whatever they log with, in each runtime, also while others run; from start to end."""
     node = await nodes.start("--workers", "1", "--log-format", "json", app=APP).up()
-    works = [Coroutine(), Coroutine(), Task(), Task(), Thread()]
+    works: list[WorkItem] = [Coroutine(), Coroutine(), Task(), Task(), Thread()]
     ids = await queue.enqueue_many(works)
     await eventually(lambda: db.states() == {"failed": 2, "done": 3}, PATIENCE)
     await eventually(lambda: node.log.count("failed for good") == 2, PATIENCE)
@@ -46,9 +46,7 @@ async def test_every_line_is_json_and_those_of_handlers_name_their_jobs(
     assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
     for job_id, work in zip(ids, works, strict=True):
         runs = (1, 2) if isinstance(work, Coroutine) else (1,)
-        own = [line for line in found(lines, f" {job_id} ") if line["message"].startswith("co")]
-        own += [line for line in found(lines, f"task {job_id} ")]
-        own += found(lines, f"thread {job_id}")
+        own = found(lines, f"{type(work).__name__.lower()} {job_id}")
         assert {run_of(line) for line in own} == {
             (job_id, type(work).work_type, run) for run in runs
         }

@@ -97,11 +97,22 @@ def begin_worker_log() -> None:
 
 
 def let_information_pass() -> None:
-    """Let the standard library's loggers pass the level INFO, unless the application sets levels.
+    """Let the standard library's loggers pass the level INFO, unless the application sets them up.
 
     Without handlers of the application's, what the library writes by itself stays as it is:
     warnings only.
     """
     root = logging.getLogger()
-    if root.level == logging.WARNING and all(map(is_json_handler, root.handlers)):
+    if root.level == logging.WARNING and not any(map(_is_set_up, _loggers())):
         root.setLevel(logging.INFO)
+
+
+def _loggers() -> list[logging.Logger]:
+    named = logging.Logger.manager.loggerDict.values()
+    return [logging.getLogger(), *(each for each in named if isinstance(each, logging.Logger))]
+
+
+def _is_set_up(logger: logging.Logger) -> bool:
+    return not all(
+        isinstance(each, logging.NullHandler) or is_json_handler(each) for each in logger.handlers
+    )

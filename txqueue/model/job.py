@@ -59,7 +59,7 @@ class Attempt:
     node_id: int | None
     error: str | None
     error_class: str | None = None
-    log: str | None = None
+    log: str | None = field(default=None, repr=False)
 
     @property
     def seconds(self) -> float | None:

@@ -9,7 +9,7 @@ from txqueue.model.run_log import RUNNING, RunLog
 
 
 @define
-class Run:
+class SecondRun:
     """The second run of a job."""
 
     id: int = 7
@@ -18,8 +18,17 @@ class Run:
     log: RunLog | None = None
 
 
+class Untold:
+    """A value without a text."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    __repr__ = __str__
+
+
 @contextmanager
-def running(run: Run) -> Iterator[None]:
+def running(run: SecondRun) -> Iterator[None]:
     """Let a job run."""
     token = RUNNING.set(run)
     try:

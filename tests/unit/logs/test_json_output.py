@@ -10,7 +10,7 @@ import pytest
 from twisted.logger import Logger, LogPublisher
 from twisted.python.failure import Failure
 
-from tests.unit.logs.running import Run, running
+from tests.unit.logs.running import SecondRun, Untold, running
 from txqueue.logs.entries import FAILED_RUN
 from txqueue.logs.json_output import add_json_handler, json_observer
 from txqueue.model.run_log import log_of
@@ -66,7 +66,7 @@ def test_both_kinds_of_loggers_have_the_same_fields(output: Output) -> None:
 
 def test_lines_within_a_job_name_it(output: Output) -> None:
     """With what else its log carries; other lines do not."""
-    run = Run()
+    run = SecondRun()
     log_of(run).fields["trace_id"] = "4bf9"
     with running(run):
         output.log.info("in")
@@ -99,15 +99,6 @@ def test_the_line_of_a_failed_run_names_it(output: Output) -> None:
     [line] = output.lines
     assert (line["job"], line["message"]) == (9, "job 9 failed")
     assert line["traceback"] == "Traceback\nKeyError"
-
-
-class Untold:
-    """A value without a text."""
-
-    def __str__(self) -> str:
-        raise ValueError("no text")
-
-    __repr__ = __str__
 
 
 def test_no_line_is_lost_and_none_raises(output: Output) -> None:

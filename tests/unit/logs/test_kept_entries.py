@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from twisted.logger import Logger
 
-from tests.unit.logs.running import Run, running
+from tests.unit.logs.running import SecondRun, running
 from txqueue.logs.kept_entries import keep_event, keep_records
 from txqueue.model.run_log import MOST_ENTRIES
 
@@ -25,14 +25,14 @@ def keeping() -> Iterator[None]:
     LIBRARY.setLevel(level)
 
 
-def messages(run: Run) -> list[str]:
+def messages(run: SecondRun) -> list[str]:
     """What was kept, without the times."""
     return [] if run.log is None else [each.split(" ", 1)[1] for each in run.log.entries]
 
 
 def test_entries_of_both_kinds_of_loggers_are_kept_from_info_on() -> None:
     """In the order in which they were logged."""
-    run = Run()
+    run = SecondRun()
     with running(run):
         LOG.debug("no")
         LOG.info("one {n}", n=1)
@@ -49,7 +49,7 @@ def test_entries_of_both_kinds_of_loggers_are_kept_from_info_on() -> None:
 
 def test_a_run_that_logs_nothing_has_no_log() -> None:
     """And what is logged outside of runs is not kept."""
-    run = Run()
+    run = SecondRun()
     with running(run):
         pass
     LOG.info("outside")
@@ -59,7 +59,7 @@ def test_a_run_that_logs_nothing_has_no_log() -> None:
 
 def test_only_the_last_entries_are_kept() -> None:
     """However many there are."""
-    run = Run()
+    run = SecondRun()
     with running(run):
         for number in range(1000):
             LOG.info("{number}", number=number)

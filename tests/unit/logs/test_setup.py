@@ -95,15 +95,17 @@ def test_in_the_foreground_the_log_goes_to_stdout(
     assert said == ["of twistd", "of twist"]
 
 
-def test_information_passes_unless_the_application_has_configured_the_library() -> None:
-    """A level or a handler of its own stays in force."""
-    root = logging.getLogger()
-    root.handlers[:] = []
-    root.setLevel(logging.WARNING)
-    let_information_pass()
-    assert root.level == logging.INFO
-    for handlers, level in (([logging.NullHandler()], logging.WARNING), ([], logging.ERROR)):
-        root.handlers[:] = handlers
+def test_information_passes_unless_the_application_has_set_up_the_library() -> None:
+    """A level or a handler of its own stays in force; those that do nothing do not count."""
+    root, shop = logging.getLogger(), logging.getLogger("shop.set_up")
+    for handlers, level, after in (
+        ([], logging.WARNING, logging.INFO),
+        ([logging.NullHandler()], logging.WARNING, logging.INFO),
+        ([logging.StreamHandler()], logging.WARNING, logging.WARNING),
+        ([], logging.ERROR, logging.ERROR),
+    ):
+        root.handlers[:], shop.handlers[:] = [], handlers
         root.setLevel(level)
         let_information_pass()
-        assert root.level == level
+        assert root.level == after
+    shop.handlers[:] = []

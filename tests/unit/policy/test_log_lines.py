@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.logs.running import Untold
 from txqueue.policy.log_lines import (
     LONGEST_ENTRY,
     MOST_BYTES,
@@ -16,15 +17,6 @@ from txqueue.policy.log_lines import (
 
 AT = 1_700_000_000.25
 TIME = "2023-11-14T22:13:20.250Z"
-
-
-class Untold:
-    """A value without a text."""
-
-    def __str__(self) -> str:
-        raise ValueError("no text")
-
-    __repr__ = __str__
 
 
 def entry(message: str = "sent", **more: Any) -> LogEntry:

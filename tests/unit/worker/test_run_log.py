@@ -9,7 +9,7 @@ from twisted.internet.defer import succeed
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
-from tests.unit.logs.running import Run, running
+from tests.unit.logs.running import SecondRun, running
 from tests.unit.worker.performing import Handled, Harness
 from tests.unit.worker.test_runtimes import begun_with
 from txqueue import Fail, Retry, RunningJob, Runtime, Snooze
@@ -64,7 +64,7 @@ async def test_asyncio_handlers_have_their_job(threads: ThreadPool) -> None:
         await asyncio.sleep(0.001)
         return [before, current(), await asyncio.to_thread(current)]
 
-    with running(Run()):
+    with running(SecondRun()):
         begun = begun_with(perform, None, Runtime.ASYNCIO, threads)
     assert await begun == [7, 7, 7]
 
@@ -77,7 +77,7 @@ async def test_threads_have_their_job(threads: ThreadPool) -> None:
 
     begun = []
     for job_id in (1, 2):
-        with running(Run(job_id)):
+        with running(SecondRun(job_id)):
             begun.append(begun_with(perform, None, Runtime.THREAD, threads))
     assert [await each for each in begun] == [1, 2]
 
