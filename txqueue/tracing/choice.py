@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from attrs import frozen
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
+
     from txqueue.tracing.spans import RunSpan
 
-__all__ = ["Sending", "begin_run", "sending"]
+__all__ = ["Sending", "begin_run", "is_tracing", "sending"]
 
 
 class Sending(Protocol):
@@ -46,22 +48,33 @@ def sending(work_type: str, options: Mapping[str, Any]) -> AbstractContextManage
     Returns:
         A context manager, whose value has the options for the jobs.
     """
-    # An application with a tracer has imported this module; others do not pay for the import.
-    if "opentelemetry.trace" in sys.modules:
-        from txqueue.tracing.spans import SendSpan, tracer
+    its_tracer = _tracer()
+    if its_tracer is None:
+        return nullcontext(_Untraced(options))
+    from txqueue.tracing.spans import SendSpan
 
-        if (its_tracer := tracer()) is not None:
-            return SendSpan.started(its_tracer, work_type, options)
-    return nullcontext(_Untraced(options))
+    return SendSpan.started(its_tracer, work_type, options)
+
+
+def is_tracing() -> bool:
+    """Tell whether the application has set up OpenTelemetry."""
+    return _tracer() is not None
 
 
 def begin_run(work_type: str, job_id: int, attempt: int, terms: Any) -> RunSpan | None:
     """Start the span of a run; None without a tracer. See `RunSpan.started`."""
-    if "opentelemetry.trace" not in sys.modules:
-        return None
-    from txqueue.tracing.spans import RunSpan, tracer
-
-    its_tracer = tracer()
+    its_tracer = _tracer()
     if its_tracer is None:
         return None
+    from txqueue.tracing.spans import RunSpan
+
     return RunSpan.started(its_tracer, work_type, job_id, attempt, terms)
+
+
+def _tracer() -> Tracer | None:
+    # An application with a tracer has imported this module; others do not pay for the import.
+    if "opentelemetry.trace" not in sys.modules:
+        return None
+    from txqueue.tracing.spans import tracer
+
+    return tracer()

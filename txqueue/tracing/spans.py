@@ -152,9 +152,9 @@ class RunSpan:
             "span_id": trace.format_span_id(context.span_id),
         }
 
-    def failed(self, error: BaseException) -> None:
-        """Record the error that ended the handler."""
-        _note_error(self._span, error)
+    def failed(self, error: BaseException, *, is_hidden: bool = False) -> None:
+        """Record the error that failed the attempt; only its class, if its text is hidden."""
+        _note_error(self._span, error, is_hidden=is_hidden)
 
     def end(self, outcome: str) -> None:
         """End it with the outcome of the run."""
@@ -173,7 +173,9 @@ def _origin(carried: CarriedTrace | None, attempt: int) -> tuple[Context, list[L
     return Context(), [Link(span)] if span.is_valid else []
 
 
-def _note_error(span: Span, error: BaseException) -> None:
-    span.record_exception(error)
-    span.set_status(StatusCode.ERROR, type(error).__qualname__)
-    span.set_attribute(names.ERROR_TYPE, type(error).__qualname__)
+def _note_error(span: Span, error: BaseException, *, is_hidden: bool = False) -> None:
+    name = type(error).__qualname__
+    if not is_hidden:
+        span.record_exception(error)
+    span.set_status(StatusCode.ERROR, name)
+    span.set_attribute(names.ERROR_TYPE, name)
