@@ -11,6 +11,7 @@ from txqueue.model.humanize import age, amount, counted
 
 __all__ = [
     "LIMITS",
+    "depth",
     "full",
     "idle",
     "node_document",
@@ -18,6 +19,8 @@ __all__ = [
     "queues",
     "recurring",
     "summary",
+    "unknown_type",
+    "unserved_queue",
     "warnings",
     "work_types",
 ]
@@ -127,6 +130,38 @@ def work_types(
             if name in found:
                 found[name]["nodes"].append(node["name"])
     return [found[name] for name in sorted(found)]
+
+
+def depth(looked: Iterable[Row], most: int, now: datetime) -> dict[str, Any]:
+    """Summarize the jobs of one queue or work type from those that were looked at.
+
+    Args:
+        looked: By state, and by the run of a node that has them: how many jobs were looked at,
+            how many of them count, and since when the oldest of these could run.
+        most: How many jobs of a state were looked at, at most.
+        now: The time by the database's clock.
+
+    Returns:
+        The number in each state; ``partial``, the states in which there may be more;
+        ``running_on``, how many jobs each run of a node has; ``oldest_ready_seconds``.
+    """
+    found: dict[str, Any] = dict.fromkeys(("waiting", "ready", "assigned", "failed"), 0)
+    seen, running_on, oldest = dict.fromkeys(found, 0), {}, None
+    for row in looked:
+        found[row["state"]] += row["jobs"]
+        seen[row["state"]] += row["looked"]
+        if row["state"] == "assigned" and row["jobs"]:
+            running_on[row["incarnation"]] = row["jobs"]
+        if row["state"] == "ready" and row["oldest"] is not None:
+            oldest = round(max((now - row["oldest"]).total_seconds(), 0.0), 3)
+    partial = {state for state, number in seen.items() if number >= most}
+    return {
+        **found,
+        "partial": partial,
+        "running_on": running_on,
+        "oldest_ready_seconds": oldest,
+        "at": now,
+    }
 
 
 def _empty(name: str) -> dict[str, Any]:
@@ -271,6 +306,31 @@ def _not_held(nodes: Iterable[Row]) -> Warned:
             )
             remedy = "nothing: it returns them within two heartbeats; if not, restart it"
             yield "not_held", node["name"], what, remedy
+
+
+def unserved_queue(queue: str, nodes: Iterable[Row]) -> tuple[str, str] | None:
+    """Return what is wrong, and the remedy, if no live node serves a queue."""
+    if queue in _served(nodes):
+        return None
+    return f"no live node serves the queue {queue}", f"start a node with --queues {queue}"
+
+
+def unknown_type(
+    work_type: str, nodes: Iterable[Row], *, is_published: bool
+) -> tuple[str, str] | None:
+    """Return what is wrong, and the remedy, if no live node has a work type.
+
+    Args:
+        work_type: The work type.
+        nodes: The nodes.
+        is_published: Whether any node has ever registered it.
+    """
+    if any(work_type in node["work_types"] for node in nodes if node["state"] in SERVING):
+        return None
+    what = f"no live node has the work type {work_type}"
+    if not is_published:
+        what = f"no node has ever registered the work type {work_type}"
+    return what, "start a node whose --app defines it"
 
 
 def _unserved(live: Iterable[Row], nodes: Iterable[Row]) -> Warned:

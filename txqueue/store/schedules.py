@@ -195,9 +195,7 @@ def put_call(
     return call, parameters
 
 
-def edit_call(
-    schema: str, name: str, when: Schedule, who: str
-) -> tuple[str, tuple[object, ...]]:
+def edit_call(schema: str, name: str, when: Schedule, who: str) -> tuple[str, tuple[object, ...]]:
     """Return the statement that replaces the times of a schedule, and its parameters."""
     call = f"select {schema}.edit_schedule(its_name => %s, terms => %s, who => %s)"
     return call, (name, json.dumps(schedule_object(when)), who)
