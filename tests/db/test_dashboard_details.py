@@ -83,7 +83,9 @@ async def test_a_queue_shows_its_jobs_limits_and_nodes(node: Master, dsn: str) -
     assert f"{node.value('select name from txqueue.node_info')} alive 2" in shown
     assert "/jobs?queue=default&amp;state=ready" in page.text
     assert "Running 0 Ready 1 Waiting 0 Failed 0" in words(other.text)
-    assert "no live node serves the queue mail start a node with --queues mail" in words(other.text)
+    assert "No live node serves the queue mail. Start a node with --queues mail." in words(
+        other.text
+    )
 
 
 @pytest.mark.parametrize("span", ["1h", "24h", "30d", "moon"])
@@ -100,7 +102,7 @@ async def test_a_queue_shows_what_its_jobs_did(node: Master, dsn: str, span: str
     assert links(page.text, "/types/type") == {"mail.welcome", "mail.receipt"}
     assert "mail.welcome 600 200 25.0 % 250.0 ms" in shown
     assert 'aria-label="Jobs a second, last: done 2.0; failed attempts' in page.text
-    assert "wait 250.0 ms, 3.0 s · run 12 s, 1 min 10 s" in lists[0]
+    assert "wait 250.0 ms / 3.0 s · run 12 s / 1 min 10 s" in lists[0]
     assert "250.0 ms 3.0 s 12 s 1 min 10 s" in lists[1]
 
 
@@ -137,9 +139,9 @@ async def test_a_type_that_no_node_has_is_said_to_be_unknown(node: Master, dsn: 
     async with served(dsn) as browser:
         unknown = words((await browser.get(address("/types/type", "moon.landing"))).text)
         known = words((await browser.get(address("/types/type", "old.kind"))).text)
-    remedy = "start a node whose --app defines it"
-    assert f"no node has ever registered the work type moon.landing {remedy}" in unknown
-    assert f"no live node has the work type old.kind {remedy}" in known
+    remedy = "Start a node whose --app defines it."
+    assert f"No node has ever registered the work type moon.landing. {remedy}" in unknown
+    assert f"No live node has the work type old.kind. {remedy}" in known
 
 
 @pytest.mark.parametrize("page", ["/queues/queue", "/types/type"])
