@@ -82,10 +82,9 @@ async def test_a_queue_shows_its_jobs_limits_and_nodes(node: Master, dsn: str) -
     assert "Kept for priority 7 and above 20.0 %" in shown
     assert f"{node.value('select name from txqueue.node_info')} alive 2" in shown
     assert "/jobs?queue=default&amp;state=ready" in page.text
-    assert "Running 0 Ready 1 Waiting 0 Failed 0" in words(other.text)
-    assert "No live node serves the queue mail. Start a node with --queues mail." in words(
-        other.text
-    )
+    others = words(other.text)
+    assert "Running 0 Ready 1 Waiting 0 Failed 0" in others
+    assert "No live node serves the queue mail. Start a node with --queues mail." in others
 
 
 @pytest.mark.parametrize("span", ["1h", "24h", "30d", "moon"])
