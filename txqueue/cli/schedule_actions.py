@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from txqueue.cli.enqueue import checked_payload, job_text
-from txqueue.cli.options import Command, GlobalOptions, Group, limited
+from txqueue.cli.options import Command, GlobalOptions, Group, limited, together
 from txqueue.cli.output import say
 from txqueue.cli.schedules import show_runs
 from txqueue.cli.source import account, acted, looked_up, opened
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["schedule"]
 
 # When a schedule is due, for the commands that say so.
-_TIMES = (
+_timed = together(
     click.option("--every", type=Length(), help="At even intervals, such as 90s, 5min, 2h."),
     click.option("--cooldown", type=Length(), help="This long after the last job has ended."),
     click.option("--cron", metavar="EXPR", help="A cron expression, such as '0 3 * * *'."),
@@ -49,13 +49,6 @@ _TIMES = (
         "--times", type=click.IntRange(1, MOST_TIMES), help="How many jobs it enqueues in all."
     ),
 )
-
-
-def _timed(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options for the times of a schedule."""
-    for option in reversed(_TIMES):
-        command = option(command)
-    return command
 
 
 @click.group(cls=Group, no_args_is_help=False, short_help="Add and operate schedules.")

@@ -26,15 +26,17 @@ _PREVIEWED = 5
 async def edit_form(services: PageServices, request: PageRequest) -> Reply:
     """Show the times of the schedule that the address names, to be edited."""
     row = await _found(services, request)
-    return await _shown(services, request, row, read_form(filled_by(row)))
+    return await _shown(services, request, row, read_form(filled_by(row)), HTTPStatus.OK)
 
 
 async def edit(services: PageServices, request: PageRequest) -> Reply:
     """Replace the times of a schedule, or show when it would be due; ask again if any is wrong."""
     row = await _found(services, request)
     form = read_form({name: request.sent(name) or "" for name in FIELDS})
-    if form.when is None or request.sent("do") == "preview":
-        return await _shown(services, request, row, form)
+    if form.when is None:
+        return await _shown(services, request, row, form, HTTPStatus.UNPROCESSABLE_ENTITY)
+    if request.sent("do") == "preview":
+        return await _shown(services, request, row, form, HTTPStatus.OK)
     name = row["name"]
     arguments = {"name": name, "terms": json.dumps(schedule_object(form.when))}
     [changed] = await services.act(request.visitor, "edit_schedule", arguments)
@@ -58,13 +60,17 @@ async def _found(services: PageServices, request: PageRequest) -> dict[str, Any]
 
 
 async def _shown(
-    services: PageServices, request: PageRequest, row: Mapping[str, Any], form: FilledForm
+    services: PageServices,
+    request: PageRequest,
+    row: Mapping[str, Any],
+    form: FilledForm,
+    status: HTTPStatus,
 ) -> Reply:
     now = await services.reads.find(about_clock())
     return services.show(
         "schedule",
         request,
-        HTTPStatus.UNPROCESSABLE_ENTITY if form.errors else HTTPStatus.OK,
+        status,
         schedule=row,
         form=form,
         moments=[] if form.when is None else _preview(form.when, row, now),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from txqueue.errors import TxqueueError
 from txqueue.policy.status import unknown_type
 from txqueue.store.dashboard_queries import LOOKED_AT, about_live_jobs, about_policy
 from txqueue.store.history import about_failures
@@ -29,7 +32,6 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
     depth = figures.value
     published = await services.reads.find(about_policy(schema, name))
     nodes = (await shared("nodes", about_nodes)).value
-    failures = (await shared("failures", about_failures)).value
     asked = about_schedules(schema, {"work_type": name}, _TOLD + 1)
     return services.show(
         "type",
@@ -41,8 +43,17 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
         published=published,
         nodes=[node for node in nodes if name in node["work_types"]],
         trouble=unknown_type(name, nodes, is_published=published is not None),
-        kinds=[kind for kind in failures if kind["work_type"] == name],
+        kinds=await _kinds(services, name),
         schedules=await services.reads.find(asked),
         told=_TOLD,
         **await ended(services, request, depth["at"], "work_type", name),
     )
+
+
+async def _kinds(services: PageServices, name: str) -> list[dict[str, Any]] | None:
+    """Return the kinds of failure of a work type; None if those of all could not be read."""
+    try:
+        figures = await services.reads.shared("failures", about_failures)
+    except TxqueueError:
+        return None
+    return [kind for kind in figures.value if kind["work_type"] == name]

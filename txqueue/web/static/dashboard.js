@@ -5,7 +5,6 @@ const content = document.getElementById("content");
 let isBusy = false;
 let isDue = false;
 
-// A page with a form that is filled in bit by bit does not refresh: form[data-still].
 // An open part, a chosen job or a field in use must survive a refresh.
 const keep = {
   ignoreActiveValue: true,
@@ -27,6 +26,7 @@ async function refresh() {
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     const part = page.getElementById("content");
     const isAtWork = content.contains(document.activeElement) && document.activeElement.matches("input, select");
+    // A form that is filled in bit by bit keeps its page as it is.
     const isStill = content.querySelector("form[data-still]") !== null;
     if (part && !isAtWork && !isStill && !content.querySelector("tbody input:checked")) {
       Idiomorph.morph(content, part.innerHTML, { morphStyle: "innerHTML", ...keep });
