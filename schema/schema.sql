@@ -625,8 +625,8 @@ schedule_runs(names text[], at_most integer = 20) returns table(name text, due t
     error text);  -- read, worker
 start_missed_cooldowns() returns integer;  -- worker
 tick(ticks jsonb) returns integer;  -- worker
--- only the owner may execute: check_schedule, enqueue_runs, first_due, lock_schedule, next_due_within, save_schedule,
--- start_cooldowns
+-- only the owner may execute: check_schedule, check_schedule_times, enqueue_runs, first_due, lock_schedule,
+-- next_due_within, save_schedule, start_cooldowns
 
 -- tenants
 -- only the owner may execute: next_tenants, note_tenants, tenant_turns

@@ -219,7 +219,7 @@ async def test_hostile_texts_change_nothing_on_any_page(sample: Database) -> Non
         details.append("/types/type?name=hostile.kind")
         for path in [*(path for path, _ in MENU), job, *details]:
             page.goto(path)
-            assert "hacked" not in page.title(), path
+            assert page.title() != "hacked", path
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 900})
                 assert page.evaluate("document.scrollingElement.scrollWidth") <= width, path

@@ -12,7 +12,7 @@ begin
     if this.is_declared then
         perform refuse(format('the schedule %s is declared in the code', its_name), 'change it there');
     end if;
-    -- Without the condition: the operator who changes the times need not be able to read its table.
-    perform check_schedule(its_name, terms, this.job, null);
+    -- Only the times: the operator who changes them need not be able to read the table of the condition.
+    perform check_schedule_times(terms);
     return save_schedule(its_name, terms, this.job, condition, who, false);
 end $$;
