@@ -136,8 +136,10 @@ async def test_a_type_that_no_node_has_is_said_to_be_unknown(node: Master, dsn: 
     node.enqueue({"work_type": "moon.landing"})
     node.publish("old.kind")
     async with served(dsn) as browser:
-        unknown = words((await browser.get(address("/types/type", "moon.landing"))).text)
+        page = await browser.get(address("/types/type", "moon.landing"))
+        unknown = words(page.text)
         known = words((await browser.get(address("/types/type", "old.kind"))).text)
+    assert links(page.text, "/queues/queue") == {"default"}
     remedy = "Start a node whose --app defines it."
     assert f"No node has ever registered the work type moon.landing. {remedy}" in unknown
     assert f"No live node has the work type old.kind. {remedy}" in known

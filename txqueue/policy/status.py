@@ -137,29 +137,30 @@ def depth(looked: Iterable[Row], most: int, now: datetime) -> dict[str, Any]:
 
     Args:
         looked: By state, and by the run of a node that has them: how many jobs were looked at,
-            how many of them count, and since when the oldest of these could run.
+            how many of them count, since when the oldest of these could run, and some of the
+            ``others``: the work types of a queue, or the queues of a work type.
         most: How many jobs of a state were looked at, at most.
         now: The time by the database's clock.
 
     Returns:
         The number in each state; ``partial``, the states in which there may be more;
-        ``running_on``, how many jobs each run of a node has; ``oldest_ready_seconds``.
+        ``running_on``, how many jobs each run of a node has; ``oldest_ready_seconds``;
+        ``others``; and ``at``, the time.
     """
-    found: dict[str, Any] = dict.fromkeys(("waiting", "ready", "assigned", "failed"), 0)
-    seen, running_on, oldest = dict.fromkeys(found, 0), {}, None
-    for row in looked:
-        found[row["state"]] += row["jobs"]
-        seen[row["state"]] += row["looked"]
-        if row["state"] == "assigned" and row["jobs"]:
-            running_on[row["incarnation"]] = row["jobs"]
-        if row["state"] == "ready" and row["oldest"] is not None:
-            oldest = round(max((now - row["oldest"]).total_seconds(), 0.0), 3)
-    partial = {state for state, number in seen.items() if number >= most}
+    rows, states = list(looked), ("waiting", "ready", "assigned", "failed")
+
+    def total(column: str, state: str) -> int:
+        return sum(row[column] for row in rows if row["state"] == state)
+
+    held = [row for row in rows if row["state"] == "assigned" and row["jobs"]]
+    ready = [row["oldest"] for row in rows if row["state"] == "ready" and row["jobs"]]
+    ages = [round(max((now - moment).total_seconds(), 0.0), 3) for moment in ready]
     return {
-        **found,
-        "partial": partial,
-        "running_on": running_on,
-        "oldest_ready_seconds": oldest,
+        **{state: total("jobs", state) for state in states},
+        "partial": {state for state in states if total("looked", state) >= most},
+        "running_on": {row["incarnation"]: row["jobs"] for row in held},
+        "oldest_ready_seconds": max(ages, default=None),
+        "others": sorted({name for row in rows for name in row["others"] or ()}),
         "at": now,
     }
 

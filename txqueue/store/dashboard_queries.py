@@ -48,7 +48,8 @@ _READY: Mapping[Column, str] = {
 _LIVE = """
     select state::text as state, case when state = 'assigned' then incarnation end as incarnation,
            count(*) as looked, count(*) filter (where {column} = %s) as jobs,
-           min(not_before) filter (where {column} = %s) as oldest
+           min(not_before) filter (where {column} = %s) as oldest,
+           (array_agg(distinct {other}) filter (where {column} = %s))[:20] as others
       from ((select {looked} from {schema}.job_waiting limit {most})
              union all
             (select {looked} from {schema}.job_assigned limit {most})
@@ -154,7 +155,9 @@ def about_live_jobs(schema: str, column: Column, name: str) -> Inquiry[dict[str,
         See `txqueue.policy.status.depth`.
     """
     terms = {"schema": schema, "looked": _LOOKED, "most": LOOKED_AT}
-    sql = _LIVE.format(column=column, ready=_READY[column].format(**terms), **terms)
+    sql = _LIVE.format(
+        column=column, other=_OTHER[column], ready=_READY[column].format(**terms), **terms
+    )
     rows = yield Question(sql, [name] * sql.count("%s"))
     return depth(rows, LOOKED_AT, (yield from about_clock()))
 

@@ -146,7 +146,8 @@ def test_a_node_that_does_not_hold_what_is_assigned_to_it() -> None:
 def looked(state: str, jobs: int, **more: Any) -> dict[str, Any]:
     """Jobs of a state that were looked at, as the query gives them."""
     given = {"incarnation": None, "looked": jobs, "oldest": NOW - timedelta(seconds=9)}
-    return {"state": state, "jobs": jobs, **given, **more}
+    others = ["mail"] if jobs else None
+    return {"state": state, "jobs": jobs, "others": others, **given, **more}
 
 
 def test_the_depth_of_a_queue_says_where_the_count_stopped() -> None:
@@ -160,6 +161,7 @@ def test_the_depth_of_a_queue_says_where_the_count_stopped() -> None:
     found = depth(rows, 100, NOW)
     assert [found[state] for state in ("waiting", "ready", "assigned", "failed")] == [4, 3, 2, 0]
     assert found["partial"] == {"waiting"}
+    assert found["others"] == ["mail"]
     assert found["running_on"] == {7: 2}
     assert found["oldest_ready_seconds"] == 9
     assert depth([], 100, NOW)["oldest_ready_seconds"] is None
