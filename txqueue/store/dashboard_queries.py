@@ -58,7 +58,7 @@ _LIVE = """
              union all {ready}) as found
      group by 1, 2
 """
-# Percentiles of minutes cannot be merged exactly: these are their means, by how many jobs ended.
+# Percentiles of minutes cannot be merged exactly: these are their means, weighted by the jobs done.
 _SUMS = """
     sum(done)::bigint as done, sum(failed)::bigint as failed,
     sum(wait_p50 * done) / nullif(sum(done) filter (where wait_p50 is not null), 0) as wait_p50,

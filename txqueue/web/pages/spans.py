@@ -71,8 +71,9 @@ def sums_by_span(
         rows: What the jobs did, as `about_ended` returns it.
         covered: How many seconds of each span are known.
     """
+    minutes = {name: max(seconds, 1.0) / 60 for name, seconds in covered.items()}
     return {
-        row["span"]: {**row, "per_minute": 60.0 * row["done"] / max(covered[row["span"]], 1.0)}
+        row["span"]: {**row, "per_minute": row["done"] / minutes.get(row["span"], 1.0)}
         for row in rows
         if row["part"] is None
     }
