@@ -1,4 +1,4 @@
-"""What a job's options say of the trace in which it was enqueued."""
+"""The trace in which a job was enqueued, as its options carry it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job's options say of a trace."""
+"""The trace in a job's options."""
 
 from typing import Any
 

@@ -243,7 +243,7 @@ NOTE: ContextVar[str] = ContextVar("note", default="unset")
 
 @pytest.mark.parametrize("is_raised", [False, True])
 async def test_a_coroutine_keeps_its_context_variables_to_itself(is_raised: bool) -> None:
-    """What it sets before a wait it can reset after it, and nobody else sees it."""
+    """A variable set before a wait can be reset after it."""
     wait: Deferred[None] = Deferred()
 
     async def perform(self: object, job: object) -> str:
@@ -267,7 +267,7 @@ async def test_a_coroutine_keeps_its_context_variables_to_itself(is_raised: bool
 
 
 def test_a_function_keeps_its_context_variables_to_itself() -> None:
-    """The next job on this worker starts without them."""
+    """No other job of the worker sees them."""
 
     def perform(self: object, job: object) -> None:
         NOTE.set("own")
