@@ -70,6 +70,15 @@ class Thread(WorkItem):
 
 
 @define
+class Callback(WorkItem):
+    """Logs in a callback, which is not run in the context of its job."""
+
+    def perform(self, job: Any) -> Any:
+        """Wait and log."""
+        return deferLater(reactor, 0.1, _log.info, "callback {id}", id=job.id)
+
+
+@define
 class Secret(WorkItem):
     """Logs its payload, and fails."""
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.browser import Browser
-from tests.cluster.app_of_logs import CardDeclined, Coroutine, Secret, Task, Thread
+from tests.cluster.app_of_logs import Callback, CardDeclined, Coroutine, Secret, Task, Thread
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Nodes
 from tests.cluster.peers import free_port
@@ -39,7 +39,8 @@ async def test_every_line_is_json_and_those_of_handlers_name_their_jobs(
     node = await nodes.start("--workers", "1", "--log-format", "json", app=APP).up()
     works: list[WorkItem] = [Coroutine(), Coroutine(), Task(), Task(), Thread()]
     ids = await queue.enqueue_many(works)
-    await eventually(lambda: db.states() == {"failed": 2, "done": 3}, PATIENCE)
+    await queue.enqueue_many([Callback()] * 20)
+    await eventually(lambda: db.states() == {"failed": 2, "done": 23}, PATIENCE)
     await eventually(lambda: node.log.count("failed for good") == 2, PATIENCE)
     node.stop()
     lines = lines_of(node.log)
@@ -57,6 +58,8 @@ async def test_every_line_is_json_and_those_of_handlers_name_their_jobs(
     assert {run_of(line) for line in ends} == {(each, Coroutine.work_type, 2) for each in ids[:2]}
     assert all(f"{CLASS}: no money" in line["traceback"] for line in ends)
     assert "job" not in lines[0]
+    # Rather none than that of another job.
+    assert [run_of(line) for line in found(lines, "callback ")] == [(None, None, None)] * 20
 
 
 @pytest.mark.parametrize("log_format", ["json", "text"])

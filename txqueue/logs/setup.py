@@ -6,9 +6,10 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, MutableMapping
-from typing import IO, Any, Final
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import IO, Any, ClassVar, Final
 
+from attrs import frozen
 from twisted.logger import FileLogObserver, globalLogBeginner, textFileLogObserver
 from twisted.python.logfile import LogFile
 
@@ -17,7 +18,7 @@ from txqueue.logs.json_output import add_json_handler, is_json_handler, json_obs
 from txqueue.logs.kept_entries import keep_event, keep_records
 from txqueue.system.settings import Settings
 
-__all__ = ["begin_worker_log", "choose_log_format", "let_information_pass"]
+__all__ = ["begin_worker_log", "choose_log_format", "let_information_pass", "twistd_observer"]
 
 VARIABLE: Final = "TXQUEUE_LOG_FORMAT"
 FORMATS: Final = ("text", "json")
@@ -51,18 +52,40 @@ def _have_json(program: MutableMapping[str, Any]) -> None:
                 f"--log-format json is given, and --{option} of twistd, which has its own format",
                 "leave out one of them",
             )
-    handler = add_json_handler(sys.stderr)
+    output = MasterOutput(add_json_handler(sys.stderr), program)
+    MasterOutput.chosen = output
+    # The keys by which twistd and twist make their observers; twistd imports its own by name.
+    program["logger"] = f"{__name__}.{twistd_observer.__name__}"
+    program["fileLogObserverFactory"] = output.observer
 
-    def observer(stream: IO[Any]) -> FileLogObserver:
-        handler.setStream(stream)
+
+@frozen
+class MasterOutput:
+    """Where a master writes its log as JSON: the stream that twistd or twist has chosen.
+
+    Attributes:
+        handler: Writes the records of the standard library's loggers.
+        program: The options of twistd or twist.
+        chosen: The output of this process, for twistd, which imports its observer by name.
+    """
+
+    handler: logging.StreamHandler[IO[Any]]
+    program: Mapping[str, Any]
+    chosen: ClassVar[MasterOutput]
+
+    def observer(self, stream: IO[Any]) -> FileLogObserver:
+        """Return an observer that writes to a stream, to which records go too from now on."""
+        self.handler.setStream(stream)
         return json_observer(stream)
 
-    # The keys by which twistd and twist make their observers.
-    program["logger"] = lambda: observer(_file_of_twistd(program))
-    program["fileLogObserverFactory"] = observer
+
+def twistd_observer() -> FileLogObserver:
+    """Return the observer of twistd's log, once its options are read."""
+    output = MasterOutput.chosen
+    return output.observer(_file_of_twistd(output.program))
 
 
-def _file_of_twistd(program: MutableMapping[str, Any]) -> Any:
+def _file_of_twistd(program: Mapping[str, Any]) -> Any:
     """Return the file to which twistd would write its log as text."""
     is_daemon = not program.get("nodaemon")
     name = program.get("logfile") or ("twistd.log" if is_daemon else "-")

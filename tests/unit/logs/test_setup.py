@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from twisted.logger import Logger
+from twisted.python.reflect import namedAny
 
 from txqueue.errors import ConfigurationError
 from txqueue.logs.setup import VARIABLE, choose_log_format, let_information_pass
@@ -75,7 +76,7 @@ def test_twistd_gets_an_observer_for_its_file(tmp_path: Path) -> None:
     file = tmp_path / "node.log"
     program: dict[str, Any] = {"nodaemon": True, "logfile": str(file)}
     choose("json", tmp_path, program)
-    Logger("shop", observer=program["logger"]()).info("by Twisted")
+    Logger("shop", observer=namedAny(program["logger"])()).info("by Twisted")
     logging.getLogger("shop").warning("by the library")
     said = [json.loads(line)["message"] for line in file.read_text().splitlines()]
     assert said == ["by Twisted", "by the library"]
@@ -89,7 +90,7 @@ def test_in_the_foreground_the_log_goes_to_stdout(
     monkeypatch.setattr(sys, "stdout", stream)
     program: dict[str, Any] = dict(FOREGROUND)
     choose("json", tmp_path, program)
-    Logger("shop", observer=program["logger"]()).info("of twistd")
+    Logger("shop", observer=namedAny(program["logger"])()).info("of twistd")
     Logger("shop", observer=program["fileLogObserverFactory"](stream)).info("of twist")
     said = [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
     assert said == ["of twistd", "of twist"]
