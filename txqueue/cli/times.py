@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
 
-__all__ = ["Length", "moment_of", "zoned"]
+from txqueue.model.time_texts import read_length, read_moment
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+__all__ = ["Length", "moment_of", "zoned"]
 
 
 class Length(click.ParamType[timedelta | float]):
@@ -24,14 +24,11 @@ class Length(click.ParamType[timedelta | float]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> timedelta | float:
         """Return the length as a timedelta, or the percentage as a fraction."""
-        number = value.rstrip("%abcdefghijklmnopqrstuvwxyz ")
-        unit = value[len(number) :].strip() or "s"
         try:
-            if float(number) >= 0:
-                if unit == "%" and self._takes_percent:
-                    return float(number) / 100
-                return timedelta(seconds=float(number) * _UNITS[unit])
-        except (KeyError, ValueError, OverflowError):
+            if self._takes_percent and value.endswith("%") and float(value[:-1]) >= 0:
+                return float(value[:-1]) / 100
+            return read_length(value)
+        except ValueError:
             """Reject the value."""
         also = ", or 10% of the period" if self._takes_percent else ""
         self.fail(f"{value!r} is not a length of time; write 90s, 5min, 2h or 1d{also}", param, ctx)
@@ -42,12 +39,11 @@ def moment_of(context: click.Context, parameter: click.Parameter, value: Any) ->
     if value is None:
         return None
     try:
-        moment = datetime.fromisoformat(value)
+        return read_moment(value)
     except ValueError:
         raise click.BadParameter(
             f"{value!r} is not a day or a moment, such as 2026-11-22T13:00", context, parameter
         ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def zoned(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
