@@ -83,7 +83,7 @@ async def _act_on_all(services: PageServices, request: PageRequest, act: str) ->
     """Act on all jobs that match, the newest first, a limited number."""
     sums: dict[str, int] = {}
     schema, find = services.reads.schema, services.reads.find
-    filters = {**chosen_filters(request), "states": CHANGEABLE[act]}
+    filters: dict[str, object] = {**chosen_filters(request), "states": CHANGEABLE[act]}
     _, oldest = await find(about_newest_matching(schema, filters, 1))
     filters["from_job"] = oldest
     for _ in range(COUNTED // _AT_ONCE):

@@ -85,6 +85,5 @@ def _pairs(filters: Mapping[str, str | Sequence[str] | None]) -> Iterator[tuple[
 
 def _without(given: str | Sequence[str] | None, value: str) -> list[str]:
     """Return the other values of a filter that has several."""
-    return (
-        [] if given is None or isinstance(given, str) else [each for each in given if each != value]
-    )
+    values = () if isinstance(given, str) else given or ()
+    return [each for each in values if each != value]
