@@ -57,7 +57,8 @@ def _check_value(name: str, value: object) -> None:
 
 
 def tags_of(options: object) -> Mapping[str, str]:
-    """Return the tags in a job's options; none if the options have no valid ones."""
+    """Return the tags in a job's options by name, sorted; none if there are no valid ones."""
     found = options.get("tags") if isinstance(options, Mapping) else None
     given = found if isinstance(found, dict) else {}
-    return MappingProxyType({name: value for name, value in given.items() if type(value) is str})
+    texts = {name: value for name, value in sorted(given.items()) if type(value) is str}
+    return MappingProxyType(texts)
