@@ -65,3 +65,5 @@ insert into txqueue.minute_counts (at, queue, work_type, done, failed, wait_p50,
 select now() - interval '1 minute' * number, 'mail', 'mail.welcome', 280 + 160 * sin((number - 2) / 9.0), 4 + 3 * sin(number),
        0.02, 0.08 + 0.05 * sin(number / 5.0), 0.4, 1.9 + 0.6 * sin(number / 4.0), 120, greatest(0, 60 + 90 * sin(number / 9.0)), 12
   from generate_series(0, 59) as number;
+update txqueue.job set options = jsonb_build_object('tags', jsonb_build_object('campaign', 'spring', 'team', 'billing <7>'))
+ where work_type in ('mail.receipt', 'orders.sync') and job_id % 3 = 0;

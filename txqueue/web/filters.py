@@ -61,7 +61,7 @@ def given_filters(request: PageRequest) -> list[tuple[str, str]]:
 
 
 def chips(request: PageRequest) -> list[Chip]:
-    """Return the active filters, but for the state, which has its own choice."""
+    """Return the active filters, each with the address of the page without it."""
     chosen = chosen_filters(request)
     return [
         Chip(
@@ -69,12 +69,11 @@ def chips(request: PageRequest) -> list[Chip]:
             request.address(after=None, **{name: _without(chosen[name], value)}),
         )
         for name, value in _pairs(chosen)
-        if name != "state"
     ]
 
 
 def _label(name: str) -> str:
-    return USUAL[name] if name in USUAL else MORE[name][0]
+    return MORE[name][0] if name in MORE else USUAL.get(name, "State")
 
 
 def _pairs(filters: Mapping[str, str | Sequence[str] | None]) -> Iterator[tuple[str, str]]:
