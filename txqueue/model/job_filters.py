@@ -21,7 +21,7 @@ __all__ = [
     "read_time",
 ]
 
-# PostgreSQL's dates do not reach back much farther than this.
+# Farther back than any job, and within PostgreSQL's dates.
 _LONGEST = timedelta(days=36_525)
 
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from attrs import frozen
 
 from txqueue.store.job_filters import is_search
-from txqueue.store.queries import Inquiry, Rows, about_depth, about_jobs, about_matching
+from txqueue.store.queries import Inquiry, Rows, about_depth, about_jobs
 
-__all__ = ["LOOKED_AT", "FoundJobs", "about_found", "about_newest_matching"]
+__all__ = ["LOOKED_AT", "FoundJobs", "about_bound", "about_found"]
 
 LOOKED_AT = 20_000
 """How many jobs one page looks at, the newest first: a rare filter would else read all history."""
@@ -46,9 +46,8 @@ def about_found(
             filter that no index serves it always does.
     """
     is_by_time = filters.get("running_for") is not None
-    depth = 0
-    if (is_bounded or is_search(filters)) and not is_by_time:
-        depth = yield from _depth(schema, filters)
+    is_cut = (is_bounded or is_search(filters)) and not is_by_time
+    depth = (yield from _depth(schema, filters)) if is_cut else 0
     rows, now = yield from about_jobs(schema, {**filters, "from_job": depth or None}, limit + 1)
     if len(rows) > limit:
         # With `running_for` the list is not ordered by number, so that there is no next page.
@@ -56,18 +55,14 @@ def about_found(
     return FoundJobs(rows, now, depth or None, LOOKED_AT if depth else None)
 
 
-def about_newest_matching(
-    schema: str, filters: Mapping[str, object], most: int
-) -> Inquiry[tuple[int, int | None]]:
-    """Query how many jobs match, among the newest if no index serves a filter.
+def about_bound(schema: str, filters: Mapping[str, object]) -> Inquiry[int | None]:
+    """Query which jobs an act on all that match looks at.
 
     Returns:
-        The number, at most ``most``; and the number of the oldest job that was looked at, None if
-        all were.
+        The number of the oldest of the newest `LOOKED_AT` jobs, if no index serves a filter and
+        there are older ones; None to look at all jobs.
     """
-    depth = (yield from _depth(schema, filters)) if is_search(filters) else 0
-    count = yield from about_matching(schema, {**filters, "from_job": depth or None}, most)
-    return count, depth or None
+    return ((yield from _depth(schema, filters)) or None) if is_search(filters) else None
 
 
 def _depth(schema: str, filters: Mapping[str, object]) -> Inquiry[int]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from txqueue.errors import ConfigurationError, Refused
 from txqueue.model.humanize import amount, counted, plain
-from txqueue.store.job_search import LOOKED_AT, about_newest_matching
+from txqueue.store.job_search import LOOKED_AT, about_bound
 from txqueue.store.queries import about_jobs
 from txqueue.web.filters import chosen_filters
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
@@ -84,7 +84,7 @@ async def _act_on_all(services: PageServices, request: PageRequest, act: str) ->
     sums: dict[str, int] = {}
     schema, find = services.reads.schema, services.reads.find
     filters: dict[str, object] = {**chosen_filters(request), "states": CHANGEABLE[act]}
-    _, oldest = await find(about_newest_matching(schema, filters, 1))
+    oldest = await find(about_bound(schema, filters))
     filters["from_job"] = oldest
     for _ in range(COUNTED // _AT_ONCE):
         rows, _ = await find(about_jobs(schema, filters, _AT_ONCE))

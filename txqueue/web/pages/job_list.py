@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from txqueue.model.job import State
-from txqueue.store.job_search import LOOKED_AT, about_found, about_newest_matching
+from txqueue.store.job_search import LOOKED_AT, about_bound, about_found
+from txqueue.store.queries import about_matching
 from txqueue.web.acts import CHANGEABLE, COUNTED
 from txqueue.web.filters import MORE, USUAL, chips, chosen_filters, given_filters
 from txqueue.web.messages import PageRequest, Reply, redirect
@@ -45,9 +46,11 @@ async def confirmation(services: PageServices, request: PageRequest) -> Reply:
     act = request.asked("act") or ""
     if act not in _ACTS:
         return redirect("/jobs")
-    filters = {**chosen_filters(request), "states": CHANGEABLE[act]}
-    asked = about_newest_matching(services.reads.schema, filters, COUNTED + 1)
-    count, oldest = await services.reads.find(asked)
+    schema, find = services.reads.schema, services.reads.find
+    filters: dict[str, object] = {**chosen_filters(request), "states": CHANGEABLE[act]}
+    oldest = await find(about_bound(schema, filters))
+    filters["from_job"] = oldest
+    count = await find(about_matching(schema, filters, COUNTED + 1))
     return services.show(
         "confirm",
         request,
