@@ -1,0 +1,233 @@
+"""Another queue that does the same work, and what carries its jobs: PostgreSQL or Redis."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from statistics import quantiles
+from typing import Any, Protocol
+
+from attrs import frozen
+
+from txqueue.bench.cpu_time import cpu_seconds
+from txqueue.store.reader import Session
+from txqueue.system.procfs import all_processes, stat_of
+
+__all__ = [
+    "EVERY_MS",
+    "LIMIT",
+    "RATE",
+    "STEADY_SECONDS",
+    "TIMED",
+    "WORKERS",
+    "Figures",
+    "PostgresBroker",
+    "RedisBroker",
+    "Rival",
+]
+
+WORKERS, SECONDS, TIMED, WARM_UP, EVERY_MS = 2, 3, 500, 20, 20
+RATE, STEADY_SECONDS = 500, 10
+LIMIT = 900.0
+SETTLE = 2.0
+# Indexes in /proc/PID/stat after the name: the group, and the times of a process and its children.
+GROUP = 2
+TIMES = slice(11, 15)
+
+Figures = dict[str, float]
+
+
+class Broker(Protocol):
+    """What carries the jobs of a rival."""
+
+    def is_busy(self) -> bool:
+        """Tell whether jobs are waiting or running."""
+
+    def tidy(self) -> None:
+        """Put it in order before a drain."""
+
+    def cpu_seconds(self, group: int) -> float:
+        """Return the CPU time of it and of a process group so far, in seconds."""
+
+
+@frozen
+class PostgresBroker:
+    """A database.
+
+    Attributes:
+        session: A session in it.
+        waiting: The statement that tells whether jobs are waiting or running.
+    """
+
+    session: Session
+    waiting: str
+
+    def is_busy(self) -> bool:
+        """Tell whether jobs are waiting or running."""
+        return bool(self.session.value(self.waiting))
+
+    def tidy(self) -> None:
+        """Refresh its statistics."""
+        self.session.rows("vacuum analyze")
+
+    def cpu_seconds(self, group: int) -> float:
+        """Return the CPU time of the server and of a process group so far, in seconds."""
+        return cpu_seconds(group, int(self.session.value("select pg_backend_pid()"))) or 0.0
+
+
+@frozen
+class RedisBroker:
+    """A Redis server that listens at a unix socket, in a process group of its own."""
+
+    socket: Path
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    @contextmanager
+    def started(cls, folder: Path) -> Iterator[RedisBroker]:
+        """Start one with its default durability: snapshots now and then."""
+        socket = folder / "redis.sock"
+        line = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, process_group=0)
+        broker = cls(socket, process)
+        try:
+            broker.wait_until_up()
+            yield broker
+        finally:
+            process.terminate()
+            process.wait()
+
+    def ask(self, *words: str) -> str:
+        """Return the answer of a command."""
+        line = ["redis-cli", "-s", str(self.socket), *words]
+        return subprocess.run(line, check=True, capture_output=True, text=True).stdout.strip()
+
+    def wait_until_up(self) -> None:
+        """Wait until it answers."""
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            with suppress(subprocess.CalledProcessError):
+                if self.ask("ping") == "PONG":
+                    return
+            time.sleep(0.05)
+        raise TimeoutError("redis-server does not answer after 10 s")
+
+    def is_busy(self) -> bool:
+        """Tell whether jobs are waiting or running."""
+        return any(self.ask(*each) != "0" for each in (("llen", "celery"), ("hlen", "unacked")))
+
+    def tidy(self) -> None:
+        """Do nothing: it keeps no statistics."""
+
+    def cpu_seconds(self, group: int) -> float:
+        """Return the CPU time of the server and of a process group so far, in seconds."""
+        return sum(map(group_cpu_seconds, (group, self.process.pid)))
+
+
+def group_cpu_seconds(group: int) -> float:
+    """Return the CPU time of a process group so far, in seconds."""
+    ticks = 0
+    for pid in all_processes():
+        with suppress(OSError):
+            stat = stat_of(pid)
+            ticks += sum(map(int, stat[TIMES])) if int(stat[GROUP]) == group else 0
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@frozen
+class Rival:
+    """Another queue, which a program of ours drives.
+
+    Attributes:
+        command: What runs it; a verb and its parameters follow.
+        environment: With the place of its broker.
+        broker: What carries its jobs.
+    """
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    broker: Broker
+
+    def ask(self, *verb: object) -> dict[str, Any]:
+        """Run a verb to its end; return its output."""
+        line = [*self.command, *map(str, verb)]
+        done = subprocess.run(
+            line, env=self.environment, check=True, timeout=LIMIT, stdout=subprocess.PIPE
+        )
+        return dict(json.loads(done.stdout.splitlines()[-1]))
+
+    def begin(self, kind: str) -> subprocess.Popen[str]:
+        """Start a worker process."""
+        line = [*self.command, "work", kind]
+        return subprocess.Popen(
+            line,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+
+    def wait_until_done(self) -> None:
+        """Wait until no job is left."""
+        until = time.monotonic() + LIMIT
+        while self.broker.is_busy():
+            if time.monotonic() > until:
+                raise TimeoutError(f"{self.command} is not done after {LIMIT:.0f} s")
+            time.sleep(0.1)
+
+    def measure(self, jobs: int) -> Figures:
+        """Measure all."""
+        singly = self.ask("one", SECONDS)["per_second"]
+        self.drain(workers=1)
+        bulk = self.ask("bulk", jobs)["per_second"]
+        return {
+            **{"one_at_a_time": singly, "bulk": bulk, "drain": self.drain()},
+            **self.trickle(),
+        }
+
+    def trickle(self) -> Figures:
+        """Measure how soon jobs start, and what they cost."""
+        idle = self.latency(TIMED, EVERY_MS)
+        steady = self.latency(RATE * STEADY_SECONDS, 1000 / RATE)
+        return {
+            "p50": idle["p50"],
+            "p99": idle["p99"],
+            **{f"steady_{part}": figure for part, figure in steady.items()},
+        }
+
+    def drain(self, workers: int = WORKERS) -> float:
+        """Return the jobs a second of some workers."""
+        self.broker.tidy()
+        processes = [self.begin("bulk") for _ in range(workers)]
+        self.wait_until_done()
+        told = [each for each in map(ended, processes) if each["count"]]
+        first, last = min(each["first"] for each in told), max(each["last"] for each in told)
+        return float(sum(each["count"] for each in told) / (last - first))
+
+    def latency(self, jobs: int, every_ms: float) -> Figures:
+        """Return how soon jobs start, enqueued at an interval in ms, in ms; and the CPU time of the
+        worker and the broker, in seconds per 1,000 jobs.
+        """
+        process = self.begin("single")
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(SETTLE)
+        before = self.broker.cpu_seconds(process.pid)
+        self.ask("send", WARM_UP + jobs, every_ms)
+        self.wait_until_done()
+        spent = self.broker.cpu_seconds(process.pid) - before
+        parts = quantiles(ended(process)["took"][WARM_UP:], n=100)
+        return {"p50": parts[49], "p99": parts[98], "cpu": spent / (WARM_UP + jobs) * 1000}
+
+
+def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """End a worker process; return its report."""
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=60)
+    return dict(json.loads(said.splitlines()[-1]))
