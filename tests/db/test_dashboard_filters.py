@@ -71,7 +71,8 @@ async def test_each_active_filter_is_a_link_that_removes_it(node: Master, dsn: s
 
 
 @pytest.mark.parametrize(
-    "query", ["tag=a%20b", "payload=x", "since=soon", "until=-1h", "tag=%00", "error=%00"]
+    "query",
+    ["tag=a%20b", "payload=x", "since=soon", "until=-1h", "tag=%00", "error=%00", "state=odd"],
 )
 async def test_a_wrong_filter_is_refused_with_what_is_wrong(
     node: Master, dsn: str, query: str
@@ -130,6 +131,7 @@ async def test_an_act_with_a_wrong_filter_changes_nothing(node: Master, dsn: str
     node.enqueue(tagged(a="b"))
     async with served(dsn, **KEY) as browser:
         await browser.get("/login?key=secret")
-        answer = await browser.post("/act/jobs", {"act": "cancel", "all": "1", "since": "soon"})
-    assert answer.status == 400
+        for wrong in ({"since": "soon"}, {"state": "odd"}, {"tag": "a b"}, {"tag": "=b"}):
+            answer = await browser.post("/act/jobs", {"act": "cancel", "all": "1", **wrong})
+            assert answer.status == 400
     assert node.states() == {"ready": 1}

@@ -111,6 +111,18 @@ def test_errors(node: Master, reader: Reader, text: str, does_match: bool) -> No
     assert matching(reader, error=text) == [job_id] * does_match
 
 
+def test_no_filter_is_ignored(node: Master, reader: Reader) -> None:
+    """Neither an empty text nor an unknown name: an act would change more jobs."""
+    [job_id, _] = node.enqueue({}, {})
+    node.cursor.execute("update txqueue.job set error = 'x' where job_id = %s", (job_id,))
+    assert matching(reader, error="") == [job_id]
+    for name in ("tag", "payload", "since", "until"):
+        with pytest.raises(ConfigurationError):
+            matching(reader, **{name: ""})
+    with pytest.raises(KeyError):
+        matching(reader, tags=["a"])
+
+
 def test_times(node: Master, reader: Reader) -> None:
     """Moments, and lengths of time before now; the end is not included."""
     old, new = node.enqueue({}, {})

@@ -53,7 +53,7 @@ class _Condition:
 
 def is_search(filters: Mapping[str, object]) -> bool:
     """Tell whether a filter is given that no index serves."""
-    return any(filters.get(name) for name in SEARCHED)
+    return any(_texts(filters, name) for name in SEARCHED)
 
 
 def job_conditions(schema: str, filters: Mapping[str, object]) -> tuple[str, tuple[object, ...]]:
@@ -65,6 +65,7 @@ def job_conditions(schema: str, filters: Mapping[str, object]) -> tuple[str, tup
 
     Raises:
         ConfigurationError: When a filter is not valid.
+        KeyError: When there is no filter of that name.
     """
     # The cheap ones come first: the server evaluates them in this order.
     found = [*_of_columns(filters), *_of_contents(filters)]
@@ -74,16 +75,20 @@ def job_conditions(schema: str, filters: Mapping[str, object]) -> tuple[str, tup
 
 def _of_columns(filters: Mapping[str, object]) -> Iterator[_Condition]:
     for name, value in filters.items():
-        if value is not None and name in _COLUMNS:
+        if value is not None and name not in _MAKERS:
             given = check_storable(value) if isinstance(value, str) else value
             yield _Condition(_COLUMNS[name], (given,))
 
 
-def _of_contents(filters: Mapping[str, Any]) -> Iterator[_Condition]:
+def _of_contents(filters: Mapping[str, object]) -> Iterator[_Condition]:
     for name, make in _MAKERS.items():
-        given = filters.get(name) or []
-        for text in [given] if isinstance(given, str) else given:
-            yield make(text)
+        yield from map(make, _texts(filters, name))
+
+
+def _texts(filters: Mapping[str, Any], name: str) -> Sequence[str]:
+    """Return the texts of a filter. An empty one counts: an act must not change more for it."""
+    given = filters.get(name)
+    return [given] if isinstance(given, str) else given or ()
 
 
 def _tagged(text: str) -> _Condition:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
 
+from txqueue.errors import ConfigurationError
 from txqueue.model.job import State
 from txqueue.web.messages import PageRequest
 
@@ -45,13 +46,17 @@ class Chip:
 
 
 def chosen_filters(request: PageRequest) -> dict[str, str | list[str] | None]:
-    """Return all filters of jobs by name; one that is not given is None or an empty list."""
+    """Return all filters of jobs by name; one that is not given is None or an empty list.
+
+    Raises:
+        ConfigurationError: When there is no such state: an act must not ignore a filter.
+    """
     names = ("state", *USUAL, *MORE)
     found: dict[str, str | list[str] | None] = {
         name: request.asked(name) or request.sent(name) for name in names if name not in _REPEATED
     }
-    if found["state"] not in set(State):
-        found["state"] = None
+    if (state := found["state"]) is not None and state not in set(State):
+        raise ConfigurationError("jobs have no such state", f"choose one of: {', '.join(State)}")
     return found | {name: request.all_of(name) for name in _REPEATED}
 
 

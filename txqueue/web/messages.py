@@ -53,9 +53,9 @@ class PageRequest:
         return _first(self.form, name)
 
     def all_of(self, name: str) -> list[str]:
-        """Return the values of a field of the address, or else of the body, without empty ones."""
+        """Return the values of a field of the address, or else of the body, but for blank ones."""
         given = self.query.get(name) or self.form.get(name, ())
-        return [text for value in given if (text := value.strip())]
+        return [value for value in given if value.strip()]
 
     def way_back(self) -> str:
         """Return the page of this dashboard that the form came from; never another site's."""

@@ -5,6 +5,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from txqueue.errors import ConfigurationError
 from txqueue.web.filters import chips, chosen_filters, given_filters
 from txqueue.web.messages import PageRequest
 from txqueue.web.visitors import Role, Visitor
@@ -19,10 +20,23 @@ def asking(query: Mapping[str, Sequence[str]]) -> PageRequest:
 
 def test_each_filter_has_a_value_or_is_absent() -> None:
     """Empty fields of the form are no filters; those that repeat are lists."""
-    query = {"queue": [" mail "], "state": ["odd"], "error": [""], "tag": ["a=b", "", "c"]}
+    query = {"queue": [" mail "], "state": [""], "error": [""], "tag": ["a=b", "", "c"]}
     chosen = chosen_filters(asking(query))
     assert (chosen["queue"], chosen["state"], chosen["error"]) == ("mail", None, None)
     assert (chosen["tag"], chosen["payload"]) == (["a=b", "c"], [])
+
+
+def test_an_unknown_state_is_refused() -> None:
+    """An act on all that match would otherwise change jobs in all states."""
+    with pytest.raises(ConfigurationError, match="no such state"):
+        chosen_filters(asking({"state": ["odd"]}))
+
+
+def test_spaces_around_a_value_belong_to_it() -> None:
+    """Another tag could have the same value without them."""
+    request = asking({"tag": ["a= b ", " "]})
+    assert chosen_filters(request)["tag"] == ["a= b "]
+    assert request.address() == "?tag=a%3D+b+"
 
 
 def test_each_active_filter_has_a_link_without_it() -> None:
