@@ -611,6 +611,7 @@ rotate(held text[] = '{}', least_bytes bigint = 262144, at_most integer = 2) ret
 -- schedules
 due_schedules(since timestamptz = null, at_most integer = 500) returns (due jsonb, due_in double precision,
     seen_at timestamptz);  -- worker
+edit_schedule(its_name text, terms jsonb, who text) returns boolean;  -- worker
 find_met_conditions(its_table text, its_column text, given text[]) returns text[];  -- worker
 pause_schedule(its_name text, who text) returns boolean;  -- worker
 publish_schedules(its_work_types text[], schedules jsonb) returns integer;  -- worker
@@ -624,7 +625,8 @@ schedule_runs(names text[], at_most integer = 20) returns table(name text, due t
     error text);  -- read, worker
 start_missed_cooldowns() returns integer;  -- worker
 tick(ticks jsonb) returns integer;  -- worker
--- only the owner may execute: check_schedule, enqueue_runs, first_due, lock_schedule, next_due_within, start_cooldowns
+-- only the owner may execute: check_schedule, check_schedule_times, enqueue_runs, first_due, lock_schedule,
+-- next_due_within, save_schedule, start_cooldowns
 
 -- tenants
 -- only the owner may execute: next_tenants, note_tenants, tenant_turns
@@ -669,17 +671,17 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                   select     all tables and views
 --                   execute    add_parts, assignments_of, backlog, begin_archive, cancel, chart, claim_ready,
 --                              coalesce_into, complete, complete_one, declare_dead, demand, direct_jobs,
---                              discard_failures, drain_node, drop_archived, due_schedules, end_archive, end_part,
---                              end_slot, enqueue, enqueue_assigned, enqueue_many, ensure_history, ensure_workset,
---                              explain_facts, failure_kinds, fill_workset, find_job, find_met_conditions, heartbeat,
---                              history_due, identity, is_input, jobs_of, leave, lock_next_cut, next_job, next_part,
---                              note_minute, pass_on, pause, pause_schedule, postpone_failures, publish,
---                              publish_schedules, put_schedule, refresh_backlog_flags, register_node, release,
---                              remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
---                              reserve_incarnation, resume, resume_schedule, retry, retry_failures, retry_workset,
---                              rotate, run_schedule, schedule_runs, set_limit, set_priority, settle,
---                              split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
---                              undrain_node
+--                              discard_failures, drain_node, drop_archived, due_schedules, edit_schedule, end_archive,
+--                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_many, ensure_history,
+--                              ensure_workset, explain_facts, failure_kinds, fill_workset, find_job,
+--                              find_met_conditions, heartbeat, history_due, identity, is_input, jobs_of, leave,
+--                              lock_next_cut, next_job, next_part, note_minute, pass_on, pause, pause_schedule,
+--                              postpone_failures, publish, publish_schedules, put_schedule, refresh_backlog_flags,
+--                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
+--                              request_end_notices, rescue, reserve_incarnation, resume, resume_schedule, retry,
+--                              retry_failures, retry_workset, rotate, run_schedule, schedule_runs, set_limit,
+--                              set_priority, settle, split_workset_part, start_missed_cooldowns, start_workset,
+--                              started, stats, tick, undrain_node
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

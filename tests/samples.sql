@@ -60,10 +60,17 @@ insert into txqueue.action (at, who, what, subject, detail) values
     (now() - interval '20 minutes', 'bob', 'pause', 'queue index', '{"reason": "disk"}');
 select setval('txqueue.has_tenants', 1);
 insert into txqueue.minute_mark (at, seconds, last_job, enqueued)
-select now() - interval '1 minute' * number, 60, 1000 - number, 300 + 200 * sin(number / 9.0) from generate_series(0, 59) as number;
+select now() - interval '1 minute' * number, 60, 1000 - number, 300 + 200 * sin(number / 9.0) from generate_series(0, 1439) as number
+ union all
+select now() - interval '1 hour' * number, 3600, 1000 - number, 18000 + 9000 * sin(number / 4.0) from generate_series(25, 700) as number;
 insert into txqueue.minute_counts (at, queue, work_type, done, failed, wait_p50, wait_p95, run_p50, run_p95, waiting, ready, assigned)
-select now() - interval '1 minute' * number, 'mail', 'mail.welcome', 280 + 160 * sin((number - 2) / 9.0), 4 + 3 * sin(number),
-       0.02, 0.08 + 0.05 * sin(number / 5.0), 0.4, 1.9 + 0.6 * sin(number / 4.0), 120, greatest(0, 60 + 90 * sin(number / 9.0)), 12
-  from generate_series(0, 59) as number;
+select mark.at, kind.queue, kind.work_type, (mark.seconds / 60 * kind.rate * (1 + 0.5 * sin(number / 9.0)))::integer,
+       (mark.seconds / 60 * greatest(0, kind.rate / 70.0 * (1 + sin(number * 1.7))))::integer,
+       kind.wait, kind.wait * (4 + 2 * sin(number / 5.0)), kind.run, kind.run * (4 + sin(number / 4.0)), 120,
+       greatest(0, 60 + 90 * sin(number / 9.0)), 12
+  from (select *, row_number() over (order by at desc) as number from txqueue.minute_mark) as mark,
+       (values ('mail', 'mail.welcome', 280, 0.02, 0.4), ('mail', 'mail.receipt', 190, 0.03, 0.6),
+               ('orders', 'orders.sync', 95, 0.8, 2.1), ('index', 'search.reindex', 3, 6.0, 41.0))
+       as kind (queue, work_type, rate, wait, run);
 update txqueue.job set options = jsonb_build_object('tags', jsonb_build_object('campaign', 'spring', 'team', 'billing <7>'))
  where work_type in ('mail.receipt', 'orders.sync') and job_id % 3 = 0;

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from twisted.internet.threads import deferToThread
 
 from tests.cluster.database import Database
 from tests.dashboards import served
-from tests.samples import fill, fill_with_hostile_texts
+from tests.samples import HOSTILE, fill, fill_with_hostile_texts
 from txqueue.web.rendering import MENU
 
 playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
@@ -22,6 +23,12 @@ KEY = {"key": "secret"}
 WIDTHS = (1440, 390)
 # Violations below these are matters of taste.
 GRAVE = ("serious", "critical")
+DETAILS = (
+    *("/queues/queue?name=orders", "/queues/queue?name=mail&span=30d", "/queues/queue?name=none"),
+    *("/types/type?name=orders.sync", "/types/type?name=legacy.export"),
+    *("/failures?work_type=orders.sync", "/schedules/edit?name=nightly+report"),
+    "/schedules/edit?name=reindex",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +84,7 @@ async def browse(dsn: str, steps: Callable[..., None], tolerated: str = "", **ma
 def paths(page: Any) -> list[str]:
     """Return the address of each page, and of a waiting, a failed and a running job."""
     found = [path for path, _ in MENU] + ["/jobs/confirm?act=cancel&queue=mail", "/login", "/none"]
-    found.append("/jobs?tag=campaign&error=mailbox&state=failed")
+    found += [*DETAILS, "/jobs?tag=campaign&error=mailbox&state=failed"]
     for state in ("waiting", "failed", "assigned"):
         page.goto(f"/jobs?state={state}")
         found.append(page.locator("tbody th a").first.get_attribute("href"))
@@ -104,6 +111,22 @@ async def test_each_page_is_accessible_and_fits_its_window(sample: Database, the
                 assert wide <= width, (path, width)
 
     await browse(sample.dsn, steps, tolerated="404", color_scheme=theme)
+
+
+def edit_a_schedule(page: Any) -> None:
+    """Preview wrong times, then right ones, and save these; what was typed stays."""
+    page.goto("/schedules")
+    page.click("a[aria-label='Edit nightly report']")
+    page.fill("#f-expression", "0 99 * * *")
+    page.fill("#f-times", "3")
+    page.click("button:text-is('Preview')")
+    page.wait_for_selector("#h-expression >> text=is not a cron expression")
+    page.fill("#f-expression", "30 5 * * *")
+    page.click("button:text-is('Preview')")
+    page.wait_for_selector("ol.timeline li >> text=05:30:00")
+    assert page.locator("ol.timeline li").count() == 3
+    page.click("button:text-is('Save')")
+    page.wait_for_selector("text=The schedule nightly report has new times")
 
 
 def act_on_everything(page: Any) -> None:
@@ -138,6 +161,13 @@ def act_on_everything(page: Any) -> None:
     page.goto("/schedules")
     page.locator("tr", has_text="reindex").locator("button:text-is('Pause')").first.click()
     page.wait_for_selector("text=The schedule reindex is paused")
+    edit_a_schedule(page)
+    page.goto("/queues")
+    page.click("a:text-is('orders')")
+    page.click("text=Change the limits")
+    page.fill("input[name=concurrency]", "7")
+    page.click("button:text-is('Set')")
+    page.wait_for_selector("text=The limits of the queue orders are set")
     page.goto("/jobs?queue=legacy")
     page.click("text=Cancel all that match")
     page.click("button:text-is('Cancel 40 jobs')")
@@ -149,7 +179,8 @@ def act_on_everything(page: Any) -> None:
 @pytest.mark.parametrize("has_script", [True, False])
 async def test_an_operator_acts_on_each_page(sample: Database, *, has_script: bool) -> None:
     """With JavaScript and without it."""
-    await browse(sample.dsn, act_on_everything, java_script_enabled=has_script)
+    wrong_form = "422"
+    await browse(sample.dsn, act_on_everything, wrong_form, java_script_enabled=has_script)
 
 
 async def test_an_open_page_shows_a_new_job_without_a_reload(sample: Database) -> None:
@@ -192,9 +223,12 @@ async def test_hostile_texts_change_nothing_on_any_page(sample: Database) -> Non
         page.goto("/login?key=secret")
         page.goto("/jobs?work_type=hostile.kind")
         job = page.locator("tbody th a").first.get_attribute("href")
-        for path in [*(path for path, _ in MENU), job]:
+        name = urlencode({"name": HOSTILE})
+        details = [f"/queues/queue?{name}", f"/types/type?{name}", f"/schedules/edit?{name}"]
+        details.append("/types/type?name=hostile.kind")
+        for path in [*(path for path, _ in MENU), job, *details]:
             page.goto(path)
-            assert "hacked" not in page.title(), path
+            assert page.title() != "hacked", path
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 900})
                 assert page.evaluate("document.scrollingElement.scrollWidth") <= width, path

@@ -89,6 +89,8 @@ async def test_an_operator_acts_through_a_node(
     async with await Admin.connect(f"unix:{node.folder / node.name}.sock") as admin:
         assert await admin.pause_schedule("orders") is True
         assert await admin.pause_schedule("orders") is False
+        assert await admin.edit_schedule("orders", Every(7200)) is True
+        assert await admin.edit_schedule("orders", Every(7200)) is False
         job_id = await admin.run_schedule("orders")
         assert await admin.resume_schedule("orders") is True
         await admin.remove_schedule("orders")
@@ -96,7 +98,8 @@ async def test_an_operator_acts_through_a_node(
             await admin.run_schedule("orders")
     assert await queue.wait(job_id, LIMIT) is None
     acts = db.rows("select who, what from txqueue.action order by action_id")[1:]
-    assert [act["what"] for act in acts] == ["pause", "pause", "run", "resume", "remove"]
+    done = ["pause", "pause", "schedule", "run", "resume", "remove"]
+    assert [act["what"] for act in acts] == done
     assert all(act["who"] for act in acts)
 
 

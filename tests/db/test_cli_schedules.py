@@ -133,3 +133,17 @@ def test_invalid_input_is_refused_before_anything_is_written(
     )
     assert "there is no schedule never" in wrong(capsys, "pause", "never")
     assert node.value("select count(*) from txqueue.schedule") == 0
+
+
+def test_the_times_of_a_schedule_are_replaced(
+    node: Master, capsys: pytest.CaptureFixture[str], said: Any
+) -> None:
+    """Its job stays; what is left out gets its default."""
+    said(*ADD, "--every", "1d", "--times", "7", "--group", "project:7")
+    edit = ("schedule", "edit", "sync 7", "--cron", "0 4 * * *", "--tz", "Europe/Berlin")
+    assert said(*edit) == {"name": "sync 7", "changed": True}
+    assert said(*edit) == {"name": "sync 7", "changed": False}
+    (row,) = said("schedules", "--group", "project:7")["schedules"]
+    assert [row[key] for key in ("kind", "expression", "times")] == ["cron", "0 4 * * *", None]
+    assert "there is no schedule none" in wrong(capsys, "edit", "none", "--every", "1h")
+    assert "say when" in wrong(capsys, "edit", "sync 7")

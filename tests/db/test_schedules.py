@@ -356,3 +356,59 @@ def test_the_end_of_the_last_job_of_a_cooldown_begins_no_other(
     node.settle(chunk, "done")
     assert (schedule(node)["next_due"], schedule(node)["runs"]) == ("infinity", 1)
     assert node.value("select txqueue.start_missed_cooldowns()") == 0
+
+
+EDIT: Final = "select txqueue.edit_schedule(%s, %s, 'ann')"
+
+
+def terms(when: Any) -> str:
+    """Return the times of a schedule as its functions take them."""
+    return json.dumps(schedule_object(when))
+
+
+def test_an_edit_replaces_the_times_and_keeps_the_rest(node: Master) -> None:
+    """The job, the condition, and what it has enqueued; its next moment is computed anew."""
+    node.cursor.execute("create table app (project text); insert into app values ('7')")
+    condition = {"table": "public.app", "column": "project", "value": "7"}
+    put(node, "often", condition=condition, group="orders")
+    tick(node, due(node))
+    passes(node, DAY)
+    tick(node, due(node))
+    before = schedule(node)
+    assert node.value(EDIT, "often", terms(Every(600, times=3))) is True
+    after = schedule(node)
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"seconds", "catch_up", "times", "next_due"}
+    assert (after["seconds"], after["times"], after["next_due"]) == (600, 3, "-infinity")
+    assert node.value(EDIT, "often", terms(Every(600, times=3))) is False
+    said = node.column("select what from txqueue.action order by action_id")
+    assert said == ["schedule", "schedule"]
+
+
+def test_an_edit_of_a_condition_s_schedule_needs_no_right_on_its_table(node: Master) -> None:
+    """As the condition stays as it is, even if its table is gone."""
+    node.cursor.execute("create table app (project text)")
+    put(node, "often", condition={"table": "public.app", "column": "project", "value": "7"})
+    node.cursor.execute("drop table app")
+    assert node.value(EDIT, "often", terms(Every(600))) is True
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("none", terms(DAILY), "there is no schedule none"),
+        ("often", '{"kind": "moon"}', "neither cron nor every nor cooldown"),
+        ("often", '{"kind": "every", "seconds": 0}', "not within a second and a year"),
+        ("often", '{"kind": "cron", "expression": "0 3 * * *"}', "no expression or no zone"),
+        ("own", terms(DAILY), "the schedule own is declared in the code"),
+    ],
+)
+def test_an_edit_is_refused(node: Master, name: str, given: str, said: str) -> None:
+    """And changes nothing, nor leaves an act."""
+    put(node)
+    own = (terms(Cooldown(60)), json.dumps(JOB))
+    node.value("select txqueue.put_schedule('own', %s, %s, null, null, true)", *own)
+    with pytest.raises(psycopg2.Error, match=said):
+        node.value(EDIT, name, given)
+    assert schedule(node)["seconds"] == DAY
+    assert node.value("select count(*) from txqueue.action") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectError, ConnectionClosed, DNSLookupError
 
 from txqueue.errors import AdminRefused, NodeUnavailable
+from txqueue.model.schedule import Schedule, schedule_object
 from txqueue.policy.blockers import Explanation
 from txqueue.policy.pagination import MOST_NUMBERS, join_numbers, numbers, read_document
 from txqueue.wire import admin_commands as wire
@@ -299,6 +301,11 @@ class Admin:
         """
         given: dict[str, Any] = {"fingerprint": fingerprint, "delay": delay}
         return await self._repeated(wire.PostponeFailures, "until", **given)
+
+    async def edit_schedule(self, name: str, when: Schedule) -> bool:
+        """Replace the times of a schedule; its work stays. Return whether anything changed."""
+        terms = json.dumps(schedule_object(when))
+        return await self._changed(wire.EditSchedule, name=name, terms=terms)
 
     async def pause_schedule(self, name: str) -> bool:
         """Pause a schedule until it is resumed; return whether it was not paused before."""

@@ -13,7 +13,7 @@ from txqueue.cli.archived_jobs import with_pyarrow
 from txqueue.cli.options import Command, GlobalOptions, limited, selecting, together
 from txqueue.cli.output import Lines, job_state, listing, local_time, note, show
 from txqueue.cli.source import looked_up
-from txqueue.cli.times import moment_of
+from txqueue.cli.times import moment_option
 from txqueue.model.humanize import amount, duration
 
 __all__ = ["archive", "history", "stats"]
@@ -30,14 +30,14 @@ _spanning = together(
         "--from",
         "since",
         metavar="WHEN",
-        callback=moment_of,
+        callback=moment_option,
         help="Ended on this day or moment, or later (default: a day before --to).",
     ),
     click.option(
         "--to",
         "until",
         metavar="WHEN",
-        callback=moment_of,
+        callback=moment_option,
         help="Ended before this day or moment (default: now).",
     ),
 )
@@ -98,7 +98,7 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
 @click.option("--to", "location", metavar="LOCATION", help="A folder, or s3://bucket/prefix.")
 @click.option(
     "--before",
-    callback=moment_of,
+    callback=moment_option,
     metavar="DAY",
     help="All days before this one, not only those past retention.",
 )

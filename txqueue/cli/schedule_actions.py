@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txqueue.cli.enqueue import checked_payload, job_text
-from txqueue.cli.options import Command, GlobalOptions, Group, limited, tagging
+from txqueue.cli.options import Command, GlobalOptions, Group, limited, tagging, together
 from txqueue.cli.output import say
 from txqueue.cli.schedules import show_runs
 from txqueue.cli.source import account, acted, looked_up, opened
-from txqueue.cli.times import Length, moment_of
+from txqueue.cli.times import Length, moment_option
 from txqueue.errors import InvalidSchedule
 from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
 
@@ -21,6 +21,34 @@ if TYPE_CHECKING:
     pass
 
 __all__ = ["schedule"]
+
+# When a schedule is due, for the commands that say so.
+_timed = together(
+    click.option("--every", type=Length(), help="At even intervals, such as 90s, 5min, 2h."),
+    click.option("--cooldown", type=Length(), help="This long after the last job has ended."),
+    click.option("--cron", metavar="EXPR", help="A cron expression, such as '0 3 * * *'."),
+    click.option("--tz", metavar="ZONE", help="The time zone of --cron.  [default: UTC]"),
+    click.option(
+        "--jitter",
+        type=Length(takes_percent=True),
+        default="0s",
+        help="Random variation: 4s, or 10% of the period.",
+    ),
+    click.option(
+        "--catch-up",
+        type=click.Choice([str(each) for each in CatchUp]),
+        help="What to do about missed moments, except with --cooldown.  [default: skip]",
+    ),
+    click.option(
+        "--until",
+        metavar="WHEN",
+        callback=moment_option,
+        help="When it ends, such as 2027-01-31T18:00+01:00; UTC without an offset.",
+    ),
+    click.option(
+        "--times", type=click.IntRange(1, MOST_TIMES), help="How many jobs it enqueues in all."
+    ),
+)
 
 
 @click.group(cls=Group, no_args_is_help=False, short_help="Add and operate schedules.")
@@ -32,30 +60,7 @@ def schedule() -> None:
 @click.argument("name")
 @click.argument("work_type", metavar="TYPE")
 @click.argument("payload", metavar="JSON")
-@click.option("--every", type=Length(), help="At even intervals, such as 90s, 5min, 2h.")
-@click.option("--cooldown", type=Length(), help="This long after the last job has ended.")
-@click.option("--cron", metavar="EXPR", help="A cron expression, such as '0 3 * * *'.")
-@click.option("--tz", metavar="ZONE", help="The time zone of --cron.  [default: UTC]")
-@click.option(
-    "--jitter",
-    type=Length(takes_percent=True),
-    default="0s",
-    help="Random variation: 4s, or 10% of the period.",
-)
-@click.option(
-    "--catch-up",
-    type=click.Choice([str(each) for each in CatchUp]),
-    help="What to do about missed moments, except with --cooldown.  [default: skip]",
-)
-@click.option(
-    "--until",
-    metavar="WHEN",
-    callback=moment_of,
-    help="When it ends, such as 2027-01-31T18:00+01:00; UTC without an offset.",
-)
-@click.option(
-    "--times", type=click.IntRange(1, MOST_TIMES), help="How many jobs it enqueues in all."
-)
+@_timed
 @click.option(
     "--only-if",
     nargs=3,
@@ -112,6 +117,26 @@ def _when(given: dict[str, Any]) -> Schedule:
         return Cron(cron, given["tz"] or "UTC", jitter, catch_up, **ends)
     except InvalidSchedule as error:
         raise click.UsageError(str(error)) from None
+
+
+@schedule.command(cls=Command, short_help="Replace the times of a schedule.")
+@click.argument("name")
+@_timed
+@click.pass_obj
+def edit(options: GlobalOptions, /, name: str, **given: Any) -> None:
+    """Replace the times of a schedule; its work stays.
+
+    All times are replaced: an option that is left out gets its default.
+    """
+    when = _when(given)
+    if options.settings.get("node"):
+        changed = bool(acted(options, lambda admin: admin.edit_schedule(name, when)))
+    else:
+        from txqueue.store.schedules import edit_call
+
+        with opened(options) as session:
+            changed = bool(session.value(*edit_call(session.schema, name, when, account())))
+    _tell(options, name, changed, "is changed" if changed else "had these times already")
 
 
 @schedule.command(cls=Command, short_help="Pause a schedule until it is resumed.")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any
 
 import click
 
-from txqueue.model.time_texts import read_length, read_moment
+from txqueue.model.time_text import length_of, moment_of
 
-__all__ = ["Length", "moment_of", "zoned"]
+__all__ = ["Length", "moment_option", "zoned"]
 
 
 class Length(click.ParamType[timedelta | float]):
@@ -24,26 +25,28 @@ class Length(click.ParamType[timedelta | float]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> timedelta | float:
         """Return the length as a timedelta, or the percentage as a fraction."""
+        text = value.strip()
         try:
-            if self._takes_percent and value.endswith("%") and float(value[:-1]) >= 0:
-                return float(value[:-1]) / 100
-            return read_length(value)
+            if text.endswith("%") and self._takes_percent and 0 <= float(text[:-1]) < inf:
+                return float(text[:-1]) / 100
+            return length_of(text)
         except ValueError:
-            """Reject the value."""
-        also = ", or 10% of the period" if self._takes_percent else ""
-        self.fail(f"{value!r} is not a length of time; write 90s, 5min, 2h or 1d{also}", param, ctx)
+            also = ", or 10% of the period" if self._takes_percent else ""
+            self.fail(
+                f"{value!r} is not a length of time; write 90s, 5min, 2h or 1d{also}", param, ctx
+            )
 
 
-def moment_of(context: click.Context, parameter: click.Parameter, value: Any) -> datetime | None:
+def moment_option(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> datetime | None:
     """Read a date, or a date and time, in ISO 8601, in UTC unless it has an offset."""
     if value is None:
         return None
     try:
-        return read_moment(value)
-    except ValueError:
-        raise click.BadParameter(
-            f"{value!r} is not a day or a moment, such as 2026-11-22T13:00", context, parameter
-        ) from None
+        return moment_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
 
 
 def zoned(_: click.Context, __: click.Parameter, value: str | None) -> str | None:

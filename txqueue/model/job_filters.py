@@ -10,7 +10,7 @@ from attrs import frozen
 from txqueue.errors import ConfigurationError, InvalidWork
 from txqueue.model.payload import encode_result
 from txqueue.model.tags import TAG_NAME
-from txqueue.model.time_texts import read_length, read_moment
+from txqueue.model.time_text import length_of, moment_of
 
 __all__ = [
     "PayloadFilter",
@@ -88,11 +88,11 @@ def read_time(text: str) -> datetime | timedelta:
         ConfigurationError: When the text is neither a moment nor a length of up to a hundred years.
     """
     try:
-        return read_moment(text)
+        return moment_of(text)
     except ValueError:
         """It is a length of time, or wrong."""
     try:
-        if (length := read_length(text)) <= _LONGEST:
+        if (length := length_of(text)) <= _LONGEST:
             return length
     except ValueError:
         """Refused below."""

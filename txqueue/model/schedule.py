@@ -31,6 +31,7 @@ __all__ = [
     "plan",
     "schedule_object",
     "schedule_of",
+    "upcoming",
 ]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -328,6 +329,29 @@ def _made_up_for(schedule: Every | Cron, name: str, due: datetime, now: datetime
         moments.append(following)
         following = schedule.after(following, name)
     return Plan(tuple(moments), following)
+
+
+def upcoming(
+    schedule: Schedule, name: str, now: datetime, most: int, enqueued: int = 0
+) -> list[datetime]:
+    """Return when a schedule is due next; nothing for a cool-down, which depends on its jobs.
+
+    Args:
+        schedule: The schedule.
+        name: The schedule's name, on which its phase and jitter depend.
+        now: The current time by the database's clock.
+        most: The largest number of due times.
+        enqueued: How many jobs the schedule has enqueued so far, of its ``times``.
+    """
+    left = most if schedule.times is None else min(most, schedule.times - enqueued)
+    moments: list[datetime] = []
+    following = None if isinstance(schedule, Cooldown) else schedule.after(now, name)
+    while following is not None and len(moments) < left:
+        if schedule.until is not None and following > schedule.until:
+            break
+        moments.append(following)
+        following = schedule.after(following, name)
+    return moments
 
 
 def schedule_of(row: Mapping[str, Any]) -> Schedule:

@@ -50,6 +50,7 @@ _ACTS: dict[Command, str] = {
     wire.RetryFailures: "retry_failures",
     wire.DiscardFailures: "discard_failures",
     wire.PostponeFailures: "postpone_failures",
+    wire.EditSchedule: "edit_schedule",
     wire.SetPriority: "set_priority",
     wire.DrainNode: "drain_node",
     wire.UndrainNode: "undrain_node",

@@ -11,6 +11,7 @@ from txqueue.model.humanize import age, amount, counted
 
 __all__ = [
     "LIMITS",
+    "depth",
     "full",
     "idle",
     "node_document",
@@ -18,6 +19,8 @@ __all__ = [
     "queues",
     "recurring",
     "summary",
+    "unknown_type",
+    "unserved_queue",
     "warnings",
     "work_types",
 ]
@@ -127,6 +130,39 @@ def work_types(
             if name in found:
                 found[name]["nodes"].append(node["name"])
     return [found[name] for name in sorted(found)]
+
+
+def depth(looked: Iterable[Row], most: int, now: datetime) -> dict[str, Any]:
+    """Summarize the jobs of one queue or work type from those that were looked at.
+
+    Args:
+        looked: By state, and by the run of a node that has them: how many jobs were looked at,
+            how many of them count, since when the oldest of these could run, and some of the
+            ``others``: the work types of a queue, or the queues of a work type.
+        most: How many jobs of a state were looked at, at most.
+        now: The time by the database's clock.
+
+    Returns:
+        The number in each state; ``partial``, the states in which there may be more;
+        ``running_on``, how many jobs each run of a node has; ``oldest_ready_seconds``;
+        ``others``; and ``at``, the time.
+    """
+    rows, states = list(looked), ("waiting", "ready", "assigned", "failed")
+
+    def total(column: str, state: str) -> int:
+        return sum(row[column] for row in rows if row["state"] == state)
+
+    held = [row for row in rows if row["state"] == "assigned" and row["jobs"]]
+    ready = [row["oldest"] for row in rows if row["state"] == "ready" and row["jobs"]]
+    ages = [round(max((now - moment).total_seconds(), 0.0), 3) for moment in ready]
+    return {
+        **{state: total("jobs", state) for state in states},
+        "partial": {state for state in states if total("looked", state) >= most},
+        "running_on": {row["incarnation"]: row["jobs"] for row in held},
+        "oldest_ready_seconds": max(ages, default=None),
+        "others": sorted({name for row in rows for name in row["others"] or ()}),
+        "at": now,
+    }
 
 
 def _empty(name: str) -> dict[str, Any]:
@@ -271,6 +307,31 @@ def _not_held(nodes: Iterable[Row]) -> Warned:
             )
             remedy = "nothing: it returns them within two heartbeats; if not, restart it"
             yield "not_held", node["name"], what, remedy
+
+
+def unserved_queue(queue: str, nodes: Iterable[Row]) -> tuple[str, str] | None:
+    """Return what is wrong, and the remedy, if no live node serves a queue."""
+    if queue in _served(nodes):
+        return None
+    return f"no live node serves the queue {queue}", f"start a node with --queues {queue}"
+
+
+def unknown_type(
+    work_type: str, nodes: Iterable[Row], *, is_published: bool
+) -> tuple[str, str] | None:
+    """Return what is wrong, and the remedy, if no live node has a work type.
+
+    Args:
+        work_type: The work type.
+        nodes: The nodes.
+        is_published: Whether any node has ever registered it.
+    """
+    if any(work_type in node["work_types"] for node in nodes if node["state"] in SERVING):
+        return None
+    what = f"no live node has the work type {work_type}"
+    if not is_published:
+        what = f"no node has ever registered the work type {work_type}"
+    return what, "start a node whose --app defines it"
 
 
 def _unserved(live: Iterable[Row], nodes: Iterable[Row]) -> Warned:

@@ -1,17 +1,90 @@
-"""Read-only queries for the dashboard: changes, charts, and the relations of a job.
+"""Read-only queries for the dashboard: changes, charts, one queue or work type, a job's relations.
 
 See `txqueue.store.queries`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any, Literal
 
-from txqueue.store.queries import Inquiry, Question, Rows
+from txqueue.policy.status import depth
+from txqueue.store.queries import Inquiry, Question, Rows, about_clock
 
-__all__ = ["about_changes", "about_chart", "about_family"]
+__all__ = [
+    "LOOKED_AT",
+    "Column",
+    "about_changes",
+    "about_chart",
+    "about_ended",
+    "about_family",
+    "about_last_hour",
+    "about_live_jobs",
+    "about_policy",
+]
+
+LOOKED_AT = 50_000
+"""How many jobs of each state are looked at to count those of a queue or work type: not all tables
+have an index by these."""
+
+Column = Literal["queue", "work_type"]
+"""What a name is of."""
 
 _FAMILY_TOLD = 20
+_OTHER: Mapping[Column, Column] = {"queue": "work_type", "work_type": "queue"}
+_LOOKED = "state, queue, work_type, incarnation, not_before"
+# Ready jobs, which may be many, are found by the index of their queue.
+_READY: Mapping[Column, str] = {
+    "queue": """
+        (select {looked} from {schema}.job_ready
+          where queue = %s and tenant is null limit {most})
+         union all
+        (select {looked} from {schema}.job_ready
+          where queue = %s and tenant is not null limit {most})
+    """,
+    "work_type": "(select {looked} from {schema}.job_ready limit {most})",
+}
+_LIVE = """
+    select state::text as state, case when state = 'assigned' then incarnation end as incarnation,
+           count(*) as looked, count(*) filter (where {column} = %s) as jobs,
+           min(not_before) filter (where {column} = %s) as oldest,
+           (array_agg(distinct {other}) filter (where {column} = %s))[:20] as others
+      from ((select {looked} from {schema}.job_waiting limit {most})
+             union all
+            (select {looked} from {schema}.job_assigned limit {most})
+             union all
+            (select {looked} from {schema}.job_failed limit {most})
+             union all {ready}) as found
+     group by 1, 2
+"""
+# Percentiles of minutes cannot be merged exactly: these are their means, weighted by the jobs done.
+_SUMS = """
+    sum(done)::bigint as done, sum(failed)::bigint as failed,
+    sum(wait_p50 * done) / nullif(sum(done) filter (where wait_p50 is not null), 0) as wait_p50,
+    sum(wait_p95 * done) / nullif(sum(done) filter (where wait_p95 is not null), 0) as wait_p95,
+    sum(run_p50 * done) / nullif(sum(done) filter (where run_p50 is not null), 0) as run_p50,
+    sum(run_p95 * done) / nullif(sum(done) filter (where run_p95 is not null), 0) as run_p95
+"""
+_ENDED = """
+    select span.name as span, its.{other} as part, {sums}
+      from unnest(%s::text[], %s::float8[]) as span (name, seconds)
+      join {schema}.minute_counts as its on its.at > now() - make_interval(secs => span.seconds)
+     where its.{column} = %s
+     group by grouping sets ((span.name), (span.name, its.{other}))
+     order by done desc, part
+"""
+_COVERED = """
+    select span.name as span, sum(mark.seconds)::float8 as seconds
+      from unnest(%s::text[], %s::float8[]) as span (name, seconds)
+      join {schema}.minute_mark as mark on mark.at > now() - make_interval(secs => span.seconds)
+     group by span.name
+"""
+_HOUR = """
+    select queue, work_type, {sums} from {schema}.minute_counts
+     where at > now() - interval '1 hour'
+     group by grouping sets ((queue), (work_type))
+"""
 
 
 def about_changes(schema: str) -> Inquiry[tuple[object, ...]]:
@@ -68,3 +141,59 @@ def about_family(schema: str, job_id: int) -> Inquiry[dict[str, Rows]]:
             (job_id, _FAMILY_TOLD),
         )
     return found
+
+
+def about_live_jobs(schema: str, column: Column, name: str) -> Inquiry[dict[str, Any]]:
+    """Query how many jobs of a queue or work type have not ended, or have failed.
+
+    Args:
+        schema: The name of the schema.
+        column: What the name is of.
+        name: The queue or work type.
+
+    Returns:
+        See `txqueue.policy.status.depth`.
+    """
+    terms = {"schema": schema, "looked": _LOOKED, "most": LOOKED_AT}
+    sql = _LIVE.format(
+        column=column, other=_OTHER[column], ready=_READY[column].format(**terms), **terms
+    )
+    rows = yield Question(sql, [name] * sql.count("%s"))
+    return depth(rows, LOOKED_AT, (yield from about_clock()))
+
+
+def about_ended(
+    schema: str, column: Column, name: str, spans: Mapping[str, timedelta]
+) -> Inquiry[tuple[Rows, dict[str, float]]]:
+    """Query what jobs of a queue or work type have done, as the minutes noted it.
+
+    Args:
+        schema: The name of the schema.
+        column: What the name is of.
+        name: The queue or work type.
+        spans: How far back, by name.
+
+    Returns:
+        For each span a row of all jobs, whose ``part`` is None, and one for each work type of the
+        queue, or queue of the work type; and how many seconds of each span the minutes cover.
+    """
+    given = (list(spans), [span.total_seconds() for span in spans.values()])
+    sql = _ENDED.format(schema=schema, column=column, other=_OTHER[column], sums=_SUMS)
+    rows = yield Question(sql, (*given, name))
+    covered = yield Question(_COVERED.format(schema=schema), given)
+    return rows, {each["span"]: each["seconds"] for each in covered}
+
+
+def about_last_hour(schema: str) -> Inquiry[dict[Column, dict[str, dict[str, Any]]]]:
+    """Query what jobs have done in the last hour, by queue and by work type."""
+    rows = yield Question(_HOUR.format(schema=schema, sums=_SUMS))
+    return {
+        "queue": {each["queue"]: each for each in rows if each["queue"] is not None},
+        "work_type": {each["work_type"]: each for each in rows if each["work_type"] is not None},
+    }
+
+
+def about_policy(schema: str, work_type: str) -> Inquiry[dict[str, Any] | None]:
+    """Query what nodes have published about a work type; None if none ever did."""
+    rows = yield Question(f"select * from {schema}.work_type where work_type = %s", (work_type,))
+    return next(iter(rows), None)

@@ -39,6 +39,7 @@ ACTS = {
     "discard_failures": "its_fingerprint=fingerprint who=who before=before::timestamptz",
     "postpone_failures": "its_fingerprint=fingerprint who=who delay=delay"
     " moment=until::timestamptz",
+    "edit_schedule": "its_name=name terms=terms::jsonb who=who",
     "pause_schedule": "its_name=name who=who",
     "resume_schedule": "its_name=name who=who",
     "remove_schedule": "its_name=name who=who",

@@ -9,6 +9,7 @@ from txqueue.store.queries import Inquiry, Question, Rows
 __all__ = ["about_scheduled_runs", "about_schedules"]
 
 _FILTERS = {
+    "name": "name = %s",
     "work_type": "work_type = %s",
     "group": '"group" = %s',
     "tenant": "tenant = %s",
@@ -35,8 +36,8 @@ def about_schedules(schema: str, filters: Mapping[str, object], limit: int) -> I
 
     Args:
         schema: The name of the schema.
-        filters: ``work_type, group, tenant``, and ``after``, the last name of the previous
-            page; a filter that is None is ignored.
+        filters: ``name, work_type, group, tenant``, and ``after``, the last name of the
+            previous page; a filter that is None is ignored.
         limit: The largest number of schedules.
     """
     chosen = {key: value for key, value in filters.items() if value is not None}

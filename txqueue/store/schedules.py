@@ -25,6 +25,7 @@ __all__ = [
     "act_call",
     "by_condition",
     "declared",
+    "edit_call",
     "job_of",
     "judged",
     "put_call",
@@ -192,6 +193,12 @@ def put_call(
         " condition => %s, who => %s)"
     )
     return call, parameters
+
+
+def edit_call(schema: str, name: str, when: Schedule, who: str) -> tuple[str, tuple[object, ...]]:
+    """Return the statement that replaces the times of a schedule, and its parameters."""
+    call = f"select {schema}.edit_schedule(its_name => %s, terms => %s, who => %s)"
+    return call, (name, json.dumps(schedule_object(when)), who)
 
 
 def act_call(schema: str, act: str, name: str, who: str) -> tuple[str, tuple[object, ...]]:

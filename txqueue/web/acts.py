@@ -12,6 +12,7 @@ from txqueue.store.queries import about_jobs
 from txqueue.web.filters import chosen_filters
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
+from txqueue.web.pages.schedule_editor import edit
 from txqueue.web.routing import Route
 from txqueue.web.visitors import Role
 
@@ -27,6 +28,7 @@ CHANGEABLE: Final[Mapping[str, list[str]]] = {
 """The states of jobs that an act changes."""
 # The most jobs of one call, which holds their locks.
 _AT_ONCE = 1000
+_LIMITS = ("concurrency", "rate", "reserve", "backlog", "share")
 
 Act = Callable[[PageServices, PageRequest], Awaitable[str]]
 
@@ -41,7 +43,10 @@ def acting_routes() -> list[Route]:
         "/act/schedule": _act_on_schedule,
         "/act/node": _act_on_node,
     }
-    return [Route("POST", path, Role.OPERATOR, _answering(act)) for path, act in acts.items()]
+    return [
+        *(Route("POST", path, Role.OPERATOR, _answering(act)) for path, act in acts.items()),
+        Route("POST", "/schedules/edit", Role.OPERATOR, edit),
+    ]
 
 
 def _answering(act: Act) -> Callable[[PageServices, PageRequest], Awaitable[Reply]]:
@@ -52,10 +57,17 @@ def _answering(act: Act) -> Callable[[PageServices, PageRequest], Awaitable[Repl
     return handler
 
 
-def _needed(request: PageRequest, name: str) -> str:
-    value = request.sent(name)
+def _needed(request: PageRequest, field: str) -> str:
+    return _present(field, request.sent(field))
+
+
+def _name(request: PageRequest, field: str) -> str:
+    return _present(field, request.exact(field))
+
+
+def _present(field: str, value: str | None) -> str:
     if value is None:
-        raise ConfigurationError(f"the form lacks the field {name}", "send it from its page")
+        raise ConfigurationError(f"the form lacks the field {field}", "send it from its page")
     return value
 
 
@@ -128,7 +140,7 @@ def _counts(sums: Mapping[str, int]) -> str:
 async def _act_on_control(services: PageServices, request: PageRequest) -> str:
     """Pause or resume a queue, a group or a tenant."""
     act = _one_of(request, "act", ("pause", "resume"))
-    kind, key = _one_of(request, "kind", ("queue", "group", "tenant")), _needed(request, "key")
+    kind, key = _one_of(request, "kind", ("queue", "group", "tenant")), _name(request, "key")
     [changed] = await services.act(request.visitor, act, {"kind": kind, "key": key})
     done = {"pause": "paused", "resume": "resumed"}[act]
     return f"The {kind} {key} is {done}." if changed else f"The {kind} {key} was {done} before."
@@ -136,8 +148,8 @@ async def _act_on_control(services: PageServices, request: PageRequest) -> str:
 
 async def _set_limit(services: PageServices, request: PageRequest) -> str:
     """Set the limits of a queue, a group or a tenant; an empty field lifts its limit."""
-    kind, key = _one_of(request, "kind", ("queue", "group", "tenant")), _needed(request, "key")
-    names = [name for name in ("concurrency", "rate", "backlog", "share") if name in request.form]
+    kind, key = _one_of(request, "kind", ("queue", "group", "tenant")), _name(request, "key")
+    names = [name for name in _LIMITS if name in request.form]
     values = {name: _limit(request, name) for name in names}
     cleared = [name for name, value in values.items() if value is None]
     await services.act(
@@ -151,7 +163,7 @@ def _limit(request: PageRequest, name: str) -> float | int | None:
     if text is None:
         return None
     try:
-        return float(text) if name in ("rate", "share") else int(text)
+        return float(text) if name in ("rate", "share", "reserve") else int(text)
     except ValueError:
         raise ConfigurationError(
             f"the limit {name} must be a number", "write digits, or nothing for no limit"
@@ -180,7 +192,7 @@ async def _act_on_failures(services: PageServices, request: PageRequest) -> str:
 async def _act_on_schedule(services: PageServices, request: PageRequest) -> str:
     """Pause, resume, remove or run a schedule."""
     act = _one_of(request, "act", ("pause", "resume", "remove", "run"))
-    name = _needed(request, "name")
+    name = _name(request, "name")
     [found] = await services.act(request.visitor, f"{act}_schedule", {"name": name})
     if act == "run":
         return f"The schedule {name} runs now, as job {found}."
@@ -190,7 +202,7 @@ async def _act_on_schedule(services: PageServices, request: PageRequest) -> str:
 
 async def _act_on_node(services: PageServices, request: PageRequest) -> str:
     """Drain a node, or let it accept jobs again."""
-    act, name = _one_of(request, "act", ("drain", "undrain")), _needed(request, "name")
+    act, name = _one_of(request, "act", ("drain", "undrain")), _name(request, "name")
     await services.act(request.visitor, f"{act}_node", {"name": name})
     return f"Node {name} {'drains' if act == 'drain' else 'accepts jobs again'}."
 

@@ -59,7 +59,9 @@ class Chart:
     summary: str
 
 
-def charts(rows: Rows, now: datetime, span: timedelta, step: timedelta) -> list[Chart]:
+def charts(
+    rows: Rows, now: datetime, span: timedelta, step: timedelta, *, is_part: bool = False
+) -> list[Chart]:
     """Return the charts of what jobs did.
 
     Args:
@@ -67,7 +69,9 @@ def charts(rows: Rows, now: datetime, span: timedelta, step: timedelta) -> list[
         now: The time by the database's clock.
         span: How far back the charts go.
         step: How long a step is.
+        is_part: Whether they are of one queue or work type: enqueued jobs are counted all together.
     """
+    enqueued = {} if is_part else {"enqueued": ("enqueued", "ready")}
     place = _Place(now - span, span, step)
 
     def chart(title: str, show: Callable[[float], str], **lines: tuple[str, str]) -> Chart:
@@ -78,7 +82,7 @@ def charts(rows: Rows, now: datetime, span: timedelta, step: timedelta) -> list[
             "Jobs a second",
             rate,
             done=("done", "done"),
-            enqueued=("enqueued", "ready"),
+            **enqueued,
             failed=("failed attempts", "failed"),
         ),
         chart(

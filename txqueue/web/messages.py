@@ -52,6 +52,14 @@ class PageRequest:
         """Return a field of the body without white space around it; None if empty or absent."""
         return _first(self.form, name)
 
+    def exact(self, name: str) -> str | None:
+        """Return a field of the address, or of the body, as it is; None if empty or absent.
+
+        For names, which may begin and end with white space.
+        """
+        values = self.query.get(name) or self.form.get(name)
+        return (values[0] or None) if values else None
+
     def all_of(self, name: str) -> list[str]:
         """Return the values of a field of the address, or else of the body, but for blank ones."""
         given = self.query.get(name) or self.form.get(name, ())

@@ -20,6 +20,8 @@ T = TypeVar("T")
 # Shared figures are read again after FRESH seconds, and after COST times as long as reading them
 # took: so all viewers together take at most a fiftieth of one of the server's processors.
 FRESH, COST = 1.0, 50.0
+# The most kinds of figures that are kept: an address may name any queue.
+MOST_KEPT = 200
 
 
 @frozen
@@ -84,7 +86,7 @@ class Reads:
             DatabaseUnavailable: When they could never be read, as the database does not answer.
             Refused: When they could never be read, as that takes too long.
         """
-        kept = self._shared.setdefault(name, _Shared())
+        kept = self._kept(name)
         if kept.is_reading:
             await self._wait(kept)
         elif self._clock.seconds() >= kept.due_at:
@@ -92,6 +94,14 @@ class Reads:
         if kept.read_at == float("-inf"):
             return Figures(await self._operations.find(inquire(self.schema)))
         return Figures(kept.value, self._clock.seconds() - kept.read_at, kept.trouble)
+
+    def _kept(self, name: str) -> _Shared:
+        """Return the figures of a name, the last used ones last; forget the first of too many."""
+        kept = self._shared.pop(name) if name in self._shared else _Shared()
+        self._shared[name] = kept
+        if len(self._shared) > MOST_KEPT:
+            del self._shared[next(iter(self._shared))]
+        return kept
 
     async def _wait(self, kept: _Shared) -> None:
         waiting = Deferred[None]()

@@ -37,8 +37,8 @@ _JOB = re.compile(r"\b(jobs? )(\d{1,18})\b(?! jobs)")
 WARNING_PAGES = {
     "dead_node": "/nodes",
     "not_held": "/nodes",
-    "unserved_queue": "/jobs?queue={}",
-    "unknown_type": "/jobs?work_type={}",
+    "unserved_queue": "/queues/queue?name={}",
+    "unknown_type": "/types/type?name={}",
     "failed_jobs": "/failures",
     "paused": "/queues",
     "full": "/queues",

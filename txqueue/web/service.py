@@ -19,6 +19,9 @@ from txqueue.web.pages import lists, session
 from txqueue.web.pages.job_details import job
 from txqueue.web.pages.job_list import confirmation, jobs
 from txqueue.web.pages.overview import overview
+from txqueue.web.pages.queue_details import queue
+from txqueue.web.pages.schedule_editor import edit_form
+from txqueue.web.pages.type_details import work_type
 from txqueue.web.reads import Reads
 from txqueue.web.rendering import Renderer
 from txqueue.web.routing import Route, Router
@@ -126,7 +129,9 @@ def routes() -> list[Route]:
         "/jobs/confirm": confirmation,
         "/jobs/{id}": job,
         "/queues": lists.queues,
+        "/queues/queue": queue,
         "/types": lists.work_types,
+        "/types/type": work_type,
         "/failures": lists.failures,
         "/schedules": lists.schedules,
         "/worksets": lists.worksets,
@@ -136,6 +141,7 @@ def routes() -> list[Route]:
     }
     return [
         *(Route("GET", path, Role.VIEWER, handler) for path, handler in pages.items()),
+        Route("GET", "/schedules/edit", Role.OPERATOR, edit_form),
         Route("GET", "/static/{name}", Role.STRANGER, session.static_file),
         Route("GET", "/login", Role.STRANGER, session.login_page),
         Route("POST", "/login", Role.STRANGER, session.log_in),

@@ -275,6 +275,13 @@ def _below(base: str, path: str) -> str | None:
 
 
 def _fields(text: str) -> Mapping[str, list[str]]:
+    """Return the fields of an address or a form.
+
+    Raises:
+        ValueError: When there are too many, or one has a null character, which no database stores.
+    """
+    if "%00" in text or "\0" in text:
+        raise ValueError("a field has a null character")
     return parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "CancelJobs",
     "DiscardFailures",
     "DrainNode",
+    "EditSchedule",
     "Explain",
     "GetHealth",
     "GetJob",
@@ -240,6 +241,13 @@ class ActOnSchedule(_Command):
 
     arguments = [(b"name", amp.Unicode()), (b"act", amp.Unicode())]
     response = [(b"changed", amp.Boolean()), (b"job_id", amp.Integer())]
+
+
+class EditSchedule(_Command):
+    """Replace the times of a schedule by those of a JSON object, as ``put_schedule()`` takes it."""
+
+    arguments = [(b"name", amp.Unicode()), (b"terms", amp.Unicode())]
+    response = _CHANGED
 
 
 class SetPriority(_Command):

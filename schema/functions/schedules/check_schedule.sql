@@ -5,26 +5,14 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 declare
-    kind     text := terms ->> 'kind';
     caller   name := coalesce(nullif(current_setting('role'), 'none'), session_user);
     relation regclass;
     place    smallint;
 begin
     if coalesce(length(its_name), 0) not between 1 and 200 then
         perform refuse('the name of a schedule must have 1 to 200 characters', 'pass a shorter name');
-    elsif kind is null or kind not in ('cron', 'every', 'cooldown') then
-        perform refuse('a schedule is neither cron nor every nor cooldown', 'pass one of these as its kind');
-    elsif kind = 'cron' and (terms ->> 'expression' is null or terms ->> 'zone' is null) then
-        perform refuse('a cron schedule has no expression or no zone', 'pass both, as in 0 3 * * * and Europe/Berlin');
-    elsif kind <> 'cron' and coalesce((terms ->> 'seconds')::double precision, 0) not between 1 and 366 * 86400 then
-        perform refuse('the period of a schedule is not within a second and a year', 'pass its seconds');
-    elsif coalesce((terms ->> 'jitter')::double precision, 0) not between 0 and coalesce((terms ->> 'seconds')::double precision, 3600) then
-        perform refuse('the jitter of a schedule is not within its period', 'pass seconds; for cron at most 3600');
-    elsif coalesce(terms ->> 'catch_up', 'skip') not in ('skip', 'one', 'all') then
-        perform refuse('catch_up is not known', 'pass skip, one or all');
-    elsif coalesce((terms ->> 'times')::numeric, 1) not between 1 and 1000000000 then
-        perform refuse('a schedule''s times are not within 1 and 1000000000', 'leave them out for a schedule without an end');
     end if;
+    perform check_schedule_times(terms);
     perform check_job(its_job ->> 'work_type', its_job -> 'payload', (select payload_limit from setting),
                       coalesce((its_job ->> 'priority')::integer, 4), coalesce((its_job ->> 'weight')::integer, 1),
                       coalesce(its_job ->> 'queue', 'default'), its_job ->> 'group', its_job ->> 'tenant', now(), null, its_job -> 'options');

@@ -23,6 +23,7 @@ from txqueue.model.schedule import (
     plan,
     schedule_object,
     schedule_of,
+    upcoming,
 )
 from txqueue.model.work_item import WorkItem
 
@@ -267,3 +268,19 @@ def test_ends_are_among_the_terms_only_where_there_are_any() -> None:
     terms = schedule_object(Cooldown(60, until=until, times=3))
     assert (terms["until"], terms["times"]) == (until.isoformat(), 3)
     assert not {"until", "times"} & set(schedule_object(Every(60)))
+
+
+def test_the_next_due_times_follow_each_other_to_the_end() -> None:
+    """Which is the number asked for, the schedule's end, or what is left of its times."""
+    hourly = Cron("0 * * * *")
+    hours = [NOON + timedelta(hours=number) for number in range(1, 6)]
+    assert upcoming(hourly, "x", NOON, 5) == hours
+    assert upcoming(Cron("0 * * * *", until=hours[2]), "x", NOON, 5) == hours[:3]
+    assert upcoming(Cron("0 * * * *", times=7), "x", NOON, 5, enqueued=5) == hours[:2]
+    assert upcoming(Cron("0 * * * *", times=7), "x", NOON, 5, enqueued=9) == []
+    assert len(set(upcoming(Every(60, 0.5), "x", NOON, 5))) == 5
+
+
+def test_when_a_cool_down_is_due_next_depends_on_its_jobs() -> None:
+    """So nothing is foretold."""
+    assert upcoming(Cooldown(60), "x", NOON, 5) == []

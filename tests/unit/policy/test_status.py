@@ -3,7 +3,16 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from txqueue.policy.status import idle, paused, queues, recurring, warnings
+from txqueue.policy.status import (
+    depth,
+    idle,
+    paused,
+    queues,
+    recurring,
+    unknown_type,
+    unserved_queue,
+    warnings,
+)
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
@@ -132,3 +141,41 @@ def test_a_node_that_does_not_hold_what_is_assigned_to_it() -> None:
     )
     assert kinds(found) == [("not_held", "a")]
     assert "3 jobs" in found[0]["what"]
+
+
+def looked(state: str, jobs: int, **more: Any) -> dict[str, Any]:
+    """Jobs of a state that were looked at, as the query gives them."""
+    given = {"incarnation": None, "looked": jobs, "oldest": NOW - timedelta(seconds=9)}
+    others = ["mail"] if jobs else None
+    return {"state": state, "jobs": jobs, "others": others, **given, **more}
+
+
+def test_the_depth_of_a_queue_says_where_the_count_stopped() -> None:
+    """And on which nodes its jobs run."""
+    rows = [
+        looked("waiting", 4, looked=100),
+        looked("ready", 3),
+        looked("assigned", 2, incarnation=7),
+        looked("assigned", 0, incarnation=8, looked=5, oldest=None),
+    ]
+    found = depth(rows, 100, NOW)
+    assert [found[state] for state in ("waiting", "ready", "assigned", "failed")] == [4, 3, 2, 0]
+    assert found["partial"] == {"waiting"}
+    assert found["others"] == ["mail"]
+    assert found["running_on"] == {7: 2}
+    assert found["oldest_ready_seconds"] == 9
+    assert depth([], 100, NOW)["oldest_ready_seconds"] is None
+
+
+def test_what_no_live_node_has_is_said_with_the_remedy() -> None:
+    """A draining node still knows its types, and takes nothing from its queues."""
+    nodes = [node("a", "draining"), node("b", "dead", queues=["mail"])]
+    assert unknown_type("mail", nodes, is_published=True) is None
+    assert unserved_queue("default", [node("a")]) is None
+    assert unserved_queue("mail", nodes) == (
+        "no live node serves the queue mail",
+        "start a node with --queues mail",
+    )
+    for is_published, said in ((True, "no live node has"), (False, "no node has ever registered")):
+        found = unknown_type("sms", nodes, is_published=is_published)
+        assert found == (f"{said} the work type sms", "start a node whose --app defines it")

@@ -12,7 +12,7 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.store.operations import Operations
 from txqueue.store.queries import Inquiry, Question
 from txqueue.web.changes import EVERY, STILL, Changes
-from txqueue.web.reads import COST, FRESH, Reads
+from txqueue.web.reads import COST, FRESH, MOST_KEPT, Reads
 
 
 @define
@@ -144,3 +144,28 @@ def test_pages_get_changes_while_any_is_open(database: Answering) -> None:
     reads = database.reads
     database.clock.advance(10 * EVERY)
     assert database.reads == reads
+
+
+def test_figures_that_were_not_used_for_long_are_forgotten() -> None:
+    """An address may name any queue: a viewer must not fill the memory with them."""
+
+    class Counting:
+        reads = 0
+
+        async def find(self, _inquiry: object) -> int:
+            self.reads += 1
+            return self.reads
+
+    counting = Counting()
+    reads = Reads(Clock(), cast("Operations", counting), "txqueue")
+
+    def read(name: str) -> int:
+        return int(result(Deferred.fromCoroutine(reads.shared(name, inquiry))).value)
+
+    assert read("first") == 1
+    for number in range(MOST_KEPT - 1):
+        read(f"queue {number}")
+    assert read("first") == 1
+    read("one more")
+    assert read("first") == 1
+    assert read("queue 0") == MOST_KEPT + 2

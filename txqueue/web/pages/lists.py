@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from txqueue.store import queries
+from txqueue.store.dashboard_queries import about_last_hour
 from txqueue.store.history import about_failures
 from txqueue.store.schedule_queries import about_schedules
 from txqueue.web.messages import PageRequest, Reply
@@ -31,6 +32,7 @@ async def queues(services: PageServices, request: PageRequest) -> Reply:
     figures = await services.reads.shared("overview", queries.about_all)
     controls = await services.reads.shared("controls", queries.about_controls)
     limits = {each["key"]: each for each in controls.value if each["kind"] == "queue"}
+    hour = await services.reads.shared("hour", about_last_hour)
     others = [each for each in controls.value if each["kind"] != "queue"]
     return services.show(
         "queues",
@@ -38,6 +40,7 @@ async def queues(services: PageServices, request: PageRequest) -> Reply:
         figures=figures,
         queues=figures.value["queues"],
         limits=limits,
+        hour=hour.value["queue"],
         others=others,
         now=figures.value["at"],
     )
@@ -52,27 +55,31 @@ async def nodes(services: PageServices, request: PageRequest) -> Reply:
 async def work_types(services: PageServices, request: PageRequest) -> Reply:
     """Show the work types with their policies and jobs."""
     figures = await services.reads.shared("types", queries.about_work_types)
-    return services.show("types", request, figures=figures, types=figures.value)
+    hour = (await services.reads.shared("hour", about_last_hour)).value["work_type"]
+    return services.show("types", request, figures=figures, types=figures.value, hour=hour)
 
 
 async def failures(services: PageServices, request: PageRequest) -> Reply:
-    """Show the kinds of failure, those with the most jobs first."""
+    """Show the kinds of failure, those with the most jobs first; of one work type, if asked."""
+    work_type = request.exact("work_type")
     figures = await services.reads.shared("failures", about_failures)
     now = await services.reads.shared("clock", queries.about_clock)
-    kinds = sorted(figures.value, key=lambda kind: (-kind["failed"], -kind["waiting"]))
+    chosen = [kind for kind in figures.value if work_type in (None, kind["work_type"])]
+    kinds = sorted(chosen, key=lambda kind: (-kind["failed"], -kind["waiting"]))
     return services.show(
         "failures",
         request,
         figures=figures,
         kinds=kinds[:_ON_A_PAGE],
         more=len(kinds) - _ON_A_PAGE,
+        work_type=work_type,
         now=now.value,
     )
 
 
 async def schedules(services: PageServices, request: PageRequest) -> Reply:
     """Show the schedules by name."""
-    filters = {"after": request.asked("after"), "work_type": request.asked("work_type")}
+    filters = {"after": request.asked("after"), "work_type": request.exact("work_type")}
     rows = await services.reads.find(
         about_schedules(services.reads.schema, filters, _ON_A_PAGE + 1)
     )

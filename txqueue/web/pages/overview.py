@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from txqueue.store.dashboard_queries import about_chart
 from txqueue.store.queries import about_all
-from txqueue.web.charts import SPANS, charts
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
+from txqueue.web.pages.spans import drawn
 
 __all__ = ["overview"]
 
@@ -18,12 +17,6 @@ async def overview(services: PageServices, request: PageRequest) -> Reply:
     """Show the state of everything on one page."""
     figures = await services.reads.shared("overview", about_all)
     found = figures.value
-    now = found["at"]
-    chosen = request.asked("span") or "1h"
-    span, step = SPANS.get(chosen, SPANS["1h"])
-    steps = await services.reads.shared(
-        f"chart {span}", lambda schema: about_chart(schema, span, step)
-    )
     nodes = [node for node in found["nodes"] if node["state"] != "stopped"]
     return services.show(
         "overview",
@@ -34,10 +27,8 @@ async def overview(services: PageServices, request: PageRequest) -> Reply:
         warnings=found["warnings"],
         sums=sums(found["queues"]),
         history=found["history"],
-        now=now,
-        charts=charts(steps.value, now, span, step) if steps.value else [],
-        spans=SPANS,
-        span=chosen if chosen in SPANS else "1h",
+        now=found["at"],
+        **await drawn(services, request, found["at"]),
     )
 
 

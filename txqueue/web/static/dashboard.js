@@ -26,7 +26,9 @@ async function refresh() {
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     const part = page.getElementById("content");
     const isAtWork = content.contains(document.activeElement) && document.activeElement.matches("input, select");
-    if (part && !isAtWork && !content.querySelector("tbody input:checked")) {
+    // A form that is filled in bit by bit keeps its page as it is.
+    const isStill = content.querySelector("form[data-still]") !== null;
+    if (part && !isAtWork && !isStill && !content.querySelector("tbody input:checked")) {
       Idiomorph.morph(content, part.innerHTML, { morphStyle: "innerHTML", ...keep });
     }
     document.body.classList.toggle("away", reply.status >= 500);

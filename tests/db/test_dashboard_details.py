@@ -1,0 +1,335 @@
+"""The dashboard's pages of one queue and of one work type, and of the times of a schedule."""
+
+import html
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qs, urlencode
+
+import pytest
+
+from tests.browser import Browser
+from tests.dashboards import served
+from tests.db.masters import Master
+from tests.db.recurring import due as due_schedules
+from tests.db.recurring import put, schedule, tick
+from txqueue.model.schedule import Cooldown, Cron, schedule_object
+from txqueue.store.dashboard_queries import LOOKED_AT
+
+MINUTES = """
+    insert into txqueue.minute_mark (at, seconds, last_job, enqueued)
+    select now() - interval '1 minute' * number, 60, 1, 1 from generate_series(1, 10) as number;
+    insert into txqueue.minute_counts
+        (at, queue, work_type, done, failed, wait_p50, wait_p95, run_p50, run_p95)
+    select now() - interval '1 minute' * number, 'mail', kind, 60, 20, 0.25, 3, 12, 70
+      from generate_series(1, 10) as number, unnest('{mail.welcome,mail.receipt}'::text[]) as kind;
+"""
+NAMES = [
+    *("a/b", "..", "../../etc/passwd", "//evil.example", "50% off?a=b&c=d#e", " two  spaces "),
+    *('"><script>alert(1)</script>', "\u202egnp.exe\u200f", "\x1b[31m", "x" * 200, "+", "ü 漢"),
+]
+TIMES: dict[str, object] = {
+    "kind": "cron",
+    "expression": "30 4 * * *",
+    "zone": "Europe/Berlin",
+    "jitter": "",
+    "catch_up": "one",
+    "until": "2100-01-01",
+    "times": "7",
+}
+
+
+@asynccontextmanager
+async def operating(dsn: str) -> AsyncIterator[Browser]:
+    """Serve a dashboard to an operator."""
+    async with served(dsn, key="secret") as browser:
+        await browser.get("/login?key=secret")
+        yield browser
+
+
+def address(page: str, name: str) -> str:
+    """Return the address of a page about something with a name."""
+    return f"{page}?{urlencode({'name': name})}"
+
+
+def links(text: str, page: str) -> set[str]:
+    """Return the names whose pages a text leads to."""
+    found = set()
+    for part in text.split(f'href="{page}?')[1:]:
+        query = html.unescape(part.partition('"')[0])
+        found.add(parse_qs(query, keep_blank_values=True)["name"][0])
+    return found
+
+
+def words(text: str) -> str:
+    """Return the text that a page shows, without its tags."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+
+async def test_a_queue_shows_its_jobs_limits_and_nodes(node: Master, dsn: str) -> None:
+    """How many of its jobs each node has; other queues are not counted."""
+    node.enqueue(*[{}] * 5, {"queue": "mail"}, {"not_before": "2100-01-01T00:00:00Z"})
+    node.take(2)
+    node.value("select txqueue.set_limit('queue', 'default', 9, null, null, null, 0.2, 'ann')")
+    node.cursor.execute("update txqueue.node_info set queues = '{default}'")
+    async with served(dsn) as browser:
+        page = await browser.get(address("/queues/queue", "default"))
+        other = await browser.get(address("/queues/queue", "mail"))
+    shown = words(page.text)
+    assert "Running 2 Ready 3 Waiting 1 Failed 0" in shown
+    assert "At a time 9 2 run" in shown
+    assert "Kept for priority 7 and above 20.0 %" in shown
+    assert f"{node.value('select name from txqueue.node_info')} alive 2" in shown
+    assert "/jobs?queue=default&amp;state=ready" in page.text
+    others = words(other.text)
+    assert "Running 0 Ready 1 Waiting 0 Failed 0" in others
+    assert "No live node serves the queue mail. Start a node with --queues mail." in others
+
+
+@pytest.mark.parametrize("span", ["1h", "24h", "30d", "moon"])
+async def test_a_queue_shows_what_its_jobs_did(node: Master, dsn: str, span: str) -> None:
+    """By work type too; in a list, of the last hour."""
+    node.cursor.execute(MINUTES)
+    node.enqueue({"queue": "mail", "work_type": "mail.welcome"})
+    async with served(dsn) as browser:
+        page = await browser.get(f"{address('/queues/queue', 'mail')}&span={span}")
+        lists = [words((await browser.get(path)).text) for path in ("/queues", "/types")]
+    shown = words(page.text)
+    assert "1h 1,200 400 25.0 % 250.0 ms 3.0 s 12 s 1 min 10 s 120" in shown
+    assert "Done a minute 120" in shown
+    assert links(page.text, "/types/type") == {"mail.welcome", "mail.receipt"}
+    assert "mail.welcome 600 200 25.0 % 250.0 ms" in shown
+    assert 'aria-label="Jobs a second, last: done 2.0; failed attempts' in page.text
+    assert "wait 250.0 ms / 3.0 s · run 12 s / 1 min 10 s" in lists[0]
+    assert "250.0 ms 3.0 s 12 s 1 min 10 s" in lists[1]
+
+
+async def test_a_work_type_shows_its_failures_and_schedules(node: Master, dsn: str) -> None:
+    """With links to them, to its queues and to its jobs."""
+    node.cursor.execute(MINUTES)
+    node.publish("mail.welcome", queue="mail", policy={"attempts": 7, "timeout": 30})
+    [job_id] = node.enqueue({"work_type": "mail.welcome"})
+    node.cursor.execute(
+        "update txqueue.job set state = 'failed', error = 'mailbox full', fingerprint = 'abc',"
+        " failed_at = now(), finished_at = now() where job_id = %s",
+        (job_id,),
+    )
+    put(node, "greetings", Cron("0 3 * * *", "Europe/Berlin"), work_type="mail.welcome")
+    async with served(dsn) as browser:
+        page = await browser.get(address("/types/type", "mail.welcome"))
+        kinds = await browser.get("/failures?work_type=mail.welcome")
+        none = await browser.get("/failures?work_type=mail.receipt")
+    shown = words(page.text)
+    assert "Failed 1" in shown
+    assert "mailbox full 1 0" in shown
+    assert "/failures?work_type=mail.welcome#f-abc" in page.text
+    assert "greetings 0 3 * * * Europe/Berlin" in shown
+    assert "Attempts 7 Timeout 30 s" in shown
+    assert links(page.text, "/queues/queue") == {"mail"}
+    assert "mailbox full" in kinds.text
+    assert "mailbox full" not in none.text
+
+
+async def test_a_type_that_no_node_has_is_said_to_be_unknown(node: Master, dsn: str) -> None:
+    """With the remedy, as an explanation of its jobs gives it."""
+    node.enqueue({"work_type": "moon.landing"})
+    node.publish("old.kind")
+    async with served(dsn) as browser:
+        page = await browser.get(address("/types/type", "moon.landing"))
+        unknown = words(page.text)
+        known = words((await browser.get(address("/types/type", "old.kind"))).text)
+    assert links(page.text, "/queues/queue") == {"default"}
+    remedy = "Start a node whose --app defines it."
+    assert f"No node has ever registered the work type moon.landing. {remedy}" in unknown
+    assert f"No live node has the work type old.kind. {remedy}" in known
+
+
+@pytest.mark.parametrize("page", ["/queues/queue", "/types/type"])
+async def test_without_a_name_a_page_leads_to_the_list(node: Master, dsn: str, page: str) -> None:
+    """And with a name of nothing, it says that it has nothing."""
+    async with served(dsn) as browser:
+        answer = await browser.get(page)
+        nothing = await browser.get(address(page, "never seen"))
+    assert (answer.status, answer.headers["location"]) == (303, page.rpartition("/")[0])
+    assert nothing.status == 200
+    assert "Running 0 Ready 0 Waiting 0 Failed 0" in words(nothing.text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_any_name_has_its_page(node: Master, dsn: str, name: str) -> None:
+    """The lists lead to it, it has this queue's jobs, and acts are on this queue."""
+    [job_id] = node.enqueue({"queue": name, "work_type": name})
+    put(node, name, work_type=name)
+    async with operating(dsn) as browser:
+        lists = [
+            (await browser.get(path)).text for path in ("/queues", "/types", "/", "/schedules")
+        ]
+        assert name in links(lists[0], "/queues/queue")
+        assert name in links(lists[1], "/types/type")
+        assert name in links(lists[2], "/queues/queue")
+        assert name in links(lists[3], "/schedules/edit")
+        pages = [
+            await browser.get(address(path, name))
+            for path in ("/queues/queue", "/types/type", "/schedules/edit")
+        ]
+        await browser.post("/act/control", {"act": "pause", "kind": "queue", "key": name})
+        edited = await browser.post(address("/schedules/edit", name), {**TIMES, "do": "save"})
+    waits = node.job(job_id)["state"] == "waiting"
+    for page in pages[:2]:
+        assert f"Ready {0 if waits else 1} Waiting {1 if waits else 0}" in words(page.text)
+    for text in (*lists, *(page.text for page in pages)):
+        assert "<script>alert" not in text
+        assert not set("\u202e\u200f\x1b") & set(words(text))
+    assert edited.status == 303, edited.text
+    assert node.column("select key from txqueue.control where is_paused") == [name]
+    assert schedule(node, name)["expression"] == "30 4 * * *"
+
+
+async def test_a_name_that_no_database_stores_is_refused(node: Master, dsn: str) -> None:
+    """A null character."""
+    async with operating(dsn) as browser:
+        for page in ("/queues/queue", "/types/type", "/schedules/edit"):
+            assert (await browser.get(f"{page}?name=%00")).status == 400
+
+
+async def test_the_page_of_a_large_queue_says_where_it_stopped_to_count(
+    node: Master, dsn: str
+) -> None:
+    """So that it is read in bounded time, however many jobs there are."""
+    node.cursor.execute(
+        "insert into txqueue.job (job_id, rank, not_before, enqueued_at, weight, priority, lane,"
+        " state, waiting_for, work_type, queue, payload) select number, now(), now(), now(), 1, 4,"
+        " 0, 'waiting', 'time', 'test.kind', 'default', '{}' from generate_series(1, %s) as number",
+        (LOOKED_AT + 10,),
+    )
+    async with served(dsn) as browser:
+        page = await browser.get(address("/queues/queue", "default"))
+    shown = words(page.text)
+    assert f"Ready 0 Waiting {LOOKED_AT:,}+ Failed 0" in shown
+    assert f"the first {LOOKED_AT:,} jobs of a state were looked at" in shown
+
+
+async def test_an_operator_changes_the_times_of_a_schedule(node: Master, dsn: str) -> None:
+    """The act is recorded with the operator's name; the job stays."""
+    put(node, "nightly", group="reports")
+    async with operating(dsn) as browser:
+        form = await browser.get("/schedules/edit?name=nightly")
+        answer = await browser.post("/schedules/edit?name=nightly", {**TIMES, "do": "save"})
+        after = await browser.get(answer.headers["location"])
+        again = await browser.post("/schedules/edit?name=nightly", {**TIMES, "do": "save"})
+        assert "had these times before" in (await browser.get("/schedules")).text
+    assert 'name="period" value="1d"' in form.text
+    assert (answer.status, again.status) == (303, 303)
+    assert "The schedule nightly has new times" in after.text
+    row = schedule(node, "nightly")
+    kept = [row[name] for name in ("kind", "expression", "zone", "catch_up", "times", "seconds")]
+    assert kept == ["cron", "30 4 * * *", "Europe/Berlin", "one", 7, None]
+    assert row["until"].startswith("2100-01-01T00:00:00")
+    assert row["job"]["group"] == "reports"
+    node.cursor.execute("select who, what, subject from txqueue.action order by action_id desc")
+    assert node.cursor.fetchall()[0] == ("developer", "schedule", "schedule nightly")
+
+
+async def test_a_preview_shows_the_next_five_moments_and_saves_nothing(
+    node: Master, dsn: str
+) -> None:
+    """In the schedule's time zone, within what is left of its times."""
+    put(node, "nightly")
+    async with operating(dsn) as browser:
+        shown = await browser.post("/schedules/edit?name=nightly", {**TIMES, "do": "preview"})
+        few = await browser.post(
+            "/schedules/edit?name=nightly", {**TIMES, "times": "2", "do": "preview"}
+        )
+        rest = {"kind": "cooldown", "period": "15min", "do": "preview"}
+        cooldown = await browser.post("/schedules/edit?name=nightly", rest)
+    assert shown.status == few.status == 200
+    assert words(shown.text).count("04:30:00 CE") == 5
+    assert words(few.text).count("04:30:00 CE") == 2
+    assert 'value="30 4 * * *"' in shown.text
+    assert "15min after the end of each job" in words(cooldown.text)
+    assert schedule(node, "nightly")["kind"] == "every"
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "said"),
+    [
+        ("expression", "0 99 * * *", "is not a cron expression"),
+        ("expression", "0 3 * *", "is not a cron expression"),
+        ("expression", "<script>alert(1)</script>", "is not a cron expression"),
+        ("expression", "", "this is needed"),
+        ("zone", "Mars/Olympus", "there is no time zone"),
+        ("jitter", "2h", "is not a timedelta of up to an hour"),
+        ("jitter", "a bit", "is not a length of time"),
+        ("until", "tomorrow", "is not a day or a moment"),
+        ("times", "0", "is not a whole number"),
+        ("times", "9" * 400, "is not a whole number"),
+        ("catch_up", "maybe", "is not a valid"),
+        ("kind", "moon", "is not a valid"),
+    ],
+)
+async def test_wrong_times_come_back_in_the_form(
+    node: Master, dsn: str, field: str, typed: str, said: str
+) -> None:
+    """With the error at the field, and all that was typed."""
+    put(node, "nightly")
+    async with operating(dsn) as browser:
+        fields = {**TIMES, field: typed, "do": "save"}
+        answer = await browser.post("/schedules/edit?name=nightly", fields)
+    assert answer.status == 422
+    assert said in words(answer.text)
+    assert "<script>alert" not in answer.text
+    if field not in ("kind", "catch_up"):
+        place = answer.text.index(f'name="{field}"')
+        assert f'value="{html.escape(typed)}"' in answer.text[place : place + 600]
+        assert 'aria-invalid="true"' in answer.text[place : place + 900]
+    assert 'name="times" value="7"' in answer.text or field == "times"
+    assert schedule(node, "nightly")["kind"] == "every"
+
+
+async def test_a_schedule_of_a_class_is_not_edited(node: Master, dsn: str) -> None:
+    """It is declared in the code, and is to be changed there."""
+    terms = json.dumps(schedule_object(Cooldown(60)))
+    job = json.dumps({"work_type": "test.kind", "payload": {}})
+    node.value("select txqueue.put_schedule('own', %s, %s, null, null, true)", terms, job)
+    async with operating(dsn) as browser:
+        page = await browser.get("/schedules/edit?name=own")
+        answer = await browser.post("/schedules/edit?name=own", {**TIMES, "do": "save"})
+        listed = await browser.get("/schedules")
+    assert "It is declared in the code; change it there." in words(page.text)
+    assert '<form class="editor' not in page.text
+    assert answer.status == 409
+    assert "is declared in the code" in words(answer.text)
+    assert links(listed.text, "/schedules/edit") == set()
+    assert schedule(node, "own")["kind"] == "cooldown"
+    assert node.value("select count(*) from txqueue.action") == 0
+
+
+async def test_a_viewer_neither_sees_nor_sends_the_form(node: Master, dsn: str) -> None:
+    """Nor is there a schedule to edit that does not exist."""
+    put(node, "nightly")
+    async with served(dsn) as browser:
+        assert (await browser.get("/schedules/edit?name=nightly")).status == 403
+        assert (await browser.post("/schedules/edit?name=nightly", TIMES)).status == 403
+        assert links((await browser.get("/schedules")).text, "/schedules/edit") == set()
+        assert (
+            links((await browser.get("/types/type?name=test.kind")).text, "/schedules/edit")
+            == set()
+        )
+    async with operating(dsn) as browser:
+        foreign = {"sec-fetch-site": "cross-site"}
+        answer = await browser.post("/schedules/edit?name=nightly", TIMES, **foreign)
+        assert answer.status == 403
+        for name in ("none", ""):
+            assert (await browser.get(f"/schedules/edit?name={name}")).status == 400
+    assert schedule(node, "nightly")["kind"] == "every"
+
+
+async def test_a_list_of_schedules_is_filtered_by_work_type(node: Master, dsn: str) -> None:
+    """As the page of a work type leads to it."""
+    put(node, "one", work_type="mail.welcome")
+    put(node, "two", work_type="mail.receipt")
+    tick(node, due_schedules(node))
+    async with served(dsn) as browser:
+        text = (await browser.get("/schedules?work_type=mail.receipt")).text
+    assert links(text, "/types/type") == {"mail.receipt"}

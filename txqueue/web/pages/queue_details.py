@@ -1,0 +1,62 @@
+"""One queue: its depth, its limits, its nodes, and what its jobs did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from txqueue.policy.status import unserved_queue
+from txqueue.store.dashboard_queries import LOOKED_AT, about_live_jobs
+from txqueue.store.queries import about_controls, about_nodes
+from txqueue.web.messages import PageRequest, Reply, redirect
+from txqueue.web.page_services import PageServices
+from txqueue.web.pages.spans import ended
+
+__all__ = ["queue", "serving"]
+
+
+async def queue(services: PageServices, request: PageRequest) -> Reply:
+    """Show the queue that the address names."""
+    name = request.exact("name")
+    if name is None:
+        return redirect("/queues")
+    figures = await services.reads.shared(
+        f"jobs of queue {name}", lambda schema: about_live_jobs(schema, "queue", name)
+    )
+    depth = figures.value
+    controls = (await services.reads.shared("controls", about_controls)).value
+    limits = (each for each in controls if (each["kind"], each["key"]) == ("queue", name))
+    nodes = (await services.reads.shared("nodes", about_nodes)).value
+    return services.show(
+        "queue",
+        request,
+        queue=name,
+        figures=figures,
+        depth=depth,
+        looked_at=LOOKED_AT,
+        limit=next(limits, None),
+        nodes=serving(nodes, name, depth["running_on"]),
+        trouble=unserved_queue(name, nodes),
+        **await ended(services, request, depth["at"], "queue", name),
+    )
+
+
+def serving(
+    nodes: Iterable[Mapping[str, Any]], queue: str, running_on: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Return the nodes that serve a queue or run its jobs.
+
+    Args:
+        nodes: The nodes.
+        queue: The queue.
+        running_on: How many of its jobs each run of a node has.
+
+    Returns:
+        The rows of the nodes, with ``running``.
+    """
+    return [
+        {**node, "running": running_on.get(node["incarnation"], 0)}
+        for node in nodes
+        if node["incarnation"] in running_on
+        or (node["state"] in ("alive", "draining") and queue in node["queues"])
+    ]

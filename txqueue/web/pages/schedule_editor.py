@@ -1,0 +1,85 @@
+"""The form for the times of a schedule, with a preview of when it would be due."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from txqueue.errors import ConfigurationError
+from txqueue.model.humanize import plain
+from txqueue.model.schedule import Cron, Schedule, schedule_object, upcoming
+from txqueue.store.queries import about_clock
+from txqueue.store.schedule_queries import about_schedules
+from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
+from txqueue.web.page_services import PageServices
+from txqueue.web.schedule_form import FIELDS, FilledForm, filled_by, read_form
+
+__all__ = ["edit", "edit_form"]
+
+_PREVIEWED = 5
+
+
+async def edit_form(services: PageServices, request: PageRequest) -> Reply:
+    """Show the times of the schedule that the address names, to be edited."""
+    row = await _found(services, request)
+    return await _shown(services, request, row, read_form(filled_by(row)), HTTPStatus.OK)
+
+
+async def edit(services: PageServices, request: PageRequest) -> Reply:
+    """Replace the times of a schedule, or show when it would be due; ask again if any is wrong."""
+    row = await _found(services, request)
+    form = read_form({name: request.sent(name) or "" for name in FIELDS})
+    if form.when is None:
+        return await _shown(services, request, row, form, HTTPStatus.UNPROCESSABLE_ENTITY)
+    if request.sent("do") == "preview":
+        return await _shown(services, request, row, form, HTTPStatus.OK)
+    name = row["name"]
+    arguments = {"name": name, "terms": json.dumps(schedule_object(form.when))}
+    [changed] = await services.act(request.visitor, "edit_schedule", arguments)
+    said = "has new times" if changed else "had these times before"
+    return redirect("/schedules", {NOTICE: services.notices.put(f"The schedule {name} {said}.")})
+
+
+async def _found(services: PageServices, request: PageRequest) -> dict[str, Any]:
+    """Return the schedule that the address names.
+
+    Raises:
+        ConfigurationError: When there is none.
+    """
+    name = request.exact("name") or ""
+    rows = await services.reads.find(about_schedules(services.reads.schema, {"name": name}, 1))
+    if not rows:
+        raise ConfigurationError(
+            f"there is no schedule {plain(name)[:200]}", "choose one on the page Schedules"
+        )
+    return rows[0]
+
+
+async def _shown(
+    services: PageServices,
+    request: PageRequest,
+    row: Mapping[str, Any],
+    form: FilledForm,
+    status: HTTPStatus,
+) -> Reply:
+    now = await services.reads.find(about_clock())
+    return services.show(
+        "schedule",
+        request,
+        status,
+        schedule=row,
+        form=form,
+        moments=[] if form.when is None else _preview(form.when, row, now),
+        now=now,
+    )
+
+
+def _preview(when: Schedule, row: Mapping[str, Any], now: datetime) -> list[datetime]:
+    """Return the moments at which a schedule would be due next, in its time zone."""
+    zone = ZoneInfo(when.tz) if isinstance(when, Cron) else UTC
+    moments = upcoming(when, row["name"], now, _PREVIEWED, row["enqueued"])
+    return [moment.astimezone(zone) for moment in moments]
