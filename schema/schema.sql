@@ -1,4 +1,4 @@
--- The schema txqueue, version 11, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 12, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -111,12 +111,14 @@ create index on job_cancelled (job_id);
 
 -- The failed attempts of jobs, kept as long as history.
 create table failed_attempt (
-    job_id   bigint not null,
-    attempt  smallint not null,
-    at       timestamptz not null default clock_timestamp(),
-    began    timestamptz,  -- When the run was first reported, or else when the job was assigned.
-    node_id  integer,
-    error    text
+    job_id       bigint not null,
+    attempt      smallint not null,
+    at           timestamptz not null default clock_timestamp(),
+    began        timestamptz,  -- When the run was first reported, or else when the job was assigned.
+    node_id      integer,
+    error        text,
+    error_class  text,         -- The module and name of its class; null if no error of the handler's ended the run.
+    log          text          -- The last entries that the run logged; null for none, and for redacted work.
 ) partition by range (at) /* by day */;  -- replica identity full
 create index on failed_attempt (job_id);
 

@@ -20,7 +20,8 @@ _ENQUEUE = """
         options => %s)
 """
 _ATTEMPT = """
-    insert into txqueue.failed_attempt (job_id, attempt, began, error) values (%s, 1, now(), %s)
+    insert into txqueue.failed_attempt (job_id, attempt, began, error, error_class, log)
+    values (%s, 1, now(), %s, %s, %s)
 """
 _SCHEDULE = """
     insert into txqueue.schedule (name, kind, seconds, job, error)
@@ -62,7 +63,7 @@ def fill_with_hostile_texts(dsn: str) -> None:
     with _cursor(dsn) as cursor:
         cursor.execute(_ENQUEUE, (json.dumps({long: [long] * 3}), short, long, short, tags))
         job_id = cursor.fetchone()[0]
-        cursor.execute(_ATTEMPT, (job_id, trace))
+        cursor.execute(_ATTEMPT, (job_id, trace, long, trace))
         cursor.execute("update txqueue.job set error = %s where job_id = %s", (trace, job_id))
         cursor.execute("select txqueue.pause('queue', %s, %s)", (short, long))
         cursor.execute("select txqueue.pause('group', %s, %s)", (long, long))

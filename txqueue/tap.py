@@ -21,6 +21,7 @@ from twisted.logger import Logger
 from twisted.python import usage
 
 from txqueue.errors import ConfigurationError, TxqueueError
+from txqueue.logs.setup import choose_log_format
 from txqueue.model.work_item import known_work_types
 from txqueue.node.host import host_identity
 from txqueue.node.node import Node, NodeSettings
@@ -71,6 +72,7 @@ _OPTIONS = {
     "web-base": "the dashboard's base path behind a proxy",
     "metrics": "where /metrics serves Prometheus: tcp:PORT[:interface=ADDRESS] or unix:PATH"
     " (default: nowhere)",
+    "log-format": "text, or json: each line of the log is then a JSON object (default: text)",
     "state-dir": "folder of the node's own files (default: ~/.local/state/txqueue)",
 }
 _EMBEDDED = "start a PostgreSQL server in the state directory if no DSN is given; for development"
@@ -112,6 +114,7 @@ class Options(usage.Options):
         # Before the embedded server or any worker starts, which would inherit the variables.
         self.service_manager = take_service_manager(os.environ)
         try:
+            choose_log_format(_settings(self), self.parent)
             self.nodes = _nodes_settings(self)
             for node in self.nodes:
                 _ensure_free(node)

@@ -202,6 +202,26 @@ def test_a_job_is_shown_whole(
         assert word in text
 
 
+def test_a_job_is_shown_with_the_log_of_its_last_attempt_that_has_one(
+    txqueue: Txqueue, shown: Callable[..., str], session: Session
+) -> None:
+    """And with the class of each attempt's error; JSON has the logs of all attempts."""
+    (job_id,) = txqueue("enqueue", "mail", "{}")["job_ids"]
+    session.rows(
+        "insert into txqueue.failed_attempt (job_id, attempt, error_class, log) values"
+        " (%s, 1, 'shop.Declined', 'one'), (%s, 2, 'shop.Declined', %s), (%s, 3, null, null)",
+        (job_id, job_id, f"two\n{HOSTILE}", job_id),
+    )
+    text = shown("job", str(job_id))
+    assert "Log of run 2" in text
+    assert "two" in text.splitlines()
+    assert "one" not in text
+    assert "\x1b" not in text
+    assert text.count("shop.Declined") == 2
+    logs = [attempt["log"] for attempt in txqueue("job", str(job_id))["attempts"]]
+    assert logs == ["one", f"two\n{HOSTILE}", None]
+
+
 def test_a_reader_cannot_write(session: Session) -> None:
     """Whatever is asked, looking changes nothing."""
     Reader(session)

@@ -65,6 +65,20 @@ async def test_a_job_has_a_page_that_says_why_it_does_not_run(node: Master, dsn:
     assert f'href="/jobs/{first}">job {first}</a>' in answer.text
 
 
+async def test_a_job_s_page_has_the_log_of_its_failed_attempts(node: Master, dsn: str) -> None:
+    """Below each that has one, as harmless text, next to the class of its error."""
+    (job_id,) = node.enqueue({})
+    node.settle(node.claim()[0], "retry", delay=0, error="x")
+    more = {"error_class": "shop.errors.CardDeclined", "log": f"one\n{HOSTILE}"}
+    node.settle(node.claim()[0], "failed", error="x", **more)
+    async with served(dsn) as browser:
+        text = (await browser.get(f"/jobs/{job_id}")).text
+    assert "Log of attempt 1" not in text
+    assert "Log of attempt 2</summary>" in text
+    assert "shop.errors.CardDeclined" in text
+    assert "one\n&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[31m" in text
+
+
 @pytest.mark.parametrize("number", ["0", "999999", "9" * 18, "9" * 30, "x", "1;drop"])
 async def test_an_unknown_job_is_not_found(node: Master, dsn: str, number: str) -> None:
     """Whatever stands in its place."""

@@ -92,3 +92,23 @@ def test_each_tenant_is_counted(node: Master) -> None:
         "select tenant, ready, assigned, share from txqueue.live_tenants order by 1"
     )
     assert node.cursor.fetchall() == [("a", 2, 0, 3.0), ("b", 1, 0, 1.0)]
+
+
+def test_a_failed_attempt_keeps_its_class_and_its_log(node: Master) -> None:
+    """If the outcome has them: those of an older node, and of deaths, have none."""
+    (job_id,) = node.enqueue({})
+    for more in ({}, {"error_class": "shop.errors.CardDeclined" + "x" * 500, "log": "a\nb" * 9000}):
+        (chunk,) = node.claim()
+        node.settle(chunk, "retry", delay=0, error="x", **more)
+    node.settle(node.claim()[0], "snooze", delay=0, error_class="not.An.attempt", log="x")
+    node.settle(node.claim()[0], "failed", error="x", error_class="builtins.KeyError", log="last")
+    kept = node.column(
+        "select jsonb_build_array(left(error_class, 24), length(error_class), left(log, 4),"
+        " length(log)) from txqueue.failed_attempt where job_id = %s order by at",
+        job_id,
+    )
+    assert kept == [
+        [None, None, None, None],
+        ["shop.errors.CardDeclined", 200, "a\nba", 8192],
+        ["builtins.KeyError", 17, "last", 4],
+    ]

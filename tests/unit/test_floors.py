@@ -22,6 +22,7 @@ PACKAGES: Final = {
     "txqueue.policy": 3,
     "txqueue.store": 4,
     "txqueue.wire": 4,
+    "txqueue.logs": 4,
     "txqueue.node": 5,
     "txqueue.worker": 5,
     "txqueue.client": 5,

@@ -188,6 +188,7 @@ def _whole(row: Mapping[str, Any], now: datetime) -> Lines:
     if row.get("attempts"):
         yield ""
         yield _attempts(row["attempts"], now)
+        yield from _log_of_last(row["attempts"])
     if row["actions"]:
         yield ""
         columns = ["when", "who", "did"]
@@ -198,7 +199,7 @@ def _whole(row: Mapping[str, Any], now: datetime) -> Lines:
 def _attempts(rows: Sequence[Mapping[str, Any]], now: datetime) -> RenderableType:
     return table(
         "Failed attempts",
-        [">run", "when", "took", "node", "error"],
+        [">run", "when", "took", "node", "class", "error"],
         (_attempt(each, now) for each in rows),
     )
 
@@ -210,8 +211,18 @@ def _attempt(row: Mapping[str, Any], now: datetime) -> list[object]:
         moment(row["at"], now),
         "-" if took is None else duration(took),
         row["node"] or "-",
+        row["error_class"] or "-",
         (row["error"] or "").splitlines()[0] if row["error"] else "-",
     ]
+
+
+def _log_of_last(rows: Sequence[Mapping[str, Any]]) -> Lines:
+    """Yield the log of the last attempt that has one; ``--json`` has those of all."""
+    logged = [each for each in rows if each["log"]]
+    if logged:
+        yield ""
+        yield styled(f"Log of run {logged[-1]['attempt']}", "bold")
+        yield from map(styled, logged[-1]["log"].splitlines())
 
 
 def _progress(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:

@@ -167,6 +167,8 @@ class SettledJob:
         progress: The last progress that the handler reported, as plain data that fits JSON.
         stage: The next stage, if the outcome is ``next``.
         unstarted: Whether the job never ran.
+        error_class: The module and name of the class of the error, if the attempt failed by one.
+        log: The last entries that a failed attempt has logged, a line for each.
     """
 
     job_id: int
@@ -178,6 +180,8 @@ class SettledJob:
     progress: Any = None
     stage: Mapping[str, Any] | None = None
     unstarted: bool = False
+    error_class: str | None = None
+    log: str | None = None
 
 
 @frozen

@@ -47,6 +47,10 @@ class Attempt:
         ended: When the run failed.
         node_id: The node that ran it.
         error: The exception and its traceback, shortened.
+        error_class: The module and name of the exception's class, such as ``builtins.ValueError``;
+            None if the run failed otherwise, or before txqueue stored it.
+        log: The last entries that the run logged, a line for each; None for none. Redacted work
+            keeps none.
     """
 
     number: int
@@ -54,6 +58,8 @@ class Attempt:
     ended: datetime
     node_id: int | None
     error: str | None
+    error_class: str | None = None
+    log: str | None = field(default=None, repr=False)
 
     @property
     def seconds(self) -> float | None:

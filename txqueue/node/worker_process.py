@@ -16,6 +16,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from txqueue.logs.entries import FAILED_RUN
 from txqueue.model.assignment import (
     Assignment,
     CancelledJob,
@@ -328,9 +329,9 @@ class WorkerProcess:
         self._owner.reports.start([StartedJob(**job) for job in json.loads(jobs)])
         return {}
 
-    def _log(self, is_grave: bool, text: str) -> dict[str, Any]:
+    def _log(self, is_grave: bool, text: str, run: str | None = None) -> dict[str, Any]:
         write = self.log.error if is_grave else self.log.warn
-        write("{text}", text=text)
+        write("{text}", text=text, **({} if run is None else {FAILED_RUN: json.loads(run)}))
         return {}
 
     def _count(self, tally: str) -> dict[str, Any]:

@@ -17,14 +17,17 @@ __all__ = [
     "EXPIRED",
     "LEASE_OUT",
     "Verdict",
+    "class_path",
     "error_text",
     "judge",
     "judge_cancelled",
+    "storable",
     "summary_of",
 ]
 
 # AMP and readers need short texts; the end of a traceback says most.
 LONGEST_ERROR = 8000
+LONGEST_CLASS = 200
 # Seconds until the retry of a job whose payload could not be decrypted.
 KEYLESS_PAUSE = 60.0
 
@@ -38,12 +41,14 @@ class Verdict:
         delay: Seconds until the next run, if there is one.
         error: The text to store with the job.
         stage: The next stage, if the outcome is ``next``.
+        error_class: The class of the error that failed the attempt; None if there was none.
     """
 
     outcome: str
     delay: float | None = None
     error: str | None = None
     stage: Mapping[str, Any] | None = None
+    error_class: str | None = None
 
     def of(self, job: JobKey) -> SettledJob:
         """Return this outcome as the outcome of a given job."""
@@ -54,6 +59,7 @@ class Verdict:
             delay=self.delay,
             error=self.error,
             stage=self.stage,
+            error_class=self.error_class,
         )
 
 
@@ -78,10 +84,11 @@ def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> V
     """
     if (verdict := _said_by(error)) is not None:
         return verdict
-    said = error_text(error)
+    said, name = error_text(error), class_path(error)
     if isinstance(error, retry.fatal) or retry.is_spent(failures + 1):
-        return Verdict("failed", error=said)
-    return Verdict("retry", delay=retry.delay(failures + 1, chance), error=said)
+        return Verdict("failed", error=said, error_class=name)
+    delay = retry.delay(failures + 1, chance)
+    return Verdict("retry", delay=delay, error=said, error_class=name)
 
 
 def _said_by(error: BaseException) -> Verdict | None:
@@ -90,14 +97,14 @@ def _said_by(error: BaseException) -> Verdict | None:
         case Snooze():
             return Verdict("snooze", delay=max(0.0, error.delay))
         case Discard():
-            return Verdict("cancelled", error=_stored(error.reason) or None)
+            return Verdict("cancelled", error=storable(error.reason) or None)
         case Fail():
-            return Verdict("failed", error=_stored(error.reason) or "failed by its handler")
+            return Verdict("failed", error=storable(error.reason) or "failed by its handler")
         case KeyUnavailable():
             # Perhaps only this process lacks the key, so no attempt is spent.
-            return Verdict("snooze", delay=KEYLESS_PAUSE, error=_stored(str(error)))
+            return Verdict("snooze", delay=KEYLESS_PAUSE, error=storable(str(error)))
         case InvalidWork() | UnknownWorkType():
-            return Verdict("failed", error=_stored(str(error)))
+            return Verdict("failed", error=storable(str(error)), error_class=class_path(error))
     return None
 
 
@@ -114,7 +121,13 @@ def judge_cancelled(error: BaseException | None, who: str) -> Verdict:
         more = f": {error.reason}" if error.reason else ""
     elif error is not None and type(error).__name__ != "CancelledError":
         more = f"; as it ended: {error_text(error)}"
-    return Verdict("cancelled", error=_stored(f"cancelled by {who}{more}"))
+    return Verdict("cancelled", error=storable(f"cancelled by {who}{more}"))
+
+
+def class_path(error: BaseException) -> str:
+    """Return the module and name of an exception's class, such as ``builtins.ValueError``."""
+    cls = type(error)
+    return storable(f"{cls.__module__}.{cls.__qualname__}"[:LONGEST_CLASS])
 
 
 def summary_of(error: BaseException) -> str:
@@ -136,9 +149,9 @@ def error_text(error: BaseException) -> str:
     summary = _deferred_timeout(error) or line.strip()
     whole = exception_text(error, line).strip()
     kept = whole if len(whole) <= LONGEST_ERROR else "[...] " + whole[-LONGEST_ERROR:]
-    return _stored(f"{summary[:1000]}\n\n{kept}")
+    return storable(f"{summary[:1000]}\n\n{kept}")
 
 
-def _stored(text: str) -> str:
+def storable(text: str) -> str:
     """Return text that PostgreSQL can store: without NUL and lone surrogates."""
     return text.replace("\x00", "�").encode("utf-8", "replace").decode()

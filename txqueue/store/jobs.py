@@ -35,8 +35,8 @@ async def read_jobs(
 async def read_attempts(pool: ConnectionPool, schema: str, job_id: int) -> tuple[Attempt, ...]:
     """Return the failed attempts of a job, the oldest first."""
     rows = await pool.query(
-        f"select attempt, began, at, node_id, error from {schema}.failed_attempt"
-        " where job_id = %s order by at",
+        "select attempt, began, at, node_id, error, error_class, log"
+        f" from {schema}.failed_attempt where job_id = %s order by at",
         (job_id,),
     )
     return tuple(Attempt(*row) for row in rows)

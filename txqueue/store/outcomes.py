@@ -29,8 +29,12 @@ def as_settled_jobs(jobs: Iterable[SettledJob]) -> SettledJobs:
 
 
 def settled_jobs_in(settled: Iterable[SettledJobs]) -> list[SettledJob]:
-    """Return the outcomes in the given reports of workers."""
-    return [SettledJob(**each) for report in settled for each in json.loads(report.outcomes)]
+    """Return the outcomes in the given reports of workers, which may be of a newer version."""
+    return [
+        SettledJob(**{name: each[name] for name in _NAMES if name in each})
+        for report in settled
+        for each in json.loads(report.outcomes)
+    ]
 
 
 def joined_outcomes(settled: Iterable[SettledJobs]) -> str:

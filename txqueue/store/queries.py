@@ -297,7 +297,8 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
     read |= _hidden(row["policy"], read["options"])
     acts = yield _actions(schema, "detail -> 'jobs' @> to_jsonb(%s::bigint)", job_id, _ACTIONS_TOLD)
     attempts = yield Question(
-        "select attempt, began, at, failed.node_id, name as node, left(error, 1000) as error"
+        "select attempt, began, at, failed.node_id, name as node, left(error, 1000) as error,"
+        " error_class, log"
         f" from {schema}.failed_attempt as failed left join {schema}.node_info using (node_id)"
         " where job_id = %s order by at desc limit %s",
         (job_id, _ATTEMPTS_TOLD),

@@ -106,9 +106,16 @@ class Start(amp.Command):
 
 
 class Log(amp.Command):
-    """Worker to master: a text for the node's log, and whether it is an error or a warning."""
+    """Worker to master: a text for the node's log, and whether it is an error or a warning.
 
-    arguments = [(b"is_grave", amp.Boolean()), (b"text", LongText())]
+    The run is a JSON object of the fields that name the failed attempt; older workers leave it out.
+    """
+
+    arguments = [
+        (b"is_grave", amp.Boolean()),
+        (b"text", LongText()),
+        (b"run", amp.Unicode(optional=True)),
+    ]
     requiresAnswer = False
 
 

@@ -8,7 +8,7 @@ import sys
 import time
 from threading import Thread
 from types import FrameType
-from typing import Any, cast
+from typing import cast
 
 PIPE_FD, SHARED_FD = 3, 4
 GRACE = 5.0
@@ -23,19 +23,17 @@ def main() -> None:
     signal.signal(signal.SIGINT, _heard)
     signal.signal(signal.SIGTERM, _heard)
     _die_with_master()
-    from twisted.internet.asyncioreactor import AsyncioSelectorReactor
     from twisted.internet.main import installReactor
-    from twisted.logger import globalLogBeginner, textFileLogObserver
 
     from txqueue.system.clock import steady
+    from txqueue.worker.reactor import WorkerReactor
 
-    # Every runtime works on the asyncio reactor; asyncio coroutines work on no other.
-    reactor = steady(AsyncioSelectorReactor)()
+    reactor = steady(WorkerReactor)()
     installReactor(reactor)
+    from txqueue.logs.setup import begin_worker_log
     from txqueue.worker.service import IWorkerReactor, WorkerService
 
-    observer: Any = textFileLogObserver(sys.stderr)
-    globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
+    begin_worker_log()
     Thread(target=_end_with_master, args=(os.dup(PIPE_FD),), daemon=True).start()
     # zope has no type for what provides several interfaces.
     WorkerService(cast("IWorkerReactor", reactor), SHARED_FD).attach(PIPE_FD)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 from attrs import define
 
 from txqueue.model.failed_attempt import FailedAttempt, FailureHook
 from txqueue.model.humanize import amount, duration, plain
-from txqueue.policy.outcome import summary_of
+from txqueue.model.retry import Retry
+from txqueue.policy.log_lines import last_entries
+from txqueue.policy.outcome import Verdict, summary_of
+from txqueue.worker.running_job import RunningJob
+from txqueue.worker.runtimes import Kind
 
-__all__ = ["MOST_LINES", "WINDOW", "FailureLog", "line_of"]
+__all__ = ["MOST_LINES", "WINDOW", "FailureLog", "failed_attempt_of", "kept_log", "line_of"]
 
 # The most failures of one kind that are written in this many seconds; others are only counted.
 MOST_LINES, WINDOW = 5, 10.0
@@ -20,7 +24,7 @@ MOST_LINES, WINDOW = 5, 10.0
 MOST_KINDS = 200
 LONGEST_LINE, LONGEST_TRACEBACK = 500, 8000
 
-Kind: TypeAlias = tuple[str, str]
+FailureKind: TypeAlias = tuple[str, str]
 
 
 @define
@@ -37,25 +41,31 @@ class FailureLog:
 
     Args:
         seconds: Returns the time in seconds.
-        write: Called with the text and whether the job has failed for good.
+        write: Called with whether the job has failed for good, the text, and the fields of the run
+            that it is about, or None.
         hooks: Returns the application's hooks.
     """
 
     def __init__(
         self,
         seconds: Callable[[], float],
-        write: Callable[[bool, str], None],
+        write: Callable[[bool, str, Mapping[str, Any] | None], None],
         hooks: Callable[[], Iterable[FailureHook]],
     ) -> None:
         self._seconds = seconds
         self._write = write
         self._hooks = hooks
-        self._windows: dict[Kind, _Window] = {}
+        self._windows: dict[FailureKind, _Window] = {}
 
-    def note(self, failed: FailedAttempt) -> None:
-        """Log a failure, unless many of its kind were just logged, and call the hooks."""
+    def note(self, failed: FailedAttempt, run: Mapping[str, Any] | None = None) -> None:
+        """Log a failure, unless many of its kind were just logged, and call the hooks.
+
+        Args:
+            failed: The failed attempt.
+            run: The fields by which a JSON line names it.
+        """
         try:
-            self._put(failed)
+            self._put(failed, run)
         except Exception:
             # The outcome of the job counts more than its line in the log.
             traceback.print_exc()
@@ -64,7 +74,8 @@ class FailureLog:
                 hook(failed)
             except Exception:
                 name = getattr(hook, "__qualname__", repr(hook))
-                self._write(True, f"the failure hook {name} failed:\n{traceback.format_exc()}")
+                text = f"the failure hook {name} failed:\n{traceback.format_exc()}"
+                self._write(True, text, run)
 
     def look(self) -> None:
         """Log how many failures were left out, for each kind whose time window is over."""
@@ -74,7 +85,7 @@ class FailureLog:
                 del self._windows[kind]
                 self._say_left_out(kind, window)
 
-    def _put(self, failed: FailedAttempt) -> None:
+    def _put(self, failed: FailedAttempt, run: Mapping[str, Any] | None) -> None:
         kind = failed.work_type, type(failed.error).__name__
         window = self._windows.get(kind)
         if window is None:
@@ -82,7 +93,7 @@ class FailureLog:
             window = self._windows[kind] = _Window(self._seconds())
         if window.written < MOST_LINES:
             window.written += 1
-            self._write(failed.is_final, line_of(failed))
+            self._write(failed.is_final, line_of(failed), run)
         else:
             window.left_out += 1
 
@@ -91,12 +102,34 @@ class FailureLog:
             kind = next(iter(self._windows))
             self._say_left_out(kind, self._windows.pop(kind))
 
-    def _say_left_out(self, kind: Kind, window: _Window) -> None:
+    def _say_left_out(self, kind: FailureKind, window: _Window) -> None:
         if window.left_out:
             work_type, error = kind
-            self._write(
-                False, f"{amount(window.left_out)} more failures of {work_type} with {error}"
-            )
+            text = f"{amount(window.left_out)} more failures of {work_type} with {error}"
+            self._write(False, text, None)
+
+
+def failed_attempt_of(
+    job: RunningJob, kind: Kind | None, retry: Retry, verdict: Verdict, error: BaseException
+) -> FailedAttempt:
+    """Return a run that has failed as hooks see it; without a kind, its work type is unknown."""
+    redacted = isinstance(job.terms, dict) and bool(job.terms.get("redacted"))
+    return FailedAttempt(
+        job.id,
+        kind.cls.work_type if kind is not None else "of an unknown work type",
+        job.attempt,
+        retry.attempts if verdict.outcome == "retry" or job.attempt >= retry.attempts else None,
+        verdict.delay,
+        error,
+        redacted=redacted or (kind is not None and kind.cls.redacted),
+    )
+
+
+def kept_log(job: RunningJob, failed: FailedAttempt) -> str | None:
+    """Return the last entries of a failed run's log; None for redacted work: they may quote it."""
+    if job.log is None or failed.redacted:
+        return None
+    return last_entries(job.log.entries)
 
 
 def line_of(failed: FailedAttempt) -> str:

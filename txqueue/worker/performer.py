@@ -6,7 +6,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from itertools import chain
 from typing import Any, Protocol
 
@@ -19,13 +19,22 @@ from twisted.python.threadpool import ThreadPool
 from txqueue.errors import Hung, InvalidWork
 from txqueue.model.assignment import AssignedJob, Assignment, SettledJob, StartedJob, read_chunk
 from txqueue.model.directives import Discard, Fail, Next, Snooze
-from txqueue.model.failed_attempt import FailedAttempt, failure_hooks
+from txqueue.model.failed_attempt import failure_hooks
 from txqueue.model.retry import Retry
+from txqueue.model.run_log import RUNNING, log_fields
 from txqueue.model.work_item import find_work_type
-from txqueue.policy.outcome import EXPIRED, LEASE_OUT, Verdict, error_text, judge, judge_cancelled
+from txqueue.policy.outcome import (
+    EXPIRED,
+    LEASE_OUT,
+    Verdict,
+    class_path,
+    error_text,
+    judge,
+    judge_cancelled,
+)
 from txqueue.store.driver import IStoreReactor
 from txqueue.system.inflight import InFlight
-from txqueue.worker.failure_log import FailureLog
+from txqueue.worker.failure_log import FailureLog, failed_attempt_of, kept_log
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
 from txqueue.worker.long_runs import BEAT, Watch
 from txqueue.worker.next_stages import complete_with_follow_ups, judge_next
@@ -57,8 +66,8 @@ class Report(Protocol):
     def start(self, jobs: list[StartedJob]) -> None:
         """Report running jobs: those that run for longer than a second, or have new progress."""
 
-    def log_text(self, is_grave: bool, text: str) -> None:
-        """Write a text to the node's log."""
+    def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
+        """Write a text to the node's log, with the fields of the run that it is about, if any."""
 
     def count(self, tally: str) -> None:
         """Report what jobs did since the last report, as `RunTally.take` writes it."""
@@ -252,6 +261,8 @@ class Performer:
                 break
             if (now := time.monotonic()) >= self._lease_until or now >= until:
                 break
+        # What follows belongs to none of these jobs.
+        RUNNING.set(None)
         self._in_flight.pause()
         self._runs.burst_over(time.monotonic() - began)
 
@@ -267,6 +278,7 @@ class Performer:
         """Start one job. This code runs for every job, so rare cases are elsewhere."""
         terms = assigned.terms
         job = RunningJob(assigned, held, self._open_transaction)
+        RUNNING.set(job)
         kind = self._kinds.get(assigned.work_type)
         try:
             if terms is not None:
@@ -396,11 +408,15 @@ class Performer:
                 verdict = judge(error, retry, job.attempt - 1, random.random())
         except Exception as broken:
             # Application code can fail here too: a property, or an exception's __str__.
-            verdict = Verdict("failed", error=error_text(broken))
+            verdict = Verdict("failed", error=error_text(broken), error_class=class_path(broken))
+        settled = verdict.of(job.key)
+        if verdict.outcome not in ("retry", "failed"):
+            self._settle(job, settled)
+            return
+        failed = failed_attempt_of(job, kind, retry, verdict, error)
         # First, so that an error in the log, or in a hook, does not lose the outcome.
-        self._settle(job, verdict.of(job.key))
-        if verdict.outcome in ("retry", "failed"):
-            self._failures.note(_failed_attempt(job, kind, retry, verdict, error))
+        self._settle(job, evolve(settled, log=kept_log(job, failed)))
+        self._failures.note(failed, log_fields(job))
 
     def _settle(self, job: RunningJob, settled: SettledJob) -> None:
         if job.last_progress is not None:
@@ -424,18 +440,3 @@ class Performer:
 
 def _took_too_long(_: Any, timeout: float) -> None:
     raise TimeoutError(f"it ran for longer than its timeout of {timeout:g} s")
-
-
-def _failed_attempt(
-    job: RunningJob, kind: Kind | None, retry: Retry, verdict: Verdict, error: BaseException
-) -> FailedAttempt:
-    redacted = isinstance(job.terms, dict) and bool(job.terms.get("redacted"))
-    return FailedAttempt(
-        job.id,
-        kind.cls.work_type if kind is not None else "of an unknown work type",
-        job.attempt,
-        retry.attempts if verdict.outcome == "retry" or job.attempt >= retry.attempts else None,
-        verdict.delay,
-        error,
-        redacted=redacted or (kind is not None and kind.cls.redacted),
-    )

@@ -15,6 +15,7 @@ from txqueue.errors import InvalidWork
 from txqueue.model.assignment import AssignedJob, Assignment, JobKey
 from txqueue.model.job import Token
 from txqueue.model.payload import encode_result
+from txqueue.model.run_log import RunLog
 from txqueue.model.tags import tags_of
 from txqueue.model.work_item import Runtime, WorkItem
 from txqueue.store.enqueueing import EnqueueOptions, job_object
@@ -92,6 +93,7 @@ class RunningJob:
         within: The job's own transaction while it is open.
         last_progress: The last progress that the handler reported, as JSON text; stored when the
             job ends.
+        log: What is kept of the run's log; None if it has logged nothing.
     """
 
     __slots__ = (
@@ -106,6 +108,7 @@ class RunningJob:
         "is_completed",
         "is_ended",
         "last_progress",
+        "log",
         "result",
         "terms",
         "weight",
@@ -132,6 +135,7 @@ class RunningJob:
         self._has_beaten = False
         self._progress: str | None = None
         self.last_progress: str | None = None
+        self.log: RunLog | None = None
 
     @property
     def due(self) -> datetime | None:

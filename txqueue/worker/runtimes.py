@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Callable, Coroutine, Generator
+from contextvars import copy_context
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from txqueue.model.workset_item import WorksetItem, WorksetJob
 from txqueue.store.driver import IStoreReactor
 from txqueue.store.encryption import decrypted, encrypted
 
-__all__ = ["Kind", "WorkThrough", "in_asyncio", "kind_of"]
+__all__ = ["Kind", "WorkThrough", "in_asyncio", "in_thread", "kind_of"]
 
 WorkThrough = Callable[[type[WorksetItem], Any], Coroutine[Any, Any, Any]]
 """Runs one job of a workset: takes parts of the workset and processes their items."""
@@ -90,8 +91,8 @@ def kind_of(
         work_through: Runs the jobs of worksets.
     """
 
-    def in_thread(work: WorkItem, job: Any) -> Deferred[Any]:
-        return deferToThreadPool(reactor, threads, work.perform, job)
+    def begin_in_thread(work: WorkItem, job: Any) -> Deferred[Any]:
+        return in_thread(reactor, threads, work.perform, job)
 
     def in_workset(work: WorkItem, job: Any) -> Deferred[Any]:
         assert work_through is not None
@@ -101,7 +102,7 @@ def kind_of(
     if issubclass(cls, WorksetJob):
         return Kind(cls, decoder(cls), in_workset)
     if cls.runtime is Runtime.THREAD:
-        begin: Callable[[WorkItem, Any], Any] = in_thread
+        begin: Callable[[WorkItem, Any], Any] = begin_in_thread
     elif cls.runtime is Runtime.ASYNCIO:
         begin = _in_asyncio
     elif inspect.iscoroutinefunction(cls.perform):
@@ -130,6 +131,13 @@ def _by_hand(work: WorkItem, job: Any) -> Any:
 def _called(work: WorkItem, job: Any) -> Any:
     value = work.perform(job)
     return Deferred.fromCoroutine(value) if inspect.iscoroutine(value) else value
+
+
+def in_thread(
+    reactor: IStoreReactor, threads: ThreadPool, function: Callable[..., Any], *args: Any
+) -> Deferred[Any]:
+    """Call a function in a thread, with the context variables of the caller."""
+    return deferToThreadPool(reactor, threads, copy_context().run, function, *args)
 
 
 def _in_asyncio(work: WorkItem, job: Any) -> Deferred[Any]:

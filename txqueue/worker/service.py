@@ -9,7 +9,7 @@ import socket
 import sys
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -19,6 +19,7 @@ from twisted.internet.interfaces import IReactorCore, IReactorSocket
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
+from txqueue.logs.setup import let_information_pass
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
 from txqueue.store.connection import Statement
 from txqueue.store.connection_pool import ConnectionPool
@@ -127,9 +128,10 @@ class WorkerService:
         """Report running jobs: those that run for longer than a second, or have new progress."""
         self._pipe.say(Start, jobs=json.dumps([asdict(job) for job in jobs]))
 
-    def log_text(self, is_grave: bool, text: str) -> None:
-        """Make the master write a text to the node's log, as the worker has no log of its own."""
-        self._pipe.say(Log, is_grave=is_grave, text=text)
+    def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
+        """Make the master write a text to the node's log, with the fields of its run, if any."""
+        fields = None if run is None else json.dumps(run, default=str)
+        self._pipe.say(Log, is_grave=is_grave, text=text, run=fields)
 
     def count(self, tally: str) -> None:
         """Report what jobs did since the last report."""
@@ -150,6 +152,7 @@ class WorkerService:
             session=of_a_worker(),
         )
         _import(chosen["app"])
+        let_information_pass()
         self._threads.start()
         worksets = WorksetWork(self._reactor, self._threads, Parts(self._pool, self._schema))
         self._performer = Performer(

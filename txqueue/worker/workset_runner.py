@@ -12,7 +12,6 @@ from typing import Any, cast
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
-from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import InvalidWork, TokenLost
@@ -25,7 +24,7 @@ from txqueue.store.driver import IStoreReactor
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Part, Parts, Performed, count_call
 from txqueue.worker.running_job import RunningJob
-from txqueue.worker.runtimes import in_asyncio
+from txqueue.worker.runtimes import in_asyncio, in_thread
 
 __all__ = ["RunningPart", "WorksetWork", "is_deadly", "split_size"]
 
@@ -214,7 +213,7 @@ class WorksetWork:
 
     async def _run(self, cls: type[WorksetItem], running: RunningPart) -> None:
         if cls.runtime is Runtime.THREAD:
-            ending = deferToThreadPool(self._reactor, self._threads, _in_thread, cls, running)
+            ending = in_thread(self._reactor, self._threads, _each_in_turn, cls, running)
         else:
             ending = Deferred.fromCoroutine(_in_turn(cls, running))
         if cls.timeout is not None:
@@ -243,7 +242,7 @@ async def _value_of(cls: type[WorksetItem], value: Any) -> Any:
     return await value if inspect.iscoroutine(value) or isinstance(value, Deferred) else value
 
 
-def _in_thread(cls: type[WorksetItem], running: RunningPart) -> None:
+def _each_in_turn(cls: type[WorksetItem], running: RunningPart) -> None:
     if cls.performs_parts():
         cls.perform_part(running.items, running)
         return

@@ -21,8 +21,8 @@ begin
         select distinct on (each.job_id, each.assignment) each.*
           from rows from (jsonb_to_recordset(outcomes) as (
                    job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
-                   unstarted boolean, progress jsonb)) with ordinality
-               as each (job_id, assignment, outcome, delay, error, result, unstarted, progress, place)
+                   unstarted boolean, progress jsonb, error_class text, log text)) with ordinality
+               as each (job_id, assignment, outcome, delay, error, result, unstarted, progress, error_class, log, place)
          order by each.job_id, each.assignment, each.place
     ), gone as (
         delete from job_assigned
@@ -32,6 +32,7 @@ begin
         returning *
     ), ended as (
         select gone.*, said.place, said.outcome, said.delay, said.result as its_result, said.progress as its_progress,
+               left(said.error_class, 200) as its_class, left(said.log, 8192) as its_log,
                said.outcome in ('retry', 'snooze') as waits,
                said.unstarted is not true as ran,
                coalesce(said.error, gone.error) as its_error,
@@ -39,8 +40,8 @@ begin
                case when said.outcome = 'snooze' or said.unstarted then gone.attempt else least(gone.attempt + 1, 32767) end as runs
           from gone join said on said.job_id = gone.job_id and said.assignment = gone.assignment
     ), noted as (
-        insert into failed_attempt (job_id, attempt, began, node_id, error)
-        select job_id, runs, coalesce(started_at, assigned_at), node_id, left(its_error, 4000)
+        insert into failed_attempt (job_id, attempt, began, node_id, error, error_class, log)
+        select job_id, runs, coalesce(started_at, assigned_at), node_id, left(its_error, 4000), its_class, its_log
           from ended where outcome in ('retry', 'failed') and ran
     ), put as (
         -- The attempt of a waiting job has ended, and its process is alive.

@@ -1,7 +1,7 @@
 -- Writes the outcomes of jobs that did not just return: an array of objects with job_id, lane, assignment,
 -- outcome ('done', 'retry', 'snooze', 'next', 'failed', 'cancelled'), and where they apply delay (seconds),
--- error, result, progress, and unstarted if it never ran. Only jobs whose token still holds are changed.
--- Returns their numbers, and whether other jobs may have become ready.
+-- error, error_class, log, result, progress, and unstarted if it never ran. Only jobs whose token still holds
+-- are changed. Returns their numbers, and whether other jobs may have become ready.
 create or replace function txqueue.settle(
     its_incarnation integer, outcomes jsonb, out settled bigint[], out freed boolean)
 language plpgsql volatile security definer

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -61,6 +61,7 @@ class Harness:
         self.settled: list[dict[str, Any]] = []
         self.settled_weight = 0
         self.logged: list[tuple[bool, str]] = []
+        self.logged_runs: list[Mapping[str, Any] | None] = []
         self.counts: Counter[int] = Counter()
         self.started: list[StartedJob] = []
         self.tally = RunTally()
@@ -72,9 +73,10 @@ class Harness:
         assignment = held.token.assignment
         self.finished.append((assignment, held.lane, held.done, held.jobs, held.weight))
 
-    def log_text(self, is_grave: bool, text: str) -> None:
+    def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
         """Note what is to stand in the log."""
         self.logged.append((is_grave, text))
+        self.logged_runs.append(run)
 
     def count(self, tally: str) -> None:
         """Add up what jobs did."""

@@ -61,7 +61,7 @@ class Log:
         self.lines: list[str] = []
         self.log = FailureLog(
             self.clock.seconds,
-            lambda _, text: self.lines.append(text),
+            lambda _, text, __: self.lines.append(text),
             failed_attempt.failure_hooks,
         )
 

@@ -1,0 +1,91 @@
+"""Reads what Twisted's loggers and those of the standard library emit, as `LogEntry`."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from typing import Any, Final
+
+from twisted.logger import LogEvent, LogLevel, formatEvent
+
+from txqueue.policy.log_lines import LogEntry
+
+__all__ = ["FAILED_RUN", "entry_of_event", "entry_of_record", "is_informative"]
+
+FAILED_RUN: Final = "txqueue_failed_run"
+"""The key of an event that has the fields of the run that failed: its text ends in a traceback."""
+
+_UNINFORMATIVE: Final = LogLevel.debug
+# Twisted's word for a warning differs from that of the standard library.
+_NAMES: Final = {LogLevel.warn: "warning"}
+
+
+def is_informative(event: LogEvent) -> bool:
+    """Tell whether an event of Twisted's is above the level of debugging."""
+    return event.get("log_level") is not _UNINFORMATIVE
+
+
+def entry_of_event(event: LogEvent) -> LogEntry | None:
+    """Return an event of Twisted's as an entry; None if it has nothing to write."""
+    message, trace = _texts_of(event)
+    if not message and not trace:
+        return None
+    level = event.get("log_level") or LogLevel.info
+    return LogEntry(
+        float(event.get("log_time") or time.time()),
+        _NAMES.get(level, level.name),
+        str(event.get("log_namespace") or "-"),
+        message,
+        trace,
+    )
+
+
+def _texts_of(event: LogEvent) -> tuple[str, str]:
+    """Return the message of an event, and its traceback or an empty text."""
+    if FAILED_RUN in event:
+        message, _, trace = formatEvent(event).partition("\n")
+        return message, trace
+    # An event of Twisted's former interface has its failure under another key, and in its text.
+    if (failure := event.get("failure")) is not None and "log_failure" not in event:
+        return str(event.get("why") or "Unhandled Error"), _trace_of(failure)
+    failure = event.get("log_failure")
+    return formatEvent(event), "" if failure is None else _trace_of(failure)
+
+
+def _trace_of(failure: Any) -> str:
+    try:
+        return str(failure.getTraceback()).rstrip()
+    except Exception:
+        # Application code can fail here: an exception's __str__.
+        return f"a {failure.type.__name__} whose traceback cannot be written"
+
+
+def entry_of_record(record: logging.LogRecord) -> LogEntry:
+    """Return a record of the standard library's as an entry."""
+    return LogEntry(
+        record.created,
+        record.levelname.lower(),
+        record.name,
+        _message_of(record),
+        _record_trace(record),
+    )
+
+
+def _message_of(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception as error:
+        # Arguments that do not fit the text, or a value without a text of its own.
+        text = record.msg if isinstance(record.msg, str) else "a message without a text"
+        return f"{text} ({type(error).__name__} with its arguments)"
+
+
+def _record_trace(record: logging.LogRecord) -> str:
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        return record.exc_text or ""
+    try:
+        return "".join(traceback.format_exception(error)).rstrip()
+    except Exception:
+        return f"a {type(error).__name__} whose traceback cannot be written"
