@@ -1,5 +1,9 @@
 """What every test can use; the fixtures themselves are in `tests/fixtures/`, by theme."""
 
+import shutil
+import tempfile
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
@@ -18,3 +22,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.load_profile("txqueue")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each run of pytest a temporary folder of its own.
+
+    The folder that all runs share is closed to other accounts whenever a run starts; servers of
+    other runs, which have an account of their own under root, then lose their data.
+    """
+    if config.option.basetemp is None:
+        config.option.basetemp = tempfile.mkdtemp(prefix="txqueue-")
+        config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))

@@ -20,16 +20,17 @@ PACKAGES: Final = {
     "txqueue.system": 1,
     "txqueue.model": 2,
     "txqueue.policy": 3,
-    "txqueue.store": 4,
-    "txqueue.wire": 4,
-    "txqueue.logs": 4,
-    "txqueue.node": 5,
-    "txqueue.worker": 5,
-    "txqueue.client": 5,
+    "txqueue.tracing": 4,
+    "txqueue.store": 5,
+    "txqueue.wire": 5,
+    "txqueue.logs": 5,
+    "txqueue.node": 6,
+    "txqueue.worker": 6,
+    "txqueue.client": 6,
 }
 """The floor of each package; packages of one floor do not import each other."""
 
-EDGES: Final = 6
+EDGES: Final = 7
 """The floor of all the rest."""
 
 PURE: Final = range(4)
@@ -46,6 +47,7 @@ ONLY_IN: Final = {
     "pyarrow": "txqueue.archive",
     "jinja2": "txqueue.web",
     "prometheus_client": "txqueue.metrics",
+    "opentelemetry": "txqueue.tracing",
     "twisted.protocols.amp": "txqueue.wire",
 }
 """What only one package may know."""
@@ -85,6 +87,7 @@ PARTS: Final = {
     "txqueue.worker.long_runs": "checks of running jobs; it calls no service",
     "txqueue.worker.job_terms": "values: the terms of one job; it calls no service",
     "txqueue.worker.run_counts": "counts that the performer writes; it calls no service",
+    "txqueue.worker.traced_runs": "how one handler is run within a span; it calls no service",
     "txqueue.worker.runtimes": "how one handler is run; it calls no service",
 }
 """Modules of those packages that are no service, and why: their neighbours may import them."""
@@ -225,15 +228,15 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.model.job", "cattrs", None),
         ("txqueue.model.job", "twisted.internet.defer", "pure floors import only"),
         ("txqueue.model.job", "psycopg2", "only txqueue.store may know psycopg2"),
-        ("txqueue.model.job", "txqueue.store.connection_pool", "floor 2 must not import floor 4"),
-        ("txqueue.model.job", "txqueue", "floor 2 must not import floor 6"),
+        ("txqueue.model.job", "txqueue.store.connection_pool", "floor 2 must not import floor 5"),
+        ("txqueue.model.job", "txqueue", "floor 2 must not import floor 7"),
         ("txqueue.store.connection_pool", "txqueue.store.calls", None),
         ("txqueue.store.connection_pool", "txpostgres", None),
-        ("txqueue.store.connection_pool", "txqueue.wire.tls", "packages of floor 4"),
+        ("txqueue.store.connection_pool", "txqueue.wire.tls", "packages of floor 5"),
         ("txqueue.store.connection_pool", "twisted.protocols.amp", "only txqueue.wire may know"),
         ("txqueue.wire.worker_commands", "twisted.protocols.amp", None),
         ("txqueue.node.claimer", "txqueue.store.calls", None),
-        ("txqueue.node.claimer", "txqueue.worker.performer", "packages of floor 5"),
+        ("txqueue.node.claimer", "txqueue.worker.performer", "packages of floor 6"),
         ("txqueue.node.claimer", "txqueue.node.peer_network", "services of txqueue.node"),
         ("txqueue.node.claimer", "txqueue.node", "services of txqueue.node"),
         ("txqueue.node.claimer", "txqueue.node.periodic", None),
@@ -242,7 +245,7 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.node", "txqueue.node.peer_network", None),
         ("txqueue.worker.__main__", "txqueue.worker.performer", None),
         ("txqueue.client.queue", "txqueue.client.transaction", None),
-        ("txqueue.client.queue", "txqueue.tap", "floor 5 must not import floor 6"),
+        ("txqueue.client.queue", "txqueue.tap", "floor 6 must not import floor 7"),
         ("txqueue.tap", "txqueue.node.node", None),
         ("txqueue.cli.main", "txqueue.embedded", None),
         ("txqueue.cli.main", "psycopg2.errors", "only txqueue.store may know psycopg2"),

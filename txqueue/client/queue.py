@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
@@ -34,6 +34,7 @@ from txqueue.store.schema_version import ensure_version
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Worksets
 from txqueue.system.settings import Settings
+from txqueue.tracing.choice import sending
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint
 
 __all__ = ["WorkQueue"]
@@ -169,6 +170,12 @@ class WorkQueue:
 
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue work in a transaction of its own; see `Transaction.enqueue`."""
+        with sending(work.work_type, options) as call:
+            job_id = await self._enqueue_one(work, call.options)
+            call.enqueued(job_id)
+        return job_id
+
+    async def _enqueue_one(self, work: WorkItem, options: Mapping[str, Any]) -> int:
         if self.membership is None:
             rows = await self._pool.query_often(*enqueue_call(self._schema, work, options))
             return int(rows[0][0])

@@ -16,6 +16,7 @@ from txqueue.model.retry import MOST_ATTEMPTS
 from txqueue.model.tags import checked_tags
 from txqueue.model.work_item import UniqueMode, WorkItem, explicit_policy, is_timeout
 from txqueue.store.encryption import encrypted
+from txqueue.tracing.carried import TRACE_OPTIONS, is_traceparent
 
 __all__ = [
     "EnqueueOptions",
@@ -50,7 +51,9 @@ _SQL_TYPES = {
     "after_any_end": "boolean",
 }
 _COLUMNS = _SQL_TYPES.keys() - {"work_type", "payload", "options"}
-_RUNTIME = frozenset({"timeout", "attempts", "expires", "as_of", "once_for", "created_by", "tags"})
+_RUNTIME = frozenset(
+    {"timeout", "attempts", "expires", "as_of", "once_for", "created_by", "tags", *TRACE_OPTIONS}
+)
 _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 _NO_OPTIONS: Mapping[str, Any] = {}
 
@@ -110,6 +113,8 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("as_of", _is_moment, _MOMENT),
     ("once_for", is_timeout, "give seconds above 0, at most ten years, or a timedelta"),
     ("created_by", _is_text, "give a string"),
+    ("traceparent", is_traceparent, "give a header of W3C Trace Context, 00-…-…-01"),
+    ("tracestate", _is_text, "give a string"),
     ("after", _are_numbers, "give a list of the numbers of jobs"),
     ("after_any_end", _is_flag, "give True to wait for any end, False for jobs that are done"),
 )
@@ -124,8 +129,10 @@ class EnqueueOptions(TypedDict, total=False):
     type holds; ``unique_mode`` says what to do with a new job whose key another job holds;
     ``as_of``, an aware datetime, drops the job if one with the same key was enqueued with the same
     or a later ``as_of``; ``once_for``, seconds or a timedelta, is how long `UniqueMode.ONCE`
-    remembers a key. ``created_by`` is shown to operators. ``after`` has the numbers of the jobs to
-    wait for until they are done, or with ``after_any_end`` until they have ended in any way.
+    remembers a key. ``created_by`` is shown to operators. ``traceparent`` and ``tracestate``,
+    headers of W3C Trace Context, are the trace to continue instead of the current one. ``after``
+    has the numbers of the jobs to wait for until they are done, or with ``after_any_end`` until
+    they have ended in any way.
     ``tags``, at most 10 texts by name, are for people, who find and filter jobs by them.
     """
 
@@ -144,6 +151,8 @@ class EnqueueOptions(TypedDict, total=False):
     as_of: datetime | None
     once_for: float | timedelta | None
     created_by: str | None
+    traceparent: str | None
+    tracestate: str | None
     after: Sequence[int] | None
     after_any_end: bool | None
     tags: Mapping[str, str] | None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import chain
 from typing import Any, Final, Unpack
 
 from psycopg2.errors import InvalidSavepointSpecification
@@ -22,6 +23,7 @@ from txqueue.store.errors import lost, translated
 from txqueue.store.schema_files import checked_name
 from txqueue.store.statement_effects import may_change_session, may_end_transaction
 from txqueue.store.worksets import fill
+from txqueue.tracing.choice import sending
 
 __all__ = ["Transaction", "enqueue"]
 
@@ -131,6 +133,12 @@ class Transaction:
             Refused: When the database refuses the job; the transaction must be rolled back.
         """
         self._check()
+        with sending(work.work_type, options) as call:
+            job_id = await self._enqueue_one(work, call.options)
+            call.enqueued(job_id)
+        return job_id
+
+    async def _enqueue_one(self, work: WorkItem, options: Mapping[str, Any]) -> int:
         if self._dispatch is not None:
             return await self._dispatch.enqueue(self._query_often, work, options)
         sql, parameters = enqueue_call(self._schema, work, options)
@@ -143,18 +151,27 @@ class Transaction:
         self._check()
         if self._dispatch is not None:
             self._dispatch.note_others()
+        remaining = iter(works)
+        first = next(remaining, None)
+        if first is None:
+            return []
+        with sending(first.work_type, options) as call:
+            ids = await self._enqueue_texts(batches(chain([first], remaining), call.options))
+            call.enqueued(*ids)
+        return ids
+
+    async def _enqueue_texts(self, texts: Iterator[str]) -> list[int]:
         ids: list[int] = []
-        sending: Deferred[list[int]] = succeed([])
-        texts = batches(works, options)
+        storing: Deferred[list[int]] = succeed([])
         while True:
             # The client encodes the next thousand while the database stores the previous one.
             try:
                 text = next(texts, None)
             finally:
-                ids += await sending
+                ids += await storing
             if text is None:
                 return ids
-            sending = Deferred.fromCoroutine(self._enqueue_text(text))
+            storing = Deferred.fromCoroutine(self._enqueue_text(text))
 
     async def fill(self, cls: type[WorksetItem], items: Iterable[WorksetItem]) -> int:
         """Put items into a workset as part of this transaction.
@@ -267,7 +284,8 @@ async def enqueue(
         InvalidWork: When the work or an option is not valid; nothing is written.
         Refused: When the database refuses the job.
     """
-    sql, parameters = enqueue_call(checked_name(schema), work, options)
-    with translated():
-        await cursor.execute(sql, parameters)
-        return int(cursor.fetchone()[0])
+    with sending(work.work_type, options) as call, translated():
+        await cursor.execute(*enqueue_call(checked_name(schema), work, call.options))
+        job_id = int(cursor.fetchone()[0])
+        call.enqueued(job_id)
+    return job_id

@@ -16,6 +16,7 @@ from txqueue.policy.outcome import Verdict, judge_cancelled
 from txqueue.store.encryption import decrypted
 from txqueue.store.enqueueing import job_object
 from txqueue.store.errors import is_passing
+from txqueue.tracing.choice import sending
 from txqueue.worker.runtimes import Kind
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def judge_next(said: Next, job: RunningJob) -> Verdict:
         # Otherwise follow-up work would be lost silently.
         return Verdict("failed", error="a job cannot use both Next and job.then(): use one of them")
     try:
-        stage = job_object(said.work, said.options)
+        with sending(said.work.work_type, said.options) as call:
+            stage = job_object(said.work, call.options)
         # This is the only check before the report to the master.
         json.dumps(stage, allow_nan=False)
     except (InvalidWork, KeyUnavailable, TypeError, ValueError) as error:

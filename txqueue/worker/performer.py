@@ -41,6 +41,7 @@ from txqueue.worker.next_stages import complete_with_follow_ups, judge_next
 from txqueue.worker.run_counts import RunCounts
 from txqueue.worker.running_job import Execution, HeldAssignment, OpenTransaction, RunningJob
 from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
+from txqueue.worker.traced_runs import traced, within_span
 from txqueue.worker.unstarted import Backlog
 
 __all__ = ["Performer", "Report"]
@@ -307,9 +308,8 @@ class Performer:
 
     def _learn(self, work_type: str) -> Kind:
         cls = find_work_type(work_type)
-        kind = self._kinds[work_type] = kind_of(
-            cls, self._reactor, self._threads, self._work_through
-        )
+        kind = traced(kind_of(cls, self._reactor, self._threads, self._work_through))
+        self._kinds[work_type] = kind
         return kind
 
     def _wait_for(self, running: Execution) -> None:
@@ -350,9 +350,10 @@ class Performer:
         elif isinstance(value, Snooze | Discard | Fail | Next):
             self._judged(job, NO_RETRY, value, kind)
         elif job.follow_ups:
-            completing = Deferred.fromCoroutine(
-                complete_with_follow_ups(job, kind, value, self._reactor)
-            )
+            with within_span(job):
+                completing = Deferred.fromCoroutine(
+                    complete_with_follow_ups(job, kind, value, self._reactor)
+                )
             now = self._reactor.seconds()
             self._wait_for(
                 Execution(job, kind, job.terms or {}, now, completing, is_completing=True)
@@ -365,6 +366,8 @@ class Performer:
             self._settle(job, SettledJob(job.id, job.token.assignment, "done"))
             return
         self._runs.done.append(job.work_type)
+        if job.span is not None:
+            job.span.end("done")
         held = job.assignment
         if not job.is_completed:
             held.done.append(job.id)
@@ -403,7 +406,8 @@ class Performer:
     ) -> None:
         try:
             if isinstance(error, Next):
-                verdict = judge_next(error, job)
+                with within_span(job):
+                    verdict = judge_next(error, job)
             else:
                 verdict = judge(error, retry, job.attempt - 1, random.random())
         except Exception as broken:
@@ -414,6 +418,8 @@ class Performer:
             self._settle(job, settled)
             return
         failed = failed_attempt_of(job, kind, retry, verdict, error)
+        if job.span is not None:
+            job.span.failed(error, is_hidden=failed.redacted)
         # First, so that an error in the log, or in a hook, does not lose the outcome.
         self._settle(job, evolve(settled, log=kept_log(job, failed)))
         self._failures.note(failed, log_fields(job))
@@ -421,6 +427,8 @@ class Performer:
     def _settle(self, job: RunningJob, settled: SettledJob) -> None:
         if job.last_progress is not None:
             settled = evolve(settled, progress=json.loads(job.last_progress))
+        if job.span is not None:
+            job.span.end(settled.outcome)
         self._settled.append(settled)
         self._runs.tally.ended[job.work_type, settled.outcome] += 1
         self._counts[job.token.assignment] += 1

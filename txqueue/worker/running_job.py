@@ -24,6 +24,7 @@ from txqueue.worker.runtimes import Kind
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
+    from txqueue.tracing.spans import RunSpan
 
 __all__ = ["Execution", "HeldAssignment", "OpenTransaction", "Parents", "RunningJob"]
 
@@ -94,6 +95,7 @@ class RunningJob:
         last_progress: The last progress that the handler reported, as JSON text; stored when the
             job ends.
         log: What is kept of the run's log; None if it has logged nothing.
+        span: The run in a trace; None if the application does not trace.
     """
 
     __slots__ = (
@@ -110,6 +112,7 @@ class RunningJob:
         "last_progress",
         "log",
         "result",
+        "span",
         "terms",
         "weight",
         "within",
@@ -136,6 +139,7 @@ class RunningJob:
         self._progress: str | None = None
         self.last_progress: str | None = None
         self.log: RunLog | None = None
+        self.span: RunSpan | None = None
 
     @property
     def due(self) -> datetime | None:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
@@ -117,20 +117,27 @@ def _opening(payload: Any, cls: type[WorkItem]) -> WorkItem:
 
 
 def _by_hand(work: WorkItem, job: Any) -> Any:
-    """Drive a coroutine to its first wait; most end without one, and so need no Deferred."""
+    """Drive a coroutine to its first wait; most end without one, and so need no Deferred.
+
+    All its steps run in one context: what a handler sets there, it can reset.
+    """
+    context = copy_context()
     coroutine = work.perform(job)
     try:
-        awaited = coroutine.send(None)
+        awaited = context.run(coroutine.send, None)
         if not isinstance(awaited, Deferred):
-            _refuse(coroutine)
+            context.run(_refuse, coroutine)
     except StopIteration as stop:
         return stop.value
-    return Deferred.fromCoroutine(_resumed(coroutine, awaited))
+    return Deferred.fromCoroutine(_resumed(context, coroutine, awaited))
 
 
 def _called(work: WorkItem, job: Any) -> Any:
-    value = work.perform(job)
-    return Deferred.fromCoroutine(value) if inspect.iscoroutine(value) else value
+    context = copy_context()
+    value = context.run(work.perform, job)
+    if not inspect.iscoroutine(value):
+        return value
+    return context.run(Deferred.fromCoroutine, value)
 
 
 def in_thread(
@@ -183,32 +190,37 @@ def _refuse(coroutine: Coroutine[Any, Any, Any]) -> None:
     )
 
 
-async def _resumed(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Any:
-    return await _Started(coroutine, awaited)
+async def _resumed(
+    context: Context, coroutine: Coroutine[Any, Any, Any], awaited: Deferred[Any]
+) -> Any:
+    return await _Started(context, coroutine, awaited)
 
 
 class _Started:
-    """A coroutine that continues after having been driven to its first wait."""
+    """A coroutine that continues in its context after having been driven to its first wait."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], awaited: Any) -> None:
+    def __init__(
+        self, context: Context, coroutine: Coroutine[Any, Any, Any], awaited: Deferred[Any]
+    ) -> None:
+        self._context = context
         self._coroutine = coroutine
         self._awaited = awaited
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        coroutine, awaited = self._coroutine, self._awaited
+        run, coroutine, awaited = self._context.run, self._coroutine, self._awaited
         while True:
             try:
                 value = yield awaited
             except GeneratorExit:
-                coroutine.close()
+                run(coroutine.close)
                 raise
             except BaseException as error:
                 go_on = partial(coroutine.throw, error)
             else:
                 go_on = partial(coroutine.send, value)
             try:
-                awaited = go_on()
+                awaited = run(go_on)
                 if not isinstance(awaited, Deferred):
-                    _refuse(coroutine)
+                    run(_refuse, coroutine)
             except StopIteration as stop:
                 return stop.value

@@ -1,5 +1,6 @@
 """Where a setting comes from, and which source goes first."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from txqueue.errors import ConfigurationError
 from txqueue.system.settings import Settings
 
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "settings.md"
+OPTIONS = sorted(re.findall(r"^\| `--[^|]*\| `TXQUEUE_([A-Z_]+)`", PAGE.read_text(), re.MULTILINE))
 OWN = 'workers = 30\nqueues = ["own", "mail"]\n'
 SHARED = "[tool.txqueue]\nworkers = 40\n"
 
@@ -152,3 +155,11 @@ def test_a_database_that_is_named_twice_is_refused(tmp_path: Path) -> None:
     """Two nodes of one process would share its jobs for nothing; the DSN is not shown."""
     with pytest.raises(ConfigurationError, match="a DSN is given twice"):
         settings_of(tmp_path, environ={"TXQUEUE_DSN": "a\na"}).dsns()
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_file_may_have_each_option_that_has_a_variable(tmp_path: Path, option: str) -> None:
+    """The page of the settings lists them."""
+    name = option.lower()
+    settings = settings_of(tmp_path, own=f'{name} = "value"\n')
+    assert settings.get(name) == "value"

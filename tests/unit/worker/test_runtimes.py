@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -235,3 +236,41 @@ async def test_a_threaded_handler_s_failure_is_the_job_s(threads: ThreadPool) ->
 
     with pytest.raises(ValueError, match="mine"):
         await begun_with(perform, None, Runtime.THREAD, threads)
+
+
+NOTE: ContextVar[str] = ContextVar("note", default="unset")
+
+
+@pytest.mark.parametrize("is_raised", [False, True])
+async def test_a_coroutine_keeps_its_context_variables_to_itself(is_raised: bool) -> None:
+    """A variable set before a wait can be reset after it."""
+    wait: Deferred[None] = Deferred()
+
+    async def perform(self: object, job: object) -> str:
+        token = NOTE.set("own")
+        try:
+            await wait
+        except LookupError:
+            """Another way to continue."""
+        seen = NOTE.get()
+        NOTE.reset(token)
+        return f"{seen}, {NOTE.get()}"
+
+    running = begun(perform)
+    assert NOTE.get() == "unset"
+    if is_raised:
+        wait.errback(LookupError())
+    else:
+        wait.callback(None)
+    assert await running == "own, unset"
+    assert NOTE.get() == "unset"
+
+
+def test_a_function_keeps_its_context_variables_to_itself() -> None:
+    """No other job of the worker sees them."""
+
+    def perform(self: object, job: object) -> None:
+        NOTE.set("own")
+
+    begun(perform)
+    assert NOTE.get() == "unset"

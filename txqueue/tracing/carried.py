@@ -1,0 +1,74 @@
+"""The trace in which a job was enqueued, as its options carry it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+__all__ = ["LATE", "TRACE_OPTIONS", "CarriedTrace", "is_traceparent"]
+
+TRACE_OPTIONS = ("traceparent", "tracestate", "traced_at")
+"""The options of a job that carry its trace."""
+
+LATE = 600.0
+"""Seconds after which a run belongs to a trace of its own, with a link to the sender's."""
+
+_TRACEPARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+def is_traceparent(value: object) -> bool:
+    """Tell whether a value is a header ``traceparent`` of W3C Trace Context."""
+    return isinstance(value, str) and _TRACEPARENT.fullmatch(value) is not None
+
+
+@frozen
+class CarriedTrace:
+    """The trace of the code that enqueued a job.
+
+    Attributes:
+        parent: The sender's span, as W3C Trace Context writes it in ``traceparent``.
+        state: The vendors' part, as in ``tracestate``; empty for none.
+        sent_at: When the job was enqueued, in seconds since 1970; None if its sender did not say.
+    """
+
+    parent: str
+    state: str = ""
+    sent_at: float | None = None
+
+    @classmethod
+    def of_terms(cls, terms: Any) -> CarriedTrace | None:
+        """Read a job's terms; None without a trace, as other clients may put anything there."""
+        if not isinstance(terms, Mapping) or not is_traceparent(terms.get("traceparent")):
+            return None
+        state, sent_at = terms.get("tracestate", ""), terms.get("traced_at")
+        return cls(
+            terms["traceparent"],
+            state if isinstance(state, str) else "",
+            float(sent_at) if isinstance(sent_at, int | float) else None,
+        )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of a job that carries it."""
+        state = {"tracestate": self.state} if self.state else {}
+        moment = {} if self.sent_at is None else {"traced_at": self.sent_at}
+        return {"traceparent": self.parent, **state, **moment}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of W3C Trace Context that say the same."""
+        return {"traceparent": self.parent, **({"tracestate": self.state} if self.state else {})}
+
+    def is_continued(self, attempt: int, now: float) -> bool:
+        """Tell whether a run continues the sender's trace; other runs link to it.
+
+        A trace is shown as a whole, so a retry or a run hours later would stretch it out of shape.
+
+        Args:
+            attempt: The number of the run, from 1.
+            now: The present moment, in seconds since 1970.
+        """
+        return attempt == 1 and (self.sent_at is None or now - self.sent_at <= LATE)

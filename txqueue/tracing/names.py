@@ -1,0 +1,42 @@
+"""The names of spans and their attributes: OpenTelemetry's for messaging, and txqueue's own.
+
+Source: Semantic conventions for messaging spans,
+https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ATTEMPT",
+    "BATCH_SIZE",
+    "ERROR_TYPE",
+    "JOB_ID",
+    "OPERATION",
+    "OPERATION_TYPE",
+    "OUTCOME",
+    "PROCESS",
+    "QUEUE",
+    "SCOPE",
+    "SEND",
+    "SYSTEM",
+    "SYSTEM_NAME",
+    "WORK_TYPE",
+    "span_name",
+]
+
+SCOPE = "txqueue"
+SEND, PROCESS = "send", "process"
+
+SYSTEM, SYSTEM_NAME = "messaging.system", "txqueue"
+OPERATION, OPERATION_TYPE = "messaging.operation.name", "messaging.operation.type"
+QUEUE = "messaging.destination.name"
+JOB_ID = "messaging.message.id"
+BATCH_SIZE = "messaging.batch.message_count"
+ERROR_TYPE = "error.type"
+
+WORK_TYPE, ATTEMPT, OUTCOME = "txqueue.work_type", "txqueue.attempt", "txqueue.outcome"
+
+
+def span_name(operation: str, work_type: str) -> str:
+    """Return the name of a span, such as ``process shop.SendReceipt``."""
+    return f"{operation} {work_type}"

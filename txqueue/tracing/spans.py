@@ -1,0 +1,181 @@
+"""Spans of OpenTelemetry: one for each call that enqueues, one for each run of a job.
+
+Only `choice` imports this module, once the application has imported OpenTelemetry.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer, TracerProvider
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from txqueue.tracing import names
+from txqueue.tracing.carried import CarriedTrace
+
+__all__ = ["RunSpan", "SendSpan", "tracer"]
+
+_W3C = TraceContextTextMapPropagator()
+
+
+def tracer() -> Tracer | None:
+    """Return the tracer of the application; None if it has not set up OpenTelemetry."""
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
+        return None
+    return _tracer_of(provider)
+
+
+@lru_cache(maxsize=1)
+def _tracer_of(provider: TracerProvider) -> Tracer:
+    return provider.get_tracer(names.SCOPE)
+
+
+def _attributes(operation: str, work_type: str) -> dict[str, str | int]:
+    return {
+        names.SYSTEM: names.SYSTEM_NAME,
+        names.OPERATION: operation,
+        names.OPERATION_TYPE: operation,
+        names.WORK_TYPE: work_type,
+    }
+
+
+class SendSpan:
+    """The span of one call that enqueues.
+
+    Args:
+        span: The span.
+        options: The options of the call.
+    """
+
+    def __init__(self, span: Span, options: Mapping[str, Any]) -> None:
+        self._span = span
+        self._given = options
+
+    @classmethod
+    @contextmanager
+    def started(
+        cls, tracer: Tracer, work_type: str, options: Mapping[str, Any]
+    ) -> Iterator[SendSpan]:
+        """Start one; it ends with the block, and records an error that leaves it."""
+        attributes = _attributes(names.SEND, work_type)
+        if isinstance(queue := options.get("queue"), str):
+            attributes[names.QUEUE] = queue
+        name = names.span_name(names.SEND, work_type)
+        # It is not made the current span: the block of a coroutine may end in another context.
+        span = tracer.start_span(name, kind=SpanKind.PRODUCER, attributes=attributes)
+        try:
+            yield cls(span, options)
+        except Exception as error:
+            _note_error(span, error)
+            raise
+        finally:
+            span.end()
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options of the call, with the trace for its jobs; one that the caller gave stays."""
+        if self._given.get("traceparent") is not None:
+            return self._given
+        headers: dict[str, str] = {}
+        _W3C.inject(headers, trace.set_span_in_context(self._span))
+        if "traceparent" not in headers:
+            return self._given
+        carried = CarriedTrace(
+            headers["traceparent"], headers.get("tracestate", ""), round(time.time(), 3)
+        )
+        return {**self._given, **carried.options}
+
+    def enqueued(self, *job_ids: int) -> None:
+        """Note the jobs that were enqueued."""
+        if len(job_ids) == 1:
+            self._span.set_attribute(names.JOB_ID, str(job_ids[0]))
+        else:
+            self._span.set_attribute(names.BATCH_SIZE, len(job_ids))
+
+
+class RunSpan:
+    """The span of one run of a job.
+
+    Args:
+        span: The span.
+    """
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    @classmethod
+    def started(
+        cls, tracer: Tracer, work_type: str, job_id: int, attempt: int, terms: Any
+    ) -> RunSpan:
+        """Start one: a child of the span that enqueued the job, or one of its own trace.
+
+        Args:
+            tracer: The application's tracer.
+            work_type: The job's work type.
+            job_id: The job's number.
+            attempt: The number of the run, from 1.
+            terms: The job's terms.
+        """
+        parent, links = _origin(CarriedTrace.of_terms(terms), attempt)
+        attributes = _attributes(names.PROCESS, work_type)
+        span = tracer.start_span(
+            names.span_name(names.PROCESS, work_type),
+            parent,
+            SpanKind.CONSUMER,
+            {**attributes, names.JOB_ID: str(job_id), names.ATTEMPT: attempt},
+            links,
+        )
+        return cls(span)
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make it the current span of what starts inside the block."""
+        token = attach(trace.set_span_in_context(self._span))
+        try:
+            yield
+        finally:
+            detach(token)
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The numbers of its trace and of itself, as log lines have them."""
+        context = self._span.get_span_context()
+        return {
+            "trace_id": trace.format_trace_id(context.trace_id),
+            "span_id": trace.format_span_id(context.span_id),
+        }
+
+    def failed(self, error: BaseException, *, is_hidden: bool = False) -> None:
+        """Record the error that failed the attempt; only its class, if its text is hidden."""
+        _note_error(self._span, error, is_hidden=is_hidden)
+
+    def end(self, outcome: str) -> None:
+        """End it with the outcome of the run."""
+        self._span.set_attribute(names.OUTCOME, outcome)
+        self._span.end()
+
+
+def _origin(carried: CarriedTrace | None, attempt: int) -> tuple[Context, list[Link]]:
+    """Return the context in which a run starts, and its links."""
+    if carried is None:
+        return Context(), []
+    sender = _W3C.extract(carried.headers, Context())
+    if carried.is_continued(attempt, time.time()):
+        return sender, []
+    span = trace.get_current_span(sender).get_span_context()
+    return Context(), [Link(span)] if span.is_valid else []
+
+
+def _note_error(span: Span, error: BaseException, *, is_hidden: bool = False) -> None:
+    name = type(error).__qualname__
+    if not is_hidden:
+        span.record_exception(error)
+    span.set_status(StatusCode.ERROR, name)
+    span.set_attribute(names.ERROR_TYPE, name)
