@@ -3,7 +3,7 @@
     python -m benchmarks.viewers [jobs [rounds [viewers]]]
 
 Runs a fresh embedded server. A node drains the same queue by turns: alone; while viewers have pages
-of `txqueue web` open, which fetch them again whenever they are told of a change, as a browser does;
+of `txqueue web` open, which fetch them again at each change, as a browser does;
 and while its metrics are scraped each second. Prints the medians, and what they are of the node's
 alone: jobs a second by the clock, for which dashboard and viewers take processors of the same
 machine, and the processor time of the server for a job. Then counts the transactions of the
