@@ -8,17 +8,23 @@ import traceback
 from typing import Any, Final
 
 from twisted.logger import LogEvent, LogLevel, formatEvent
+from twisted.python.failure import Failure
 
-from txqueue.policy.log_lines import LogEntry
+from txqueue.policy.log_lines import LogEntry, text_of
 
-__all__ = ["FAILED_RUN", "entry_of_event", "entry_of_record", "is_informative"]
+__all__ = ["FAILED_RUN", "PRINTED_BY", "entry_of_event", "entry_of_record", "is_informative"]
 
 FAILED_RUN: Final = "txqueue_failed_run"
 """The key of an event that has the fields of the run that failed: its text ends in a traceback."""
 
+PRINTED_BY: Final = "txqueue_printed_by"
+"""The key of an event whose text was printed: the fields of the run that did so, or none."""
+
 _UNINFORMATIVE: Final = LogLevel.debug
 # Twisted's word for a warning differs from that of the standard library.
-_NAMES: Final = {LogLevel.warn: "warning"}
+_NAMES: Final = {"warn": "warning"}
+# The key by which also Twisted's own streams, which a master has, give what was printed.
+_PRINTED: Final = "log_io"
 
 
 def is_informative(event: LogEvent) -> bool:
@@ -31,14 +37,23 @@ def entry_of_event(event: LogEvent) -> LogEntry | None:
     message, trace = _texts_of(event)
     if not message and not trace:
         return None
-    level = event.get("log_level") or LogLevel.info
+    at = event.get("log_time")
     return LogEntry(
-        float(event.get("log_time") or time.time()),
-        _NAMES.get(level, level.name),
-        str(event.get("log_namespace") or "-"),
+        at if isinstance(at, float) else time.time(),
+        _level_of(event),
+        text_of(event.get("log_namespace") or "-"),
         message,
         trace,
     )
+
+
+def _level_of(event: LogEvent) -> str:
+    level = event.get("log_level")
+    # What is printed on stderr need not be an error: handlers of the standard library write there.
+    if level is None or _PRINTED in event:
+        return "info"
+    name = text_of(getattr(level, "name", level))
+    return _NAMES.get(name, name)
 
 
 def _texts_of(event: LogEvent) -> tuple[str, str]:
@@ -48,17 +63,23 @@ def _texts_of(event: LogEvent) -> tuple[str, str]:
         return message, trace
     # An event of Twisted's former interface has its failure under another key, and in its text.
     if (failure := event.get("failure")) is not None and "log_failure" not in event:
-        return str(event.get("why") or "Unhandled Error"), _trace_of(failure)
+        return text_of(event.get("why") or "Unhandled Error"), _trace_of(failure)
     failure = event.get("log_failure")
     return formatEvent(event), "" if failure is None else _trace_of(failure)
 
 
 def _trace_of(failure: Any) -> str:
+    """Return the traceback of a failure or an exception; of any other value its text."""
+    error = failure.value if isinstance(failure, Failure) else failure
+    if not isinstance(error, BaseException):
+        return text_of(error)
     try:
-        return str(failure.getTraceback()).rstrip()
+        if isinstance(failure, Failure):
+            return str(failure.getTraceback()).rstrip()
+        return "".join(traceback.format_exception(error)).rstrip()
     except Exception:
         # Application code can fail here: an exception's __str__.
-        return f"a {failure.type.__name__} whose traceback cannot be written"
+        return f"a {type(error).__name__} whose traceback cannot be written"
 
 
 def entry_of_record(record: logging.LogRecord) -> LogEntry:
@@ -69,6 +90,7 @@ def entry_of_record(record: logging.LogRecord) -> LogEntry:
         record.name,
         _message_of(record),
         _record_trace(record),
+        record.stack_info or "",
     )
 
 
@@ -83,9 +105,4 @@ def _message_of(record: logging.LogRecord) -> str:
 
 def _record_trace(record: logging.LogRecord) -> str:
     error = record.exc_info[1] if record.exc_info else None
-    if error is None:
-        return record.exc_text or ""
-    try:
-        return "".join(traceback.format_exception(error)).rstrip()
-    except Exception:
-        return f"a {type(error).__name__} whose traceback cannot be written"
+    return _trace_of(error) if error is not None else record.exc_text or ""

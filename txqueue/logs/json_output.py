@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from twisted.logger import FileLogObserver, LogEvent
 
-from txqueue.logs.entries import FAILED_RUN, entry_of_event, entry_of_record
+from txqueue.logs.entries import FAILED_RUN, PRINTED_BY, entry_of_event, entry_of_record
 from txqueue.model.run_log import RUNNING, log_fields
 from txqueue.policy.log_lines import json_line
+from txqueue.system.line_output import line_output
 
 __all__ = ["add_json_handler", "is_json_handler", "json_observer"]
 
 
 def json_observer(stream: IO[Any]) -> FileLogObserver:
     """Return an observer that writes Twisted's events to a stream."""
-    return FileLogObserver(stream, _line_of_event)
+    return FileLogObserver(line_output(stream), _line_of_event)
 
 
 def add_json_handler(stream: IO[Any]) -> logging.StreamHandler[IO[Any]]:
@@ -25,7 +26,7 @@ def add_json_handler(stream: IO[Any]) -> logging.StreamHandler[IO[Any]]:
 
     Once it is there, `logging.basicConfig()` does nothing, so no record is written twice.
     """
-    handler = logging.StreamHandler(stream)
+    handler = logging.StreamHandler(line_output(stream))
     handler.setFormatter(_JsonFormatter())
     logging.getLogger().addHandler(handler)
     return handler
@@ -47,7 +48,14 @@ def _line_of_event(event: LogEvent) -> str | None:
     entry = entry_of_event(event)
     if entry is None:
         return None
-    return json_line(entry, event.get(FAILED_RUN) or _running_fields()) + "\n"
+    return json_line(entry, _fields_of(event)) + "\n"
+
+
+def _fields_of(event: LogEvent) -> Mapping[str, Any]:
+    for key in (FAILED_RUN, PRINTED_BY):
+        if key in event:
+            return cast("Mapping[str, Any]", event[key])
+    return _running_fields()
 
 
 def _running_fields() -> Mapping[str, Any]:

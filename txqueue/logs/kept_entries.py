@@ -13,7 +13,7 @@ from typing import Any
 from twisted.logger import ILogObserver, LogEvent
 from zope.interface import provider
 
-from txqueue.logs.entries import entry_of_event, entry_of_record, is_informative
+from txqueue.logs.entries import PRINTED_BY, entry_of_event, entry_of_record, is_informative
 from txqueue.model.run_log import RUNNING, log_of
 from txqueue.policy.log_lines import kept_text
 
@@ -22,9 +22,12 @@ __all__ = ["keep_event", "keep_records"]
 
 @provider(ILogObserver)
 def keep_event(event: LogEvent) -> None:
-    """Keep an event of Twisted's with the job that runs; an observer of all events."""
+    """Keep an event of Twisted's with the job that runs; an observer of all events.
+
+    What is printed is not kept: the text may be that of a record, which a handler prints.
+    """
     run = RUNNING.get()
-    if run is not None and is_informative(event):
+    if run is not None and is_informative(event) and PRINTED_BY not in event:
         entry = entry_of_event(event)
         if entry is not None:
             log_of(run).entries.append(kept_text(entry))

@@ -16,9 +16,17 @@ from twisted.python.logfile import LogFile
 from txqueue.errors import ConfigurationError
 from txqueue.logs.json_output import add_json_handler, is_json_handler, json_observer
 from txqueue.logs.kept_entries import keep_event, keep_records
+from txqueue.logs.printed_lines import PrintedLines
+from txqueue.system.line_output import line_output
 from txqueue.system.settings import Settings
 
-__all__ = ["begin_worker_log", "choose_log_format", "let_information_pass", "twistd_observer"]
+__all__ = [
+    "begin_worker_log",
+    "choose_log_format",
+    "end_worker_log",
+    "let_information_pass",
+    "twistd_observer",
+]
 
 VARIABLE: Final = "TXQUEUE_LOG_FORMAT"
 FORMATS: Final = ("text", "json")
@@ -75,7 +83,7 @@ class MasterOutput:
 
     def observer(self, stream: IO[Any]) -> FileLogObserver:
         """Return an observer that writes to a stream, to which records go too from now on."""
-        self.handler.setStream(stream)
+        self.handler.setStream(line_output(stream))
         return json_observer(stream)
 
 
@@ -114,9 +122,21 @@ def begin_worker_log() -> None:
     if is_json:
         add_json_handler(sys.stderr)
     observer = (json_observer if is_json else textFileLogObserver)(sys.stderr)
-    # As JSON, what a handler prints is written as lines of the log too.
-    globalLogBeginner.beginLoggingTo([observer, keep_event], redirectStandardIO=is_json)
+    globalLogBeginner.beginLoggingTo([observer, keep_event], redirectStandardIO=False)
     keep_records()
+    if is_json:
+        # What a handler prints is written as lines of the log too.
+        sys.stdout = PrintedLines("stdout", sys.stdout.fileno())
+        sys.stderr = PrintedLines("stderr", sys.stderr.fileno())
+
+
+def end_worker_log() -> None:
+    """Write what is left of the log of a worker process, before it exits."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, PrintedLines):
+            stream.end_line()
+        else:
+            stream.flush()
 
 
 def let_information_pass() -> None:

@@ -8,10 +8,20 @@ from typing import Any, Final, Protocol
 
 from attrs import Factory, define
 
-__all__ = ["MOST_ENTRIES", "RUNNING", "LoggedRun", "RunLog", "log_fields", "log_of"]
+__all__ = ["MOST_ENTRIES", "RUNNING", "LoggedRun", "PrintedLine", "RunLog", "log_fields", "log_of"]
 
 MOST_ENTRIES: Final = 50
 """How many entries of a run are kept."""
+
+
+class PrintedLine(Protocol):
+    """What a run has printed on a stream since its last line break."""
+
+    def add(self, text: str) -> None:
+        """Add a text, and write the lines that it ends to the log."""
+
+    def end(self) -> None:
+        """Write it to the log, as no more of the line comes."""
 
 
 @define
@@ -21,10 +31,17 @@ class RunLog:
     Attributes:
         entries: The last entries, the oldest first; a handler in a thread may add some at any time.
         fields: More fields of each JSON line of the run, such as the number of a trace.
+        printed: The unfinished line of each stream that the run has printed on, by its name.
     """
 
     entries: deque[str] = Factory(lambda: deque(maxlen=MOST_ENTRIES))
     fields: dict[str, Any] = Factory(dict)
+    printed: dict[str, PrintedLine] = Factory(dict)
+
+    def end(self) -> None:
+        """Write unfinished lines to the log, as the run ends."""
+        for line in list(self.printed.values()):
+            line.end()
 
 
 class LoggedRun(Protocol):

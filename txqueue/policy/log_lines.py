@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
 from txqueue.policy.outcome import storable
 
-__all__ = ["LogEntry", "json_line", "kept_text", "last_entries"]
+__all__ = ["LONGEST_MESSAGE", "LogEntry", "json_line", "kept_text", "last_entries", "text_of"]
 
 LONGEST_ENTRY, MOST_BYTES = 1000, 8192
+# Characters of the parts of a line of JSON.
+LONGEST_MESSAGE, LONGEST_TRACE, LONGEST_FIELD = 8000, 16_000, 1000
+CUT: Final = "[...]"
+_LARGEST: Final = 2**63
+# Line breaks of Unicode, which JSON need not escape, but at which some readers end a line.
+_ESCAPED: Final = {ord(each): f"\\u{ord(each):04x}" for each in "\x85\u2028\u2029"}
 
 
 @frozen
@@ -26,6 +33,7 @@ class LogEntry:
         logger: The logger's name.
         message: The text.
         traceback: An exception with its traceback; empty for none.
+        stack: The stack of the caller, if it asked for it; empty for none.
     """
 
     at: float
@@ -33,28 +41,46 @@ class LogEntry:
     logger: str
     message: str
     traceback: str = ""
+    stack: str = ""
 
 
 def json_line(entry: LogEntry, fields: Mapping[str, Any]) -> str:
     """Return an entry as one line with a JSON object, without its line break.
 
+    Long texts are cut, so that the line has a bound; PostgreSQL's jsonb accepts the line.
+
     Args:
         entry: The entry.
         fields: More fields, such as those of the running job; none replaces one of the entry's.
-            A value that JSON cannot carry becomes text.
+            A value that is neither a number nor a truth value becomes text.
     """
     own = {
         "time": _time(entry.at),
-        "level": entry.level,
-        "logger": entry.logger,
-        "message": entry.message,
-        **({"traceback": entry.traceback} if entry.traceback else {}),
+        "level": _start_of(entry.level, LONGEST_FIELD),
+        "logger": _start_of(entry.logger, LONGEST_FIELD),
+        "message": _start_of(entry.message, LONGEST_MESSAGE),
+        **({"traceback": _end_of(entry.traceback)} if entry.traceback else {}),
+        **({"stack": _end_of(entry.stack)} if entry.stack else {}),
     }
-    whole = {**own, **{name: fields[name] for name in fields if name not in own}}
-    try:
-        return json.dumps(whole, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return json.dumps({str(name): _as_text(value) for name, value in whole.items()})
+    more = {str(name): _carried(value) for name, value in fields.items() if name not in own}
+    return json.dumps({**own, **more}, ensure_ascii=False).translate(_ESCAPED)
+
+
+def _start_of(text: str, longest: int) -> str:
+    return storable(text if len(text) <= longest else f"{text[:longest]} {CUT}")
+
+
+def _end_of(text: str) -> str:
+    """Return the end of a traceback, where its error is."""
+    return storable(text if len(text) <= LONGEST_TRACE else f"{CUT} {text[-LONGEST_TRACE:]}")
+
+
+def _carried(value: object) -> object:
+    """Return a field's value as JSON carries it everywhere: numbers have bounds too."""
+    is_number = isinstance(value, int) and -_LARGEST <= value < _LARGEST
+    if value is None or is_number or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return _start_of(text_of(value), LONGEST_FIELD)
 
 
 def kept_text(entry: LogEntry) -> str:
@@ -82,9 +108,8 @@ def _time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-def _as_text(value: object) -> object:
-    if value is None or isinstance(value, bool | int | str):
-        return value
+def text_of(value: object) -> str:
+    """Return the text of any value: one of an application's may fail to have one."""
     try:
         return str(value)
     except Exception:

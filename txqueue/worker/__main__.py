@@ -30,7 +30,7 @@ def main() -> None:
 
     reactor = steady(WorkerReactor)()
     installReactor(reactor)
-    from txqueue.logs.setup import begin_worker_log
+    from txqueue.logs.setup import begin_worker_log, end_worker_log
     from txqueue.worker.service import IWorkerReactor, WorkerService
 
     begin_worker_log()
@@ -39,8 +39,7 @@ def main() -> None:
     WorkerService(cast("IWorkerReactor", reactor), SHARED_FD).attach(PIPE_FD)
     reactor.run(installSignalHandlers=False)
     # A handler stuck in a thread must not keep the process alive.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    end_worker_log()
     os._exit(0)
 
 

@@ -41,7 +41,7 @@ from txqueue.worker.next_stages import complete_with_follow_ups, judge_next
 from txqueue.worker.run_counts import RunCounts
 from txqueue.worker.running_job import Execution, HeldAssignment, OpenTransaction, RunningJob
 from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
-from txqueue.worker.traced_runs import traced, within_span
+from txqueue.worker.traced_runs import end_records, traced, within_span
 from txqueue.worker.unstarted import Backlog
 
 __all__ = ["Performer", "Report"]
@@ -366,8 +366,7 @@ class Performer:
             self._settle(job, SettledJob(job.id, job.token.assignment, "done"))
             return
         self._runs.done.append(job.work_type)
-        if job.span is not None:
-            job.span.end("done")
+        end_records(job, "done")
         held = job.assignment
         if not job.is_completed:
             held.done.append(job.id)
@@ -427,8 +426,7 @@ class Performer:
     def _settle(self, job: RunningJob, settled: SettledJob) -> None:
         if job.last_progress is not None:
             settled = evolve(settled, progress=json.loads(job.last_progress))
-        if job.span is not None:
-            job.span.end(settled.outcome)
+        end_records(job, settled.outcome)
         self._settled.append(settled)
         self._runs.tally.ended[job.work_type, settled.outcome] += 1
         self._counts[job.token.assignment] += 1

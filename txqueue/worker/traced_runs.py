@@ -1,4 +1,4 @@
-"""Runs of jobs as spans of a trace, if the application has set up OpenTelemetry."""
+"""Runs of jobs as spans of a trace, if the application has set up OpenTelemetry; and their end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from txqueue.tracing.choice import begin_run, is_tracing
 from txqueue.worker.running_job import RunningJob
 from txqueue.worker.runtimes import Kind
 
-__all__ = ["traced", "within_span"]
+__all__ = ["end_records", "traced", "within_span"]
 
 
 def traced(kind: Kind) -> Kind:
@@ -30,6 +30,14 @@ def _begin_traced(begin: Callable[[WorkItem, Any], Any], work: WorkItem, job: Ru
     log_of(job).fields.update(job.span.ids)
     with job.span.current():
         return begin(work, job)
+
+
+def end_records(job: RunningJob, outcome: str) -> None:
+    """End the log and the span of a run, if it has them: most runs have none."""
+    if job.log is not None:
+        job.log.end()
+    if job.span is not None:
+        job.span.end(outcome)
 
 
 def within_span(job: RunningJob) -> AbstractContextManager[None]:

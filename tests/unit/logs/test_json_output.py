@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from twisted.logger import Logger, LogPublisher
+from twisted.logger import Logger, LoggingFile, LogLevel, LogPublisher
 from twisted.python.failure import Failure
 
 from tests.unit.logs.running import SecondRun, Untold, running
@@ -99,6 +99,40 @@ def test_the_line_of_a_failed_run_names_it(output: Output) -> None:
     [line] = output.lines
     assert (line["job"], line["message"]) == (9, "job 9 failed")
     assert line["traceback"] == "Traceback\nKeyError"
+
+
+def test_a_stack_is_a_field_of_its_own(output: Output) -> None:
+    """With or without an exception."""
+    output.library.warning("where", stack_info=True)
+    [line] = output.lines
+    assert line["stack"].startswith("Stack (most recent call last)")
+    assert "traceback" not in line
+
+
+@pytest.mark.parametrize(
+    ("value", "trace"),
+    [
+        ("a text", "a text"),
+        (KeyError("lost"), "KeyError: 'lost'"),
+        (Untold(), "a Untold that has no text"),
+        (3, "3"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_failure_may_be_any_value(output: Output, value: object, trace: str) -> None:
+    """Applications give Twisted's key for failures what they have."""
+    output.log.error("it broke", log_failure=value)
+    output.publisher({"log_level": "loud", "log_time": "now", "log_format": "odd"})
+    [line, odd] = output.lines
+    assert (line["message"], line["traceback"]) == ("it broke", trace)
+    assert (odd["level"], odd["message"]) == ("loud", "odd")
+
+
+def test_what_a_master_prints_is_no_error(output: Output) -> None:
+    """Twisted's own stream for stderr gives it that level."""
+    LoggingFile(Logger("stderr", observer=output.publisher), LogLevel.error).write("hint\n")
+    [line] = output.lines
+    assert (line["level"], line["logger"], line["message"]) == ("info", "stderr", "hint")
 
 
 def test_no_line_is_lost_and_none_raises(output: Output) -> None:

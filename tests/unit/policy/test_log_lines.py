@@ -8,6 +8,7 @@ import pytest
 from tests.unit.logs.running import Untold
 from txqueue.policy.log_lines import (
     LONGEST_ENTRY,
+    LONGEST_MESSAGE,
     MOST_BYTES,
     LogEntry,
     json_line,
@@ -68,12 +69,28 @@ def test_a_value_that_json_cannot_carry_becomes_text(value: object, text: str) -
     assert (told["job"], told["more"], told["message"]) == (7, text, "sent")
 
 
-def test_a_line_is_ascii_whatever_it_says() -> None:
-    """So no encoding of the stream can refuse it, and no line break ends it early."""
-    message = "\N{PILE OF POO} \ud800 \x1b[31m\r\n\u2028"
-    line = json_line(entry(message), {})
-    assert line.isascii()
-    assert parsed(line)["message"] == message
+def test_a_line_is_one_line_that_postgresql_stores() -> None:
+    """In UTF-8, without what jsonb refuses; no line break of any reader's ends it early."""
+    line = json_line(entry("\N{PILE OF POO} \ud800 \x00 \x1b[31m\r\n\u2028\x85"), {"x": "\x00"})
+    assert line.splitlines() == [line]
+    assert b"\xf0\x9f\x92\xa9" in line.encode()
+    told = parsed(line)
+    assert told["message"] == "\N{PILE OF POO} ? \ufffd \x1b[31m\r\n\u2028\x85"
+    assert told["x"] == "\ufffd"
+
+
+def test_long_texts_are_cut_with_a_mark() -> None:
+    """Of a traceback the end is kept, where the error is; the line has a bound."""
+    long = LogEntry(AT, "x" * 9999, "y" * 9999, "m" * 99_999, "t" * 99_999 + "!", "s" * 99_999)
+    line = json_line(long, {"more": "z" * 9999, "number": 10**5000, "list": ["z"] * 9999})
+    told = parsed(line)
+    assert told["message"] == "m" * LONGEST_MESSAGE + " [...]"
+    assert told["traceback"].startswith("[...] t")
+    assert told["traceback"].endswith("t!")
+    assert all(told[name].endswith(" [...]") for name in ("level", "logger", "more", "list"))
+    assert len(line) < 60_000
+    whole = "m" * LONGEST_MESSAGE
+    assert parsed(json_line(entry(whole), {}))["message"] == whole
 
 
 def test_a_kept_entry_is_cut_and_can_be_stored() -> None:
