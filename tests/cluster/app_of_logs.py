@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,50 @@ class Callback(WorkItem):
     def perform(self, job: Any) -> Any:
         """Wait and log."""
         return deferLater(reactor, 0.1, _log.info, "callback {id}", id=job.id)
+
+
+@define
+class Charging(WorkItem):
+    """Prints its payload without a line break, and waits."""
+
+    redacted = True
+
+    card: str
+
+    async def perform(self, job: Any) -> None:
+        """Print, and end later."""
+        print("charging", self.card, end="")
+        print("warned", self.card, end="", file=sys.stderr)
+        await deferLater(reactor, 1.0)
+
+
+@define
+class Plain(WorkItem):
+    """Prints lines, logs one and fails."""
+
+    retry = Retry(attempts=1)
+
+    def perform(self, job: Any) -> None:
+        """Print, log and fail."""
+        print("plain to stdout")
+        print("plain to stderr", file=sys.stderr)
+        _library.info("plain is logged")
+        raise CardDeclined("no money")
+
+
+@define
+class Long(WorkItem):
+    """Writes lines that are longer than what a pipe takes at once."""
+
+    def perform(self, job: Any) -> None:
+        """Log and print them."""
+        for _ in range(10):
+            # Cut to what an entry may have; with its traceback it is longer than that.
+            text = f"long {job.id} " + f"{job.id % 10}" * 12_000
+            _log.info("{text}", text=text)
+            _library.info("%s", text, stack_info=True)
+            print(text)
+            print(text, file=sys.stderr)
 
 
 @define

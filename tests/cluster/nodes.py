@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from threading import Thread
+from typing import IO, Any, Final
 from uuid import uuid4
 
 from attrs import field, mutable
@@ -144,7 +145,12 @@ class Nodes:
     _nodes: list[Node] = field(factory=list)
 
     def start(
-        self, *arguments: str, app: str = APP, name: str | None = None, **settings: str
+        self,
+        *arguments: str,
+        app: str = APP,
+        name: str | None = None,
+        is_piped: bool = False,
+        **settings: str,
     ) -> Node:
         """Start a node; call `up()` to wait for it.
 
@@ -152,6 +158,7 @@ class Nodes:
             arguments: Options of `twistd txqueue` besides the app and the name.
             app: The module with the work items.
             name: The node's name; by default one of its own.
+            is_piped: Whether its output is a pipe, as in a container, and not a file.
             settings: More of the environment.
         """
         run = f"node-{uuid4().hex[:8]}"
@@ -165,7 +172,7 @@ class Nodes:
             "TXQUEUE_TEST_NODE": run,
             **settings,
         }
-        with (folder / "log").open("wb") as log:
+        with piped_to(folder / "log") if is_piped else (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 command("--app", app, "--name", name, *arguments),
                 cwd=folder,
@@ -198,6 +205,22 @@ class Nodes:
     def logs(self) -> str:
         """What all have printed."""
         return "\n".join(f"--- {node.name}\n{node.log}" for node in self._nodes)
+
+
+def piped_to(path: Path) -> IO[bytes]:
+    """The writing end of a pipe; a thread copies what comes through it to a file."""
+
+    def copy() -> None:
+        with path.open("wb") as log:
+            while data := os.read(reading, 65_536):
+                log.write(data)
+                log.flush()
+        os.close(reading)
+
+    reading, writing = os.pipe()
+    path.touch()
+    Thread(target=copy, daemon=True).start()
+    return open(writing, "wb")
 
 
 def living() -> Iterator[int]:

@@ -1,12 +1,24 @@
 """The log of a real node, and what is kept of it with failed attempts."""
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from tests.browser import Browser
-from tests.cluster.app_of_logs import Callback, CardDeclined, Coroutine, Secret, Task, Thread
+from tests.cluster.app_of_handlers import Handling
+from tests.cluster.app_of_logs import (
+    Callback,
+    CardDeclined,
+    Charging,
+    Coroutine,
+    Long,
+    Plain,
+    Secret,
+    Task,
+    Thread,
+)
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Nodes
 from tests.cluster.peers import free_port
@@ -90,3 +102,60 @@ async def test_failed_attempts_have_their_class_and_the_last_of_their_log(
     assert CLASS in page
     if log_format == "text":
         assert f"[{APP}#info] coroutine {job_id} before" in node.log
+
+
+@pytest.mark.parametrize("log_format", ["json", "text"])
+async def test_unfinished_output_stays_with_its_job(
+    nodes: Nodes, db: Database, queue: WorkQueue, log_format: str
+) -> None:
+    """And what is printed is not kept with attempts, in either format."""
+    node = await nodes.start("--workers", "1", "--log-format", log_format, app=APP).up()
+    [charging, plain] = await queue.enqueue_many([Charging("4111"), Plain()])
+    await eventually(lambda: db.states() == {"failed": 1, "done": 1}, PATIENCE)
+    node.stop()
+    [attempt] = (await queue.job(plain)).attempts
+    assert attempt.log is not None
+    assert attempt.log.split(" ", 1)[1] == f"info {APP}: plain is logged"
+    if log_format == "json":
+        lines = [line for line in lines_of(node.log) if line["logger"] in ("stdout", "stderr")]
+        assert {(line["job"], line["message"], line["level"]) for line in lines} == {
+            (charging, "charging 4111", "info"),
+            (charging, "warned 4111", "info"),
+            (plain, "plain to stdout", "info"),
+            (plain, "plain to stderr", "info"),
+        }
+
+
+async def test_lines_of_several_processes_stay_whole_in_a_pipe(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """Though each is longer than what a pipe takes at once."""
+    node = nodes.start("--workers", "3", "--log-format", "json", app=APP, is_piped=True)
+    await node.up(3)
+    ids = await queue.enqueue_many([Long() for _ in range(30)])
+    await eventually(lambda: db.states() == {"done": 30}, PATIENCE)
+    node.stop()
+    long = found(lines_of(node.log), "long ")
+    assert Counter(line["job"] for line in long) == dict.fromkeys(ids, 40)
+    for line in long:
+        head, filling = line["message"].removesuffix(" [...]").rsplit(" ", 1)
+        assert head == f"long {line['job']}"
+        assert set(filling) == {f"{line['job'] % 10}"}
+        assert len(filling) > 7000
+
+
+async def test_a_handler_of_the_application_writes_information(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """What it prints has the level of all that is printed, and is kept once, as a record."""
+    node = await nodes.start(
+        *("--workers", "1", "--log-format", "json"), app=Handling.__module__
+    ).up()
+    job_id = await queue.enqueue(Handling())
+    await eventually(lambda: db.states() == {"failed": 1}, PATIENCE)
+    node.stop()
+    [line] = found(lines_of(node.log), f"handled {job_id}")
+    assert (line["level"], line["logger"], line["job"]) == ("info", "stderr", job_id)
+    [attempt] = (await queue.job(job_id)).attempts
+    assert attempt.log is not None
+    assert attempt.log.split(" ", 1)[1] == f"info shop: handled {job_id}"
