@@ -96,7 +96,7 @@ class Charging(WorkItem):
 
 @define
 class Plain(WorkItem):
-    """Prints lines, logs one and fails."""
+    """Prints lines, the last unfinished, logs one and fails."""
 
     retry = Retry(attempts=1)
 
@@ -105,6 +105,7 @@ class Plain(WorkItem):
         print("plain to stdout")
         print("plain to stderr", file=sys.stderr)
         _library.info("plain is logged")
+        print("plain is unfinished", end="")
         raise CardDeclined("no money")
 
 
@@ -112,15 +113,15 @@ class Plain(WorkItem):
 class Long(WorkItem):
     """Writes lines that are longer than what a pipe takes at once."""
 
-    def perform(self, job: Any) -> None:
+    async def perform(self, job: Any) -> None:
         """Log and print them."""
         for _ in range(10):
-            # Cut to what an entry may have; with its traceback it is longer than that.
-            text = f"long {job.id} " + f"{job.id % 10}" * 12_000
+            text = f"long {job.id} {os.getpid()} " + f"{job.id % 10}" * 12_000
             _log.info("{text}", text=text)
             _library.info("%s", text, stack_info=True)
             print(text)
             print(text, file=sys.stderr)
+            await deferLater(reactor, 0.001)
 
 
 @define

@@ -212,9 +212,11 @@ def piped_to(path: Path) -> IO[bytes]:
 
     def copy() -> None:
         with path.open("wb") as log:
-            while data := os.read(reading, 65_536):
+            # Slower than the writers, so that the pipe is full.
+            while data := os.read(reading, 4096):
                 log.write(data)
                 log.flush()
+                time.sleep(0.0005)
         os.close(reading)
 
     reading, writing = os.pipe()

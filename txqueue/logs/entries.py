@@ -20,6 +20,8 @@ FAILED_RUN: Final = "txqueue_failed_run"
 PRINTED_BY: Final = "txqueue_printed_by"
 """The key of an event whose text was printed: the fields of the run that did so, or none."""
 
+# The year 10,000, which no format of times has.
+_END_OF_TIME: Final = 253_402_300_800
 _UNINFORMATIVE: Final = LogLevel.debug
 # Twisted's word for a warning differs from that of the standard library.
 _NAMES: Final = {"warn": "warning"}
@@ -37,14 +39,18 @@ def entry_of_event(event: LogEvent) -> LogEntry | None:
     message, trace = _texts_of(event)
     if not message and not trace:
         return None
-    at = event.get("log_time")
     return LogEntry(
-        at if isinstance(at, float) else time.time(),
+        _time_of(event),
         _level_of(event),
         text_of(event.get("log_namespace") or "-"),
         message,
         trace,
     )
+
+
+def _time_of(event: LogEvent) -> float:
+    at = event.get("log_time")
+    return at if isinstance(at, int | float) and 0 <= at < _END_OF_TIME else time.time()
 
 
 def _level_of(event: LogEvent) -> str:

@@ -20,7 +20,7 @@ LONGEST_MESSAGE, LONGEST_TRACE, LONGEST_FIELD = 8000, 16_000, 1000
 CUT: Final = "[...]"
 _LARGEST: Final = 2**63
 # Line breaks of Unicode, which JSON need not escape, but at which some readers end a line.
-_ESCAPED: Final = {ord(each): f"\\u{ord(each):04x}" for each in "\x85\u2028\u2029"}
+_LINE_BREAKS: Final = "\x85\u2028\u2029"
 
 
 @frozen
@@ -63,7 +63,10 @@ def json_line(entry: LogEntry, fields: Mapping[str, Any]) -> str:
         **({"stack": _end_of(entry.stack)} if entry.stack else {}),
     }
     more = {str(name): _carried(value) for name, value in fields.items() if name not in own}
-    return json.dumps({**own, **more}, ensure_ascii=False).translate(_ESCAPED)
+    line = json.dumps({**own, **more}, ensure_ascii=False)
+    for each in _LINE_BREAKS:
+        line = line.replace(each, f"\\u{ord(each):04x}")
+    return line
 
 
 def _start_of(text: str, longest: int) -> str:

@@ -35,8 +35,8 @@ class LineOutput(io.TextIOBase):
     """Writes each text in UTF-8 and as a whole, among the processes that write with this class.
 
     A file takes the whole text of one call. A pipe, for which a longer text than `PIPE_BUF` is
-    several, is locked for it: the lock is the pipe's own, so that no process has to be told of it,
-    and the kernel releases it when its holder dies.
+    several, is locked for it. The lock is the pipe's own, so that every process finds it, and the
+    kernel releases it when its holder dies.
 
     Args:
         descriptor: Where to write.

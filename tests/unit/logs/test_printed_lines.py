@@ -60,10 +60,10 @@ def test_an_unfinished_line_is_of_the_run_that_printed_it(printed: Printed) -> N
         printed.print("charging ")
     with running(second):
         printed.print("plain", end="\n")
-    printed.print("nobody's", end="\n")
+    printed.print("outside", end="\n")
     with running(first):
         printed.print("4111\nand ")
-    assert printed.said == [(2, "plain"), (None, "nobody's"), (1, "charging 4111")]
+    assert printed.said == [(2, "plain"), (None, "outside"), (1, "charging 4111")]
     assert first.log is not None
     first.log.end()
     first.log.end()
