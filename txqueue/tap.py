@@ -115,6 +115,7 @@ class Options(usage.Options):
         self.service_manager = take_service_manager(os.environ)
         try:
             choose_log_format(_settings(self), self.parent)
+            _ensure_distinct(_settings(self))
             self.nodes = _nodes_settings(self)
             for node in self.nodes:
                 _ensure_free(node)
@@ -332,6 +333,25 @@ def _kill_stuck(settings: Settings) -> float | None:
         return None
     # Before that time the master pings the worker and takes back what waits in it.
     return settings.seconds("kill_stuck", 0.0, least=5.0)
+
+
+def _ensure_distinct(settings: Settings) -> None:
+    """Check that no two options name the same port.
+
+    Raises:
+        ConfigurationError: When two do.
+    """
+    taken: dict[tuple[str, int], str] = {}
+    for name in ("admin", "listen", "health", "metrics", "web"):
+        if (text := settings.get(name)) is None:
+            continue
+        endpoint = parsed_endpoint(str(text), is_public=True)
+        place = (endpoint.interface, endpoint.port)
+        if endpoint.path is None and taken.setdefault(place, name) != name:
+            raise ConfigurationError(
+                f"--{taken[place]} and --{name} name the same port, {endpoint.port}",
+                "give each one of its own",
+            )
 
 
 def _ensure_free(node: NodeSettings) -> None:

@@ -34,7 +34,7 @@ complaints = Complaints()
 
 @contextmanager
 def harmless() -> Iterator[None]:
-    """Keep an error of the block from the caller: a span must not decide what becomes of a job."""
+    """Keep an error of the block from the caller: a span must not change the outcome of a job."""
     try:
         yield
     except Exception:
