@@ -258,7 +258,7 @@ async def test_the_second_of_two_editors_sees_what_the_first_has_saved(
         late = await browser.post(path, {**mine, "seen": seen, "do": "save"})
         unknown = await browser.post(path, {**mine, "seen": seen, "do": "xxx"})
         assert (late.status, unknown.status) == (409, 200)
-        assert "someone has changed this schedule" in words(late.text)
+        assert "another user has changed this schedule" in words(late.text)
         assert 'value="15 5 * * *"' in late.text
         assert schedule(node, "nightly")["expression"] == "30 4 * * *"
         again = await browser.post(path, {**mine, "seen": mark_in(late.text), "do": "save"})
