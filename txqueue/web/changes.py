@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from twisted.internet.defer import Deferred
@@ -13,7 +14,7 @@ from txqueue.errors import TxqueueError
 from txqueue.store.dashboard_queries import about_changes
 from txqueue.store.operations import Operations
 
-__all__ = ["Changes", "Watcher"]
+__all__ = ["AllChanges", "ChangeFeed", "Changes", "Watcher"]
 
 # Seconds between two looks; one statement each, while any page is open.
 EVERY = 1.0
@@ -28,6 +29,20 @@ class Watcher(Protocol):
 
     def changed(self) -> None:
         """Tell the page to refresh."""
+
+
+class ChangeFeed(Protocol):
+    """Tells open pages to refresh."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more pages can get events."""
+
+    def add(self, watcher: Watcher) -> None:
+        """Send a page events from now on."""
+
+    def remove(self, watcher: Watcher) -> None:
+        """Send a page no more events."""
 
 
 class Changes:
@@ -81,3 +96,29 @@ class Changes:
             self._last, self._told_at = found, self._clock.seconds()
             for watcher in tuple(self._watchers):
                 watcher.changed()
+
+
+class AllChanges:
+    """Tells pages about several databases when any of these has changed.
+
+    Args:
+        feeds: The changes of each database.
+    """
+
+    def __init__(self, feeds: Sequence[ChangeFeed]) -> None:
+        self._feeds = feeds
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more pages can get events."""
+        return any(feed.is_full for feed in self._feeds)
+
+    def add(self, watcher: Watcher) -> None:
+        """Send a page events from now on."""
+        for feed in self._feeds:
+            feed.add(watcher)
+
+    def remove(self, watcher: Watcher) -> None:
+        """Send a page no more events."""
+        for feed in self._feeds:
+            feed.remove(watcher)
