@@ -1,4 +1,4 @@
-"""The databases of a dashboard: their file, their names, and what the list says of each."""
+"""The databases of a dashboard: their file, their names, and what the list shows of each."""
 
 from pathlib import Path
 from typing import Any

@@ -25,7 +25,7 @@ _GRAVE: Final = frozenset({"dead_node", "unserved_queue"})
 
 @frozen
 class DatabaseCard:
-    """What the list says of a database.
+    """What the list shows of a database.
 
     Attributes:
         name: Its name.
@@ -57,7 +57,7 @@ async def database_list(services: IndexServices, request: PageRequest) -> Reply:
 
 
 def database_card(name: str, figures: Figures[dict[str, Any] | None]) -> DatabaseCard:
-    """Return what the list says of a database.
+    """Return what the list shows of a database.
 
     Args:
         name: Its name.
