@@ -511,8 +511,8 @@ enqueue_assigned(its_node integer, its_incarnation integer, work_type text, payl
     lane smallint, its_weight integer);  -- enqueue, worker
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 -- only the owner may execute: check_encrypted, check_job, compute_rank, enqueue_each, find_broken_length,
--- find_broken_option, find_broken_rule, has_sleeping_master, payload_octets, refuse_full_queue, refuse_job,
--- refuse_option, wake_masters
+-- find_broken_option, find_broken_rule, has_broken_tag, has_sleeping_master, payload_octets, refuse_full_queue,
+-- refuse_job, refuse_option, wake_masters
 
 -- groups
 -- only the owner may execute: admit_groups_N, free_groups, free_late_groups, group_slots, lock_groups
@@ -560,7 +560,7 @@ direct_jobs(its_incarnation integer, its_assignment bigint = null, known bigint[
 drain_node(its_name text, who text) returns boolean;  -- worker
 heartbeat(its_incarnation integer, its_load double precision, its_report jsonb = '{}') returns (owned boolean,
     its_state text, peers jsonb, cancels jsonb, neighbours jsonb, next_end double precision, place integer,
-    places integer);  -- worker
+    places integer, rescued integer);  -- worker
 identity() returns uuid;  -- enqueue, worker
 jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker

@@ -16,7 +16,8 @@ HOSTILE = (
 """Markup, a terminal's escape sequence, and a character that turns the direction of text."""
 
 _ENQUEUE = """
-    select txqueue.enqueue('hostile.kind', %s, queue => %s, "group" => %s, tenant => %s)
+    select txqueue.enqueue('hostile.kind', %s, queue => %s, "group" => %s, tenant => %s,
+        options => %s)
 """
 _ATTEMPT = """
     insert into txqueue.failed_attempt (job_id, attempt, began, error, error_class, log)
@@ -57,8 +58,10 @@ def fill_with_hostile_texts(dsn: str) -> None:
     """Write hostile texts into all that a client, a handler or an operator may fill."""
     short, long = HOSTILE, HOSTILE + "w" * 400
     trace = "\n".join([long] * 10_000)
+    # No tag has a control character.
+    tags = json.dumps({"tags": {"w" * 50: HOSTILE.replace("\x1b", "") + "w" * 90}})
     with _cursor(dsn) as cursor:
-        cursor.execute(_ENQUEUE, (json.dumps({long: [long] * 3}), short, long, short))
+        cursor.execute(_ENQUEUE, (json.dumps({long: [long] * 3}), short, long, short, tags))
         job_id = cursor.fetchone()[0]
         cursor.execute(_ATTEMPT, (job_id, trace, long, trace))
         cursor.execute("update txqueue.job set error = %s where job_id = %s", (trace, job_id))

@@ -72,3 +72,5 @@ select mark.at, kind.queue, kind.work_type, (mark.seconds / 60 * kind.rate * (1 
        (values ('mail', 'mail.welcome', 280, 0.02, 0.4), ('mail', 'mail.receipt', 190, 0.03, 0.6),
                ('orders', 'orders.sync', 95, 0.8, 2.1), ('index', 'search.reindex', 3, 6.0, 41.0))
        as kind (queue, work_type, rate, wait, run);
+update txqueue.job set options = jsonb_build_object('tags', jsonb_build_object('campaign', 'spring', 'team', 'billing <7>'))
+ where work_type in ('mail.receipt', 'orders.sync') and job_id % 3 = 0;

@@ -151,6 +151,24 @@ async def test_jobs_that_wait_are_cancelled_ranked_and_run_again(
     ]
 
 
+async def test_jobs_are_found_and_cancelled_by_what_they_contain(
+    trio: Trio, shared_db: Database, shared_queue: WorkQueue
+) -> None:
+    """A node takes the filters of the list, in the acts as well; a wrong one changes nothing."""
+    told(trio[0], "pause", "other")
+    spring = await shared_queue.enqueue(Noop(), queue="other", tags={"campaign": "spring 100%"})
+    autumn = await shared_queue.enqueue(Noop(), queue="other", tags={"campaign": "autumn"})
+    chosen = ("--tag", "campaign=spring 100%", "--queue", "other", "--since", "1h")
+    page = told(trio[1], "jobs", *chosen)
+    assert [job["job_id"] for job in page["jobs"]] == [spring]
+    assert (page["next"], page["searched"]) == (None, None)
+    refused = called("cancel", "--all", "--tag", "a b", node=trio[1])
+    assert (refused.returncode, "names no tag" in refused.stderr) == (1, True)
+    assert told(trio[2], "cancel", "--all", *chosen)["cancelled"] == [spring]
+    told(trio[0], "resume", "other")
+    assert (await ended(shared_db, autumn))["state"] == "done"
+
+
 async def test_a_failed_job_runs_again(
     trio: Trio, shared_db: Database, shared_queue: WorkQueue
 ) -> None:

@@ -93,7 +93,7 @@ async def browse(
 def paths(page: Any) -> list[str]:
     """Return the address of each page, and of a waiting, a failed and a running job."""
     found = [path for path, _ in MENU] + ["/jobs/confirm?act=cancel&queue=mail", "/login", "/none"]
-    found += DETAILS
+    found += [*DETAILS, "/jobs?tag=campaign&error=mailbox&state=failed"]
     for state in ("waiting", "failed", "assigned"):
         page.goto(f"/jobs?state={state}")
         found.append(page.locator("tbody th a").first.get_attribute("href"))
@@ -149,6 +149,15 @@ def act_on_everything(page: Any) -> None:
     page.locator("tbody th a").first.click()
     page.click("button:text-is('Cancel')")
     page.wait_for_selector("text=1 job told to stop")
+    page.goto("/jobs")
+    page.click("text=More filters")
+    page.fill("input[name=tag]", "campaign=spring")
+    page.fill("input[name=error]", "MAILBOX")
+    page.click("button:text-is('Filter')")
+    assert page.locator("tbody tr").count() == 2
+    page.locator(".chip", has_text="Error: MAILBOX").click()
+    assert "tag=campaign" in page.url
+    assert page.locator("tbody tr").count() > 2
     page.goto("/failures")
     page.locator("li", has_text="502").locator("button:text-is('Retry all')").click()
     page.wait_for_selector("text=6 jobs retried")

@@ -24,6 +24,8 @@ from txqueue.wire.tls import NODE, OPERATOR, Credentials, peer_name
 __all__ = ["Admin", "Cancelled", "JobsPage"]
 
 CONNECT_PATIENCE, PATIENCE = 10, 30
+# An older node ignores these filters, and would list all jobs.
+_SEARCHES = frozenset({"tag", "payload", "error", "since", "until"})
 
 
 @frozen
@@ -50,11 +52,13 @@ class JobsPage:
         jobs: The jobs of the page.
         next: The `after` with which to request the next page; None on the last page.
         at: The time by the database's clock.
+        searched: How many jobs were looked at, if the page ends because of that; None otherwise.
     """
 
     jobs: list[dict[str, Any]]
     next: str | None
     at: datetime
+    searched: int | None = None
 
 
 class Admin:
@@ -139,23 +143,42 @@ class Admin:
         after: str | None = None,
         limit: int | None = None,
         running_for: float | None = None,
+        tag: Sequence[str] | None = None,
+        payload: Sequence[str] | None = None,
         **filters: str | None,
     ) -> JobsPage:
         """Return one page of jobs, the newest first.
+
+        A page with ``tag``, ``payload``, ``error``, ``since`` or ``until`` looks at a limited
+        number of jobs, so that it may be empty and have a `next`.
 
         Args:
             after: The `next` of the previous page; None for the first page.
             limit: The largest number of jobs; a page has fewer if they are large.
             running_for: Only jobs that have been running for at least this many seconds, the
                 longest first; there is no next page.
-            filters: ``state, queue, work_type, group, tenant``; a filter that is None is ignored.
-        """
-        chosen = _given(after=after, limit=limit, running_for=running_for, **filters)
-        answer = await self._say(wire.ListJobs, **chosen)
-        jobs, at = read_document(answer["jobs"]), datetime.fromisoformat(answer["at"])
-        return JobsPage(jobs, answer["next"] or None, at)
+            tag: Only jobs with these tags, ``NAME=VALUE`` each, or ``NAME`` for any value.
+            payload: Only jobs whose payload has these values, ``KEY=VALUE`` each.
+            filters: ``state, queue, work_type, group, tenant``; ``error``, a part of the last
+                error; ``since`` and ``until``, a moment or a length of time. A filter that is None
+                is ignored.
 
-    async def jobs(self, **filters: str | None) -> AsyncIterator[dict[str, Any]]:
+        Raises:
+            AdminRefused: When a filter is not valid, or the node is too old for it.
+        """
+        lists = {"tag": tag or None, "payload": payload or None}
+        chosen = _given(after=after, limit=limit, running_for=running_for, **lists, **filters)
+        answer = await self._say(wire.ListJobs, **chosen)
+        ignored = _SEARCHES & chosen.keys() if answer.get("searched") is None else ()
+        if ignored:
+            raise AdminRefused(
+                f"the node is too old for the filter {', '.join(sorted(ignored))}",
+                "upgrade the node, or leave out --node and read from the database",
+            )
+        jobs, at = read_document(answer["jobs"]), datetime.fromisoformat(answer["at"])
+        return JobsPage(jobs, answer["next"] or None, at, answer.get("searched") or None)
+
+    async def jobs(self, **filters: Any) -> AsyncIterator[dict[str, Any]]:
         """Yield all jobs one by one, the newest first.
 
         Args:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions
+from txqueue.cli.options import Command, GlobalOptions, tagging
 from txqueue.cli.output import note, say
 from txqueue.cli.source import opened
 from txqueue.cli.times import Length, zoned
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["checked_payload", "enqueue", "job_text"]
 
 MODES = [mode.value for mode in UniqueMode]
-OPTIONS = ("attempts", "timeout", "as_of", "once_for", "created_by")
+OPTIONS = ("attempts", "timeout", "as_of", "once_for", "created_by", "tags")
 BATCH = 1000
 LISTED = 10
 
@@ -67,6 +67,7 @@ LISTED = 10
 @click.option(
     "--once-for", type=Length(), metavar="TIME", help="How long the mode once remembers the key."
 )
+@tagging()
 @click.option("--created-by", metavar="NAME", help="The name to record as the one who enqueued it.")
 @click.option(
     "--after",

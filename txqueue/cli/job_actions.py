@@ -9,7 +9,15 @@ import click
 from attrs import frozen
 
 from txqueue.cli.jobs import NUMBER
-from txqueue.cli.options import JOB_COLUMNS, Command, Decorator, GlobalOptions, selecting, together
+from txqueue.cli.options import (
+    JOB_COLUMNS,
+    Command,
+    Decorator,
+    GlobalOptions,
+    searching,
+    selecting,
+    together,
+)
 from txqueue.cli.output import Lines, show, styled
 from txqueue.cli.source import acted
 from txqueue.model.humanize import amount
@@ -35,7 +43,7 @@ class Chosen:
     """The jobs that a command acts on: given by number, or all that match filters."""
 
     ids: Sequence[int]
-    filters: Mapping[str, str | None]
+    filters: Mapping[str, Any]
     fits: Callable[[Mapping[str, Any]], bool]
 
     async def batches(self, admin: Admin) -> AsyncIterator[list[int]]:
@@ -60,6 +68,7 @@ def _choosing(states: Sequence[str]) -> Decorator:
         click.argument("ids", metavar="[ID]...", nargs=-1, type=NUMBER),
         click.option("--all", "is_all", is_flag=True, help="All jobs that match these:"),
         selecting(*JOB_COLUMNS, states=states),
+        searching(),
     )
 
 

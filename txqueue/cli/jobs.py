@@ -11,11 +11,19 @@ import click
 from attrs import asdict
 
 from txqueue.cli.archived_jobs import or_archived
-from txqueue.cli.options import JOB_COLUMNS, Command, GlobalOptions, limited, selecting
+from txqueue.cli.options import (
+    JOB_COLUMNS,
+    Command,
+    GlobalOptions,
+    limited,
+    searching,
+    selecting,
+)
 from txqueue.cli.output import Lines, bar, facts, job_state, listing, note, show, styled, table
 from txqueue.cli.source import found, looked_up
 from txqueue.cli.times import Length
-from txqueue.model.humanize import age, duration, moment, plain
+from txqueue.model.humanize import age, amount, duration, moment, plain
+from txqueue.model.tags import tags_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,9 +31,7 @@ if TYPE_CHECKING:
 
     from txqueue.admin import Admin
     from txqueue.policy.blockers import Explanation
-    from txqueue.store.queries import Inquiry, Rows
-
-    Listed = tuple[Rows, datetime, int | None]
+    from txqueue.store.job_search import FoundJobs
 
 __all__ = ["explain", "job", "jobs"]
 
@@ -36,6 +42,7 @@ PARENTS_NAMED = 5
 
 @click.command(cls=Command)
 @selecting(*JOB_COLUMNS, states=STATES)
+@searching()
 @limited()
 @click.option(
     "--after", type=NUMBER, metavar="ID", help="Continue after this job: the previous page's next."
@@ -54,19 +61,20 @@ def jobs(
         if filters["after"] is not None:
             raise click.UsageError("--running-for has no --after: raise --limit")
         filters["running_for"] = running_for.total_seconds()
-    from txqueue.store.queries import about_jobs
+    from txqueue.store.job_search import about_found
 
-    listed, now, more = found(
+    page = found(
         options,
-        lambda schema: _first(about_jobs(schema, filters, limit + 1), limit),
+        lambda schema: about_found(schema, filters, limit, is_bounded=False),
         lambda admin: _listed(admin, filters, limit),
     )
-    if running_for is not None:
-        # With `running_for` the list is not ordered by number, so that there is no next page.
-        more = None
-    show(options, {"jobs": listed, "next": more}, lambda: _list(listed, now))
-    if more is not None:
-        note(options, f"More: --after {more}")
+    document = {"jobs": page.jobs, "next": page.next, "searched": page.searched}
+    show(options, document, lambda: _list(page.jobs, page.at))
+    if page.searched is not None:
+        newest = "newest" if filters["after"] is None else "next"
+        note(options, f"Searched the {newest} {amount(page.searched)} jobs only.")
+    if page.next is not None:
+        note(options, f"More: --after {page.next}")
 
 
 @click.command(cls=Command)
@@ -115,15 +123,11 @@ def _reasons(why: Explanation) -> Lines:
     )
 
 
-def _first(inquiry: Inquiry[tuple[Rows, datetime]], limit: int) -> Inquiry[Listed]:
-    """Cut an inquiry's rows, one more than the limit, and return where the next page begins."""
-    rows, now = yield from inquiry
-    return rows[:limit], now, rows[limit - 1]["job_id"] if len(rows) > limit else None
+async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> FoundJobs:
+    """Read pages of jobs from a node until the limit is reached, or enough was searched."""
+    from txqueue.store.job_search import FoundJobs
 
-
-async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> Listed:
-    """Read pages of jobs from a node until the limit is reached."""
-    rows: Rows = []
+    rows: list[dict[str, Any]] = []
     given = dict(filters)
     after = None if given["after"] is None else str(given["after"])
     del given["after"]
@@ -131,8 +135,9 @@ async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> Liste
         page = await admin.jobs_page(after=after, limit=limit - len(rows), **given)
         rows += page.jobs
         after = page.next
-        if after is None or len(rows) >= limit:
-            return rows, page.at, None if after is None else int(after)
+        if after is None or page.searched or len(rows) >= limit:
+            following = None if after is None else int(after)
+            return FoundJobs(rows, page.at, following, page.searched)
 
 
 def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Lines:
@@ -243,6 +248,8 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
     for name in ("group", "tenant"):
         if row[name]:
             yield name, row[name]
+    if tags := tags_of(row["options"]):
+        yield "tags", ", ".join(f"{name}={plain(value)}" for name, value in tags.items())
     yield from _parents(row["options"])
     if creator := _option(row, "created_by"):
         yield "created by", plain(creator)

@@ -14,7 +14,17 @@ from attrs import define
 if TYPE_CHECKING:
     from txqueue.system.settings import Settings
 
-__all__ = ["JOB_COLUMNS", "Command", "GlobalOptions", "Group", "limited", "selecting", "together"]
+__all__ = [
+    "JOB_COLUMNS",
+    "Command",
+    "GlobalOptions",
+    "Group",
+    "limited",
+    "searching",
+    "selecting",
+    "tagging",
+    "together",
+]
 
 Decorator = Callable[[Any], Any]
 # The columns by which options select jobs.
@@ -143,6 +153,47 @@ def selecting(*columns: str, what: str = "jobs", states: Sequence[str] = ()) -> 
     kind = click.Choice(states)
     state = [click.option("--state", type=kind, help=f"Only {what} in this state.")]
     return together(*state * bool(states), *(_selects(column, what) for column in columns))
+
+
+def searching() -> Decorator:
+    """Give a command the options that select jobs by what no index serves."""
+    when = "2026-11-22T13:00Z, or 2h for two hours ago"
+    return together(
+        _repeated("--tag", "NAME[=VALUE]", "Only jobs with this tag; repeatable."),
+        _repeated("--payload", "KEY=VALUE", "Only jobs with this in their payload; repeatable."),
+        click.option("--error", metavar="TEXT", help="Only jobs with this in their last error."),
+        click.option("--since", metavar="WHEN", help=f"Only jobs enqueued since then: {when}."),
+        click.option("--until", metavar="WHEN", help="Only jobs enqueued before; same format."),
+    )
+
+
+def tagging() -> Decorator:
+    """Give a command the option for the tags of a new job."""
+    return click.option(
+        "--tag",
+        "tags",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_read_tags,
+        help="A tag of the job, to find it by; repeatable.",
+    )
+
+
+def _read_tags(
+    context: click.Context, parameter: click.Parameter, values: Sequence[str]
+) -> dict[str, str] | None:
+    """Read tags; the database checks them."""
+    pairs = [value.partition("=") for value in values]
+    if wrong := [name for name, sign, _ in pairs if not sign]:
+        said = f"{wrong[0]!r} has no value; write NAME=VALUE"
+        raise click.BadParameter(said, context, parameter)
+    return {name: value for name, _, value in pairs} or None
+
+
+def _repeated(name: str, metavar: str, text: str) -> Decorator:
+    return click.option(
+        name, metavar=metavar, multiple=True, callback=lambda _, __, given: given or None, help=text
+    )
 
 
 def together(*decorators: Decorator) -> Decorator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import Enum, IntEnum, StrEnum
 from typing import Any, ClassVar, cast
@@ -85,7 +85,8 @@ class WorkItem:
     the policy that nodes have published for the work type applies. A ``group`` property returns
     the key of which at most one job, or ``group_limit`` jobs, run at a time. A ``tenant`` property
     returns the tenant of the job; the tenants of a queue take turns. A ``unique`` property returns
-    the key that at most one unended job of the type holds.
+    the key that at most one unended job of the type holds. A ``tags`` property, or attribute, has
+    the tags of the job.
 
     Attributes:
         work_type: The name stored with each job; the class's qualified name unless given.
@@ -151,6 +152,11 @@ class WorkItem:
     @property
     def tenant(self) -> str | None:
         """The job's tenant; None for no tenant."""
+        return None
+
+    @property
+    def tags(self) -> Mapping[str, str] | None:
+        """The job's tags, at most 10 texts by name, for people; None for no tags."""
         return None
 
     @property

@@ -20,6 +20,7 @@ from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
 from txqueue.store import queries
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.history import about_failures
+from txqueue.store.job_search import about_found
 from txqueue.store.operations import Operations
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.identity import caller_of
@@ -163,22 +164,24 @@ class AdminHandlers:
         return {"status": as_text(await self._operations.find(queries.about_all(self._schema)))}
 
     async def _list_jobs(
-        self,
-        _who: str,
-        after: str | None = None,
-        limit: int | None = None,
-        running_for: float | None = None,
-        **filters: str | None,
+        self, _who: str, after: str | None = None, limit: int | None = None, **filters: Any
     ) -> Answer:
         wanted = min(MOST_LISTED if limit is None else max(1, limit), MOST_LISTED)
-        chosen = {**filters, "after": _number(after), "running_for": running_for}
-        # One row more than the limit tells whether there are more.
-        asked = queries.about_jobs(self._schema, chosen, wanted + 1)
-        rows, now = await self._operations.find(asked)
-        # A list ordered by run time has no next page, as its numbers are unordered.
-        is_last = running_for is not None
-        page = _first("jobs", rows, ("job_id",), wanted, is_last=is_last)
-        return {**page, "at": now.isoformat()}
+        chosen = {**filters, "after": _number(after)}
+        asked = about_found(self._schema, chosen, wanted, is_bounded=False)
+        found = await self._operations.find(asked)
+        page = first_page(found.jobs)
+        following, searched = found.next, found.searched
+        if page.last is not None and not page.is_whole:
+            # A list ordered by run time has no next page, as its numbers are unordered.
+            is_by_time = filters.get("running_for") is not None
+            following, searched = None if is_by_time else page.last["job_id"], None
+        return {
+            "jobs": page.text,
+            "next": "" if following is None else str(following),
+            "at": found.at.isoformat(),
+            "searched": searched or 0,
+        }
 
     async def _get_job(self, _who: str, job_id: int) -> Answer:
         found = await self._operations.find(queries.about_job(self._schema, job_id))
@@ -260,12 +263,10 @@ def _paged(name: str, rows: Sequence[Answer], key: Sequence[str], after: str | N
     return _first(name, rest, key, len(rest))
 
 
-def _first(
-    name: str, rows: Sequence[Answer], key: Sequence[str], wanted: int, *, is_last: bool = False
-) -> Answer:
+def _first(name: str, rows: Sequence[Answer], key: Sequence[str], wanted: int) -> Answer:
     """Return the first rows, as many as are wanted and fit, and the key of the next page."""
     page = first_page(rows[:wanted])
-    is_end = is_last or page.last is None or (page.is_whole and len(rows) <= wanted)
+    is_end = page.last is None or (page.is_whole and len(rows) <= wanted)
     return {name: page.text, "next": "" if is_end or page.last is None else _key(page.last, key)}
 
 

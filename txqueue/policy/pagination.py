@@ -33,7 +33,9 @@ _MOMENTS = frozenset(
     }
 )
 # Keys under which application data stands: a text there may look like a timestamp and be none.
-_DATA = frozenset({"payload", "result", "progress", "options", "detail", "policy", "report"})
+_DATA = frozenset(
+    {"payload", "result", "progress", "options", "detail", "policy", "report", "tags"}
+)
 
 
 @frozen

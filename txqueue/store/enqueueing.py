@@ -13,6 +13,7 @@ from txqueue.errors import InvalidWork
 from txqueue.model.assignment import chunk_of_one
 from txqueue.model.payload import encode, option_json
 from txqueue.model.retry import MOST_ATTEMPTS
+from txqueue.model.tags import checked_tags
 from txqueue.model.work_item import UniqueMode, WorkItem, explicit_policy, is_timeout
 from txqueue.store.encryption import encrypted
 from txqueue.tracing.carried import TRACE_OPTIONS, is_traceparent
@@ -51,7 +52,7 @@ _SQL_TYPES = {
 }
 _COLUMNS = _SQL_TYPES.keys() - {"work_type", "payload", "options"}
 _RUNTIME = frozenset(
-    {"timeout", "attempts", "expires", "as_of", "once_for", "created_by", *TRACE_OPTIONS}
+    {"timeout", "attempts", "expires", "as_of", "once_for", "created_by", "tags", *TRACE_OPTIONS}
 )
 _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 _NO_OPTIONS: Mapping[str, Any] = {}
@@ -132,6 +133,7 @@ class EnqueueOptions(TypedDict, total=False):
     headers of W3C Trace Context, are the trace to continue instead of the current one. ``after``
     has the numbers of the jobs to wait for until they are done, or with ``after_any_end`` until
     they have ended in any way.
+    ``tags``, at most 10 texts by name, are for people, who find and filter jobs by them.
     """
 
     queue: str | None
@@ -153,6 +155,7 @@ class EnqueueOptions(TypedDict, total=False):
     tracestate: str | None
     after: Sequence[int] | None
     after_any_end: bool | None
+    tags: Mapping[str, str] | None
 
 
 def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict[str, Any]:
@@ -179,6 +182,8 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
         job["weight"] = work.weight
     if (key := work.unique) is not None:
         job["unique"] = key
+    if (tags := work.tags) is not None and options.get("tags") is None:
+        options = {**options, "tags": tags}
     if options:
         job |= _chosen(options)
     if "unique" in job:
@@ -296,6 +301,8 @@ def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
         if (value := options.get(option)) is not None and not holds(value):
             raise InvalidWork(f"{option} {value!r} is not valid", remedy)
     given = {key: option_json(value) for key, value in options.items() if value is not None}
+    if "tags" in given:
+        given["tags"] = checked_tags(given["tags"])
     job = {key: given[key] for key in given.keys() & _COLUMNS}
     if runtime := {key: given[key] for key in given.keys() & _RUNTIME}:
         job["options"] = runtime

@@ -15,6 +15,7 @@ from attrs import frozen
 
 from txqueue.errors import JobNotFound
 from txqueue.model.job import read_json
+from txqueue.model.tags import tags_of
 from txqueue.policy.blockers import Explanation, explain
 from txqueue.policy.status import (
     idle,
@@ -24,6 +25,7 @@ from txqueue.policy.status import (
     summary,
     work_types,
 )
+from txqueue.store.job_filters import job_conditions
 
 __all__ = [
     "Inquiry",
@@ -51,26 +53,13 @@ _LISTED = """
     job.job_id, job.state::text as state, job.waiting_for, job.work_type, job.queue, job.priority,
     job.weight, job."group", job.tenant, job.attempt, job.deaths, job.node_id, node.name as node,
     job.not_before, job.not_after, job.rank, job.enqueued_at, job.assigned_at, job.started_at,
-    job.finished_at
+    job.finished_at, job.options -> 'tags' as tags
 """
 _OF_A_JOB = tuple(each.split()[-1].rpartition(".")[2].strip('"') for each in _LISTED.split(","))
 _TOLD = (
     *("options", "payload", "result", "progress", "error", "policy"),
     *("actions", "attempts", "workset", "at"),
 )
-_FILTERS = {
-    "state": "job.state = %s::{schema}.job_state",
-    "queue": "job.queue = %s",
-    "work_type": "job.work_type = %s",
-    "group": 'job."group" = %s',
-    "tenant": "job.tenant = %s",
-    "after": "job.job_id < %s",
-    "states": "job.state = any(%s::{schema}.job_state[])",
-    "from_job": "job.job_id >= %s",
-    "running_for": (
-        "job.state = 'assigned' and job.started_at <= clock_timestamp() - make_interval(secs => %s)"
-    ),
-}
 _SCHEDULES = """
     select count(*) filter (where is_active) as active,
            count(*) filter (where not is_active) as paused,
@@ -212,7 +201,7 @@ def about_matching(schema: str, filters: Mapping[str, object], most: int) -> Inq
         filters: The filters.
         most: The number at which the count stops.
     """
-    where, values = _where(schema, filters)
+    where, values = job_conditions(schema, filters)
     rows = yield Question(
         f"select count(*) as jobs from (select from {schema}.job as job {where} limit %s) as found",
         (*values, most),
@@ -227,12 +216,13 @@ def about_jobs(
 
     Args:
         schema: The name of the schema.
-        filters: ``state, queue, work_type, group, tenant``; ``after``, the last job number of
-            the previous page; and ``running_for``, the least run time in seconds, with which the
-            longest-running jobs come first. A filter that is None is ignored.
+        filters: ``state, queue, work_type, group, tenant``; ``tag, payload, error, since, until``
+            as people type them; ``after``, the last job number of the previous page; and
+            ``running_for``, the least run time in seconds, with which the longest-running jobs
+            come first. A filter that is None is ignored.
         limit: The largest number of rows.
     """
-    where, values = _where(schema, filters)
+    where, values = job_conditions(schema, filters)
     is_by_time = filters.get("running_for") is not None
     order = "job.started_at, job.job_id" if is_by_time else "job.job_id desc"
     rows = yield Question(
@@ -244,19 +234,18 @@ def about_jobs(
     return rows, (yield from about_clock())
 
 
-def about_depth(schema: str, state: str | None, after: int | None, most: int) -> Inquiry[int]:
+def about_depth(schema: str, bounds: Mapping[str, object], most: int) -> Inquiry[int]:
     """Query how far back the newest jobs reach.
 
     Args:
         schema: The name of the schema.
-        state: Only jobs in this state; None for all.
-        after: Only jobs with a smaller number; None for all.
+        bounds: Which jobs to look at: the filters ``state``, ``states`` and ``after``.
         most: How many jobs to look at.
 
     Returns:
         The number of the oldest of them; 0 if there are no more.
     """
-    where, values = _where(schema, {"state": state, "after": after})
+    where, values = job_conditions(schema, bounds)
     rows = yield Question(
         "select count(*) as jobs, min(job_id) as first from ("
         f"select job.job_id from {schema}.job as job {where} order by job.job_id desc limit %s)"
@@ -264,14 +253,6 @@ def about_depth(schema: str, state: str | None, after: int | None, most: int) ->
         (*values, most),
     )
     return int(rows[0]["first"]) if rows[0]["jobs"] == most else 0
-
-
-def _where(schema: str, filters: Mapping[str, object]) -> tuple[str, tuple[object, ...]]:
-    """Return the condition of filters of jobs, and its parameters."""
-    chosen = {key: value for key, value in filters.items() if value is not None}
-    conditions = [_FILTERS[key].format(schema=schema) for key in chosen]
-    where = "where " + " and ".join(conditions) if conditions else ""
-    return where, tuple(chosen.values())
 
 
 def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
@@ -323,7 +304,13 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
         (job_id, _ATTEMPTS_TOLD),
     )
     workset = yield from _workset_of(schema, row["work_type"])
-    told = {"actions": acts, "attempts": attempts[::-1], "workset": workset, "archived": False}
+    told = {
+        "tags": dict(tags_of(read["options"])) or None,
+        "actions": acts,
+        "attempts": attempts[::-1],
+        "workset": workset,
+        "archived": False,
+    }
     return {**row, **read, **told, "at": (yield from about_clock())}
 
 

@@ -123,7 +123,7 @@ class Transaction:
         Args:
             work: An instance of an attrs subclass of `WorkItem`.
             options: ``queue, priority, weight, not_before, not_after, group, tenant, timeout,
-                attempts``.
+                attempts, tags``.
 
         Returns:
             The job's number.

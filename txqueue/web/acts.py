@@ -6,15 +6,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from txqueue.errors import ConfigurationError, Refused
-from txqueue.model.humanize import counted, plain
+from txqueue.model.humanize import amount, counted, plain
+from txqueue.store.job_search import LOOKED_AT, about_bound
 from txqueue.store.queries import about_jobs
+from txqueue.web.filters import chosen_filters
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 from txqueue.web.pages.schedule_editor import edit
 from txqueue.web.routing import Route
 from txqueue.web.visitors import Role
 
-__all__ = ["CHANGEABLE", "COUNTED", "acting_routes", "chosen_filters"]
+__all__ = ["CHANGEABLE", "COUNTED", "acting_routes"]
 
 COUNTED = 10_000
 """The most jobs that one act on all that match changes."""
@@ -27,7 +29,6 @@ CHANGEABLE: Final[Mapping[str, list[str]]] = {
 # The most jobs of one call, which holds their locks.
 _AT_ONCE = 1000
 _LIMITS = ("concurrency", "rate", "reserve", "backlog", "share")
-FILTERS = ("state", "queue", "work_type", "group", "tenant")
 
 Act = Callable[[PageServices, PageRequest], Awaitable[str]]
 
@@ -46,11 +47,6 @@ def acting_routes() -> list[Route]:
         *(Route("POST", path, Role.OPERATOR, _answering(act)) for path, act in acts.items()),
         Route("POST", "/schedules/edit", Role.OPERATOR, edit),
     ]
-
-
-def chosen_filters(request: PageRequest) -> dict[str, str | None]:
-    """Return the filters of jobs in a page's address, or in a form's fields named the same."""
-    return {name: request.asked(name) or request.sent(name) for name in FILTERS}
 
 
 def _answering(act: Act) -> Callable[[PageServices, PageRequest], Awaitable[Reply]]:
@@ -98,18 +94,27 @@ async def _act_on_jobs(services: PageServices, request: PageRequest) -> str:
 async def _act_on_all(services: PageServices, request: PageRequest, act: str) -> str:
     """Act on all jobs that match, the newest first, a limited number."""
     sums: dict[str, int] = {}
-    after: int | None = None
+    schema, find = services.reads.schema, services.reads.find
+    filters: dict[str, object] = {**chosen_filters(request), "states": CHANGEABLE[act]}
+    oldest = await find(about_bound(schema, filters))
+    filters["from_job"] = oldest
     for _ in range(COUNTED // _AT_ONCE):
-        filters = {**chosen_filters(request), "after": after, "states": CHANGEABLE[act]}
-        rows, _ = await services.reads.find(about_jobs(services.reads.schema, filters, _AT_ONCE))
+        rows, _ = await find(about_jobs(schema, filters, _AT_ONCE))
         if rows:
             ids = [row["job_id"] for row in rows]
             for name, number in (await _on_jobs(services, request, act, ids)).items():
                 sums[name] = sums.get(name, 0) + number
-            after = ids[-1]
+            filters["after"] = ids[-1]
         if len(rows) < _AT_ONCE:
-            return _counts(sums)
+            return f"{_counts(sums)}{_searched(oldest)}"
     return f"{_counts(sums)} There may be more: act again."
+
+
+def _searched(oldest: int | None) -> str:
+    """Return a note if only the newest jobs were searched."""
+    if oldest is None:
+        return ""
+    return f" Only the newest {amount(LOOKED_AT)} jobs were searched."
 
 
 async def _on_jobs(

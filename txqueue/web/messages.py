@@ -60,6 +60,11 @@ class PageRequest:
         values = self.query.get(name) or self.form.get(name)
         return (values[0] or None) if values else None
 
+    def all_of(self, name: str) -> list[str]:
+        """Return the values of a field of the address, or else of the body, but for blank ones."""
+        given = self.query.get(name) or self.form.get(name, ())
+        return [value for value in given if value.strip()]
+
     def way_back(self) -> str:
         """Return the page of this dashboard that the form came from; never another site's."""
         back = self.sent("back") or "/"
@@ -67,11 +72,13 @@ class PageRequest:
         return back if is_own and back.isprintable() else "/"
 
     def address(self, **changes: object) -> str:
-        """Return the query of this page's address with some fields changed; None removes one."""
-        fields = {name: values[-1] for name, values in self.query.items() if values[-1]}
-        changed = {**fields, **changes}
-        kept = {name: value for name, value in changed.items() if value is not None}
-        return f"?{urlencode(kept)}" if kept else "?"
+        """Return the query of this page's address with some fields changed; None removes one.
+
+        A list gives a field several values.
+        """
+        changed = {**{name: self.all_of(name) for name in self.query}, **changes}
+        kept = {name: value for name, value in changed.items() if value not in (None, [])}
+        return f"?{urlencode(kept, doseq=True)}" if kept else "?"
 
 
 @frozen

@@ -34,7 +34,7 @@ from txqueue.web.site import Door, QuietSite, Rules
 from txqueue.web.static_files import read_static
 from txqueue.web.visitors import Role
 
-__all__ = ["Dashboard", "DatabaseLink", "index_routes", "routes"]
+__all__ = ["Dashboard", "index_routes", "routes"]
 
 # Connections: two for reads, one for acts.
 _CONNECTIONS: Final = 3

@@ -81,7 +81,11 @@ class GetHealth(_Command):
 
 
 class ListJobs(_Command):
-    """List jobs without payloads, the newest first; ``at`` is the time by the database's clock."""
+    """List jobs without payloads, the newest first; ``at`` is the time by the database's clock.
+
+    With ``tag``, ``payload``, ``error``, ``since`` or ``until`` a page ends after a limited number
+    of jobs was looked at: ``searched`` has it, or 0 if the page ends for another reason.
+    """
 
     arguments = [
         (b"state", _may(amp.Unicode)),
@@ -90,10 +94,20 @@ class ListJobs(_Command):
         (b"group", _may(amp.Unicode)),
         (b"tenant", _may(amp.Unicode)),
         (b"running_for", _may(amp.Float)),
+        (b"tag", amp.ListOf(amp.Unicode(), optional=True)),
+        (b"payload", amp.ListOf(amp.Unicode(), optional=True)),
+        (b"error", _may(amp.Unicode)),
+        (b"since", _may(amp.Unicode)),
+        (b"until", _may(amp.Unicode)),
         _AFTER,
         (b"limit", _may(amp.Integer)),
     ]
-    response = [(b"jobs", LongText()), _NEXT, (b"at", amp.Unicode())]
+    response = [
+        (b"jobs", LongText()),
+        _NEXT,
+        (b"at", amp.Unicode()),
+        (b"searched", _may(amp.Integer)),
+    ]
 
 
 class GetJob(_Command):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
@@ -16,6 +16,7 @@ from txqueue.model.assignment import AssignedJob, Assignment, JobKey
 from txqueue.model.job import Token
 from txqueue.model.payload import encode_result
 from txqueue.model.run_log import RunLog
+from txqueue.model.tags import tags_of
 from txqueue.model.work_item import Runtime, WorkItem
 from txqueue.store.enqueueing import EnqueueOptions, job_object
 from txqueue.worker.next_stages import coalesced
@@ -145,6 +146,11 @@ class RunningJob:
         """The schedule's moment for which the job was enqueued; None without a schedule."""
         said = (self.terms or {}).get("due")
         return None if said is None else datetime.fromisoformat(said)
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The tags that the job was enqueued with; they cannot be changed."""
+        return tags_of(self.terms)
 
     @property
     def is_cancelled(self) -> bool:

@@ -16,5 +16,6 @@ as $$
             else false end then 'attempts'
         when options ? 'expires' and jsonb_typeof(options -> 'expires') <> 'boolean' then 'expires'
         when options ? 'redacted' and jsonb_typeof(options -> 'redacted') <> 'boolean' then 'redacted'
+        when options ? 'tags' and txqueue.has_broken_tag(options -> 'tags') then 'tags'
     end
 $$;

@@ -14,6 +14,8 @@ begin
         when 'timeout' then refuse('timeout is not within 0 and ten years of seconds',
                                    'give seconds above 0 as a number, or leave it out')
         when 'attempts' then refuse('attempts is not a whole number from 1 to 32767', 'give how many runs the job gets in all')
+        when 'tags' then refuse('tags are not an object of at most 10 texts of up to 200 characters without control characters',
+                                'name each with 1 to 50 letters, digits, _ . or -, as in {"campaign": "spring"}')
         else refuse(format('%s is neither true nor false', broken), 'give true or false, or leave it out')
     end;
 end $$;

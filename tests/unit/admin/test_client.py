@@ -17,6 +17,8 @@ from txqueue.wire import admin_commands as wire
 from txqueue.wire.endpoints import parsed_endpoint
 from txqueue.wire.pipe import Pipe, Responders
 
+NOW = "2026-01-01T00:00:00+00:00"
+
 
 def made(clock: Clock) -> Admin:
     """An operator's end that is connected nowhere yet."""
@@ -112,3 +114,24 @@ def test_a_refusal_is_raised() -> None:
     admin, pump = speaking_with({wire.Pause: pause})
     with pytest.raises(AdminRefused, match="not queue mail; do this"):
         result_of(pump, admin.pause("mail"))
+
+
+def page_of(**more: Any) -> Responders:
+    """Return a node that answers with an empty page of jobs."""
+    return {wire.ListJobs: lambda **_: {"jobs": "[]", "next": "7", "at": NOW, **more}}
+
+
+def test_a_page_tells_how_many_jobs_were_searched() -> None:
+    """If it ends because of that."""
+    for searched, expected in ((20_000, 20_000), (0, None)):
+        admin, pump = speaking_with(page_of(searched=searched))
+        page = result_of(pump, admin.jobs_page(tag=["a=b"], payload=["x=1"], error="%"))
+        assert (page.jobs, page.next, page.searched) == ([], "7", expected)
+
+
+def test_a_filter_that_an_older_node_ignores_is_refused() -> None:
+    """An act on all that match would change other jobs; other filters are answered."""
+    admin, pump = speaking_with(page_of())
+    with pytest.raises(AdminRefused, match="too old for the filter payload, tag"):
+        result_of(pump, admin.jobs_page(tag=["a"], payload=["x=1"], queue="mail"))
+    assert result_of(pump, admin.jobs_page(queue="mail", tag=[])).searched is None

@@ -16,6 +16,7 @@ VALUES: dict[type[amp.Argument], st.SearchStrategy[Any]] = {
     amp.Integer: st.integers(),
     amp.Unicode: texts,
     amp.Float: st.floats(),
+    amp.ListOf: st.lists(texts, max_size=3),
 }
 COMMANDS = sorted({command for command, _ in [*ACTS, *LOOKS]}, key=lambda each: each.__name__)
 

@@ -50,6 +50,20 @@ def test_a_job_that_will_not_end_is_reported() -> None:
         harness.end_all()
 
 
+@pytest.mark.parametrize("terms", [{"tags": {"campaign": "spring"}, "grouped": True}, {}, None])
+def test_a_handler_reads_the_tags_of_its_job(terms: dict[str, Any] | None) -> None:
+    """A mapping that cannot be changed; empty without tags."""
+    harness = Harness()
+    seen: list[Any] = []
+    with harness.handler(lambda _, job: seen.append(job.tags)):
+        harness.hand(5, Handled.entry(1, terms=terms))
+        harness.turn()
+    (tags,) = seen
+    assert tags == (terms or {}).get("tags", {})
+    with pytest.raises(TypeError):
+        tags["campaign"] = "autumn"
+
+
 @pytest.mark.parametrize(
     ("terms", "expires", "is_out"),
     [

@@ -44,7 +44,7 @@ VALUES: Final[tuple[Any, ...]] = (
 )
 OPTIONS: Final = (
     *("timeout", "attempts", "expires", "redacted", "as_of", "once_for", "created_by", "unique"),
-    *("schedule", "due", "stage", "parents", "after", "grouped", "left", "", "heartbeat"),
+    *("schedule", "due", "stage", "parents", "after", "grouped", "left", "", "heartbeat", "tags"),
 )
 PAYLOADS: Final[tuple[Any, ...]] = (
     *({}, {"on": ""}, {"on": 5}, {"on": None, "more": 1}, [], "text", 7, None),

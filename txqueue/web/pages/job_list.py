@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from txqueue.errors import TxqueueError
 from txqueue.model.job import State
-from txqueue.store.queries import about_depth, about_jobs, about_matching
-from txqueue.web.acts import CHANGEABLE, COUNTED, chosen_filters
+from txqueue.store.dashboard_queries import about_last_hour
+from txqueue.store.job_search import LOOKED_AT, about_bound, about_found
+from txqueue.store.queries import about_matching
+from txqueue.web.acts import CHANGEABLE, COUNTED
+from txqueue.web.filters import MORE, USUAL, chips, chosen_filters, given_filters
 from txqueue.web.messages import PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 
 __all__ = ["confirmation", "jobs"]
 
 _ON_A_PAGE = 50
-# How many jobs one page looks at, the newest first: a rare filter would else read all of history.
-_LOOKED_AT = 50_000
+MOST_SUGGESTED = 100
 _ACTS = {"cancel": "Cancel", "retry": "Retry"}
 
 
@@ -23,25 +26,36 @@ async def jobs(services: PageServices, request: PageRequest) -> Reply:
         return redirect(f"/jobs/{number}")
     text = request.asked("after") or ""
     after = int(text) if text.isdecimal() and len(text) < 19 else None
-    filters = {**chosen_filters(request), "state": _state(request)}
-    schema, find = services.reads.schema, services.reads.find
-    depth = await find(about_depth(schema, filters["state"], after, _LOOKED_AT))
-    bounds = {"after": after, "from_job": depth or None}
-    asked = about_jobs(schema, {**filters, **bounds}, _ON_A_PAGE + 1)
-    rows, now = await find(asked)
-    has_more = len(rows) > _ON_A_PAGE
+    filters = chosen_filters(request)
+    bounded = {**filters, "after": after}
+    asked = about_found(services.reads.schema, bounded, _ON_A_PAGE, is_bounded=True)
+    found = await services.reads.find(asked)
     return services.show(
         "jobs",
         request,
-        jobs=rows[:_ON_A_PAGE],
-        has_more=has_more,
-        looked_at=_LOOKED_AT,
-        further=depth if depth and not has_more else None,
+        found=found,
+        is_first=after is None,
         filters=filters,
-        is_filtered=any(chosen_filters(request).values()),
+        usual=USUAL,
+        known=await _known_names(services),
+        more=MORE,
+        chips=chips(request),
         states=[state.value for state in State],
-        now=now,
+        now=found.at,
     )
+
+
+async def _known_names(services: PageServices) -> dict[str, list[str]]:
+    """Return names to suggest for filters: those with jobs in the last hour, the busiest first."""
+    try:
+        hour = (await services.reads.shared("hour", about_last_hour)).value
+    except TxqueueError:
+        # The list is of use without suggestions.
+        return {}
+    return {
+        column: sorted(names, key=lambda name: -names[name]["done"])[:MOST_SUGGESTED]
+        for column, names in hour.items()
+    }
 
 
 async def confirmation(services: PageServices, request: PageRequest) -> Reply:
@@ -49,9 +63,11 @@ async def confirmation(services: PageServices, request: PageRequest) -> Reply:
     act = request.asked("act") or ""
     if act not in _ACTS:
         return redirect("/jobs")
-    filters = {**chosen_filters(request), "state": _state(request)}
-    asked = {**filters, "states": CHANGEABLE[act]}
-    count = await services.reads.find(about_matching(services.reads.schema, asked, COUNTED + 1))
+    schema, find = services.reads.schema, services.reads.find
+    filters: dict[str, object] = {**chosen_filters(request), "states": CHANGEABLE[act]}
+    oldest = await find(about_bound(schema, filters))
+    filters["from_job"] = oldest
+    count = await find(about_matching(schema, filters, COUNTED + 1))
     return services.show(
         "confirm",
         request,
@@ -59,10 +75,6 @@ async def confirmation(services: PageServices, request: PageRequest) -> Reply:
         verb=_ACTS[act],
         count=min(count, COUNTED),
         is_capped=count > COUNTED,
-        filters={name: value for name, value in filters.items() if value},
+        searched=LOOKED_AT if oldest is not None else None,
+        filters=given_filters(request),
     )
-
-
-def _state(request: PageRequest) -> str | None:
-    state = request.asked("state")
-    return state if state in {each.value for each in State} else None

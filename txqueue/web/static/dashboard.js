@@ -14,6 +14,12 @@ const keep = {
   },
 };
 
+// A filter that was typed or chosen and is not sent yet must survive a refresh as well.
+function isEdited(field) {
+  if (!field.options) return field.value !== field.defaultValue;
+  return field.selectedIndex !== Math.max(0, [...field.options].findIndex((each) => each.defaultSelected));
+}
+
 async function refresh() {
   if (isBusy || document.hidden) {
     isDue = true;
@@ -27,7 +33,9 @@ async function refresh() {
     const part = page.getElementById("content");
     const isAtWork = content.contains(document.activeElement) && document.activeElement.matches("input, select");
     // A form that is filled in bit by bit keeps its page as it is.
-    const isStill = content.querySelector("form[data-still]") !== null;
+    const isStill =
+      content.querySelector("form[data-still]") !== null ||
+      [...content.querySelectorAll(".filters :is(input, select)")].some(isEdited);
     if (part && !isAtWork && !isStill && !content.querySelector("tbody input:checked")) {
       Idiomorph.morph(content, part.innerHTML, { morphStyle: "innerHTML", ...keep });
     }

@@ -1,0 +1,106 @@
+"""The options of ``txqueue jobs`` that search, and those that give a new job tags."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.db.masters import Master
+from txqueue.cli.options import GlobalOptions
+from txqueue.cli.root import run
+from txqueue.store import job_search
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def txqueue(dsn: str, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Call the command with --json; returns the document."""
+
+    def call(*words: str) -> Any:
+        assert run(["--dsn", dsn, "--json", *words], GlobalOptions()) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return call
+
+
+@pytest.fixture
+def shown(dsn: str, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Call the command for people; returns the exit code, and all that it prints."""
+
+    def call(*words: str) -> tuple[int, str]:
+        code = run(["--dsn", dsn, *words], GlobalOptions())
+        return code, "".join(capsys.readouterr())
+
+    return call
+
+
+def listed(txqueue: Call, *words: str) -> list[int]:
+    """Return the numbers of the jobs that the command lists."""
+    return [job["job_id"] for job in txqueue("jobs", *words)["jobs"]]
+
+
+def test_jobs_are_enqueued_and_found_by_tag(node: Master, txqueue: Call, shown: Call) -> None:
+    """All the filters together, each as often as it is given."""
+    tags = ("--tag", "campaign=spring", "--tag", "team=a=b")
+    [job_id] = txqueue("enqueue", "test.kind", '{"order_id": 42}', *tags)["job_ids"]
+    assert node.job(job_id)["options"] == {"tags": {"campaign": "spring", "team": "a=b"}}
+    node.enqueue({})
+    assert listed(txqueue, "--tag", "campaign") == [job_id]
+    assert listed(txqueue, "--tag", "campaign=spring", "--tag", "team=a=b") == [job_id]
+    assert listed(txqueue, "--tag", "campaign=autumn") == []
+    assert listed(txqueue, "--payload", "order_id=42", "--since", "1h") == [job_id]
+    assert listed(txqueue, "--until", "2026-01-01") == []
+    assert listed(txqueue, "--error", "x") == []
+    assert txqueue("jobs", "--tag", "team")["jobs"][0]["tags"] == {
+        "campaign": "spring",
+        "team": "a=b",
+    }
+    assert "campaign=spring, team=a=b" in shown("job", str(job_id))[1]
+
+
+def test_a_search_ends_after_a_number_of_jobs_and_says_so(
+    node: Master, txqueue: Call, shown: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the number from which it goes on, in JSON as well."""
+    monkeypatch.setattr(job_search, "LOOKED_AT", 10)
+    ids = node.enqueue({"options": {"tags": {"a": "b"}}}, *[{}] * 15)
+    page = txqueue("jobs", "--tag", "a")
+    assert page == {"jobs": [], "next": ids[6], "searched": 10}
+    code, text = shown("jobs", "--tag", "a")
+    assert code == 0
+    assert f"Searched the newest 10 jobs only.\nMore: --after {ids[6]}" in text
+    page = txqueue("jobs", "--tag", "a", "--after", str(ids[6]))
+    assert [job["job_id"] for job in page["jobs"]] == [ids[0]]
+    assert (page["next"], page["searched"]) == (None, None)
+    assert len(txqueue("jobs", "--queue", "default")["jobs"]) == 16
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("jobs", "--tag", "a b"), "'a b' names no tag; write NAME=VALUE"),
+        (("jobs", "--payload", "order_id"), "names no key of a payload; write KEY=VALUE"),
+        (("jobs", "--since", "soon"), "'soon' is neither a moment nor a length of time"),
+        (("enqueue", "test.kind", "{}", "--tag", "a"), "'a' has no value; write NAME=VALUE"),
+        (("enqueue", "test.kind", "{}", "--tag", "a b=c"), "tags are not an object"),
+    ],
+    ids=str,
+)
+def test_a_wrong_filter_or_tag_is_refused(
+    node: Master, shown: Call, words: tuple[str, ...], said: str
+) -> None:
+    """With what is wrong, and how to write it."""
+    code, text = shown(*words)
+    assert code != 0
+    assert said in " ".join(text.split())
+    assert node.states() == {}
+
+
+def test_a_schedule_gives_its_jobs_tags(node: Master, txqueue: Call) -> None:
+    """The jobs have them beside the schedule's name."""
+    words = ("often", "test.kind", "{}", "--every", "1h", "--tag", "team=a")
+    txqueue("schedule", "add", *words)
+    job_id = txqueue("schedule", "run-now", "often")["job_id"]
+    assert node.job(job_id)["options"]["tags"] == {"team": "a"}

@@ -1,0 +1,161 @@
+"""The filters of the dashboard's list of jobs, and tags on its pages."""
+
+import re
+from collections.abc import Mapping
+from html import unescape
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.dashboards import served
+from tests.db.masters import Master
+from txqueue.store import job_search
+from txqueue.web import acts
+from txqueue.web.pages import job_list
+
+HOSTILE = "<script>alert(1)</script>50%_\\'\" é🎉"
+KEY: Mapping[str, Any] = {"key": "secret"}
+
+
+def tagged(**tags: str) -> dict[str, Any]:
+    """Return a job with tags."""
+    return {"options": {"tags": tags}}
+
+
+@pytest.fixture
+def bound(monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many jobs a page looks at."""
+    for module in (job_search, job_list, acts):
+        monkeypatch.setattr(module, "LOOKED_AT", 10)
+    return 10
+
+
+async def test_jobs_are_filtered_by_what_they_contain(node: Master, dsn: str) -> None:
+    """By tag, payload, error and time, each from the address."""
+    ids = node.enqueue(
+        tagged(a=HOSTILE), tagged(a="b"), {"payload": {"order": HOSTILE}}, {}, {"tenant": "x"}
+    )
+    node.cursor.execute("update txqueue.job set error = %s where job_id = %s", (HOSTILE, ids[3]))
+    asked = {
+        f"tag={quote('a=' + HOSTILE)}": [ids[0]],
+        "tag=a": [ids[1], ids[0]],
+        "tag=a&tag=a%3Db": [ids[1]],
+        f"payload={quote('order=' + HOSTILE)}": [ids[2]],
+        f"error={quote('ALERT(1)</Script>50%_')}": [ids[3]],
+        "since=1h&tenant=x": [ids[4]],
+        "until=1h": [],
+        "tag=&payload=&error=&since=&until=": ids[::-1],
+    }
+    async with served(dsn) as browser:
+        for query, expected in asked.items():
+            text = (await browser.get(f"/jobs?{query}")).text
+            assert [each for each in ids[::-1] if f'id="j-{each}"' in text] == expected, query
+            assert "<script>alert" not in text
+
+
+async def test_each_active_filter_is_a_link_that_removes_it(node: Master, dsn: str) -> None:
+    """And the part of the form that has them is open then only."""
+    node.enqueue(tagged(a="b", team="<i>"))
+    async with served(dsn) as browser:
+        plain = (await browser.get("/jobs?tenant=")).text
+        usual = (await browser.get("/jobs?tenant=x")).text
+        more = (await browser.get("/jobs?tag=a%3Db&queue=default")).text
+    assert "<details>" in plain
+    assert "Active filters" not in plain
+    assert "<details>" in usual
+    assert 'href="/jobs?" title="Remove this filter">Tenant: x' in usual
+    assert "<details open>" in more
+    assert 'href="/jobs?queue=default" title="Remove this filter">Tag: a=b' in more
+    assert 'href="/jobs?tag=a%3Db&amp;queue=default&amp;' not in more
+    assert "team=&lt;i&gt;" in more
+    assert "tag=a%3Db&amp;queue=default&amp;tag=" not in more
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["tag=a%20b", "payload=x", "since=soon", "until=-1h", "state=odd"],
+)
+async def test_a_wrong_filter_is_refused_with_what_is_wrong(
+    node: Master, dsn: str, query: str
+) -> None:
+    """As a bad request."""
+    async with served(dsn) as browser:
+        answer = await browser.get(f"/jobs?{query}")
+    assert answer.status == 400
+    assert 'class="big"' in answer.text
+
+
+async def test_a_search_says_how_far_it_has_looked(node: Master, dsn: str, bound: int) -> None:
+    """With a link that goes on from there."""
+    ids = node.enqueue(tagged(a="b"), *[{}] * 15)
+    async with served(dsn) as browser:
+        first = (await browser.get("/jobs?tag=a")).text
+        second = (await browser.get(f"/jobs?tag=a&after={ids[6]}")).text
+    assert f"Searched the newest {bound} jobs." in first
+    assert "No job matches so far." in first
+    assert f'href="/jobs?tag=a&amp;after={ids[6]}" rel="next">Search further back' in first
+    assert f'id="j-{ids[0]}"' in second
+    assert "Searched" not in second
+
+
+async def test_a_job_shows_its_tags(node: Master, dsn: str) -> None:
+    """Each leads to the jobs that have it."""
+    [job_id, other] = node.enqueue(tagged(a=HOSTILE), {})
+    async with served(dsn) as browser:
+        text = (await browser.get(f"/jobs/{job_id}")).text
+        without = (await browser.get(f"/jobs/{other}")).text
+    assert "a=&lt;script&gt;alert(1)" in text
+    assert "/jobs?tag=a%3D%3Cscript%3E" in text
+    assert "<dt>Tags" not in without
+
+
+async def test_an_act_on_all_has_the_same_filter(node: Master, dsn: str, bound: int) -> None:
+    """It changes what its question counts: the newest of those that it may change."""
+    ids = node.enqueue(*(tagged(a="b") if each % 2 else {} for each in range(30)))
+    async with served(dsn, **KEY) as browser:
+        await browser.get("/login?key=secret")
+        question = (await browser.get("/jobs/confirm?act=cancel&tag=a%3Db&queue=default")).text
+        form = {"act": "cancel", "all": "1", "tag": ["a=b"], "queue": "default", "back": "/jobs"}
+        await browser.post("/act/jobs", form)
+        after = (await browser.get("/jobs")).text
+    assert "5 jobs match." in question
+    assert f"Only the newest {bound} jobs that can change are searched" in question
+    assert 'name="tag" value="a=b"' in question
+    assert f"5 jobs cancelled. Only the newest {bound} jobs were searched." in after
+    assert node.column("select job_id from txqueue.job where state = 'cancelled' order by 1") == [
+        each for each in ids[20:] if (each - ids[0]) % 2
+    ]
+
+
+async def test_an_act_with_a_wrong_filter_changes_nothing(node: Master, dsn: str) -> None:
+    """It is refused before it starts."""
+    node.enqueue(tagged(a="b"))
+    async with served(dsn, **KEY) as browser:
+        await browser.get("/login?key=secret")
+        for wrong in ({"since": "soon"}, {"state": "odd"}, {"tag": "a b"}, {"tag": "=b"}):
+            answer = await browser.post("/act/jobs", {"act": "cancel", "all": "1", **wrong})
+            assert answer.status == 400
+    assert node.states() == {"ready": 1}
+
+
+async def test_names_with_recent_jobs_are_suggested(node: Master, dsn: str) -> None:
+    """The busiest first, as text; without any, the fields are plain."""
+    async with served(dsn) as browser:
+        assert "datalist" not in (await browser.get("/jobs")).text
+        node.cursor.execute(
+            "insert into txqueue.minute_mark (at, seconds, last_job) values (now(), 60, 0)"
+        )
+        for queue, done in (("mail", 1), (HOSTILE, 2)):
+            node.cursor.execute(
+                "insert into txqueue.minute_counts (at, queue, work_type, done)"
+                " select at, %s, 'shop.Order', %s from txqueue.minute_mark",
+                (queue, done),
+            )
+
+    async with served(dsn) as browser:
+        text = (await browser.get("/jobs")).text
+    names = re.findall('<option value="([^"]*)"></option>', text)
+    assert [unescape(name) for name in names] == [HOSTILE, "mail", "shop.Order"]
+    assert 'list="known-queue"' in text
+    assert 'list="known-tenant"' not in text

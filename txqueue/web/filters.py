@@ -1,0 +1,93 @@
+"""The filters of jobs in a page's address, or in a form's fields of the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from attrs import frozen
+
+from txqueue.errors import ConfigurationError
+from txqueue.model.job import State
+from txqueue.web.messages import PageRequest
+
+__all__ = ["MORE", "USUAL", "Chip", "chips", "chosen_filters", "given_filters"]
+
+USUAL: Mapping[str, str] = {
+    "queue": "Queue",
+    "work_type": "Work type",
+    "tenant": "Tenant",
+    "group": "Group",
+}
+"""The filters that the form always shows besides the state, and their labels."""
+
+MORE: Mapping[str, tuple[str, str]] = {
+    "tag": ("Tag", "campaign=spring"),
+    "payload": ("Payload", "order_id=42"),
+    "error": ("Error", "timed out"),
+    "since": ("Enqueued since", "2h, or 2026-11-22"),
+    "until": ("Enqueued before", "2026-11-22T13:00Z"),
+}
+"""The other filters, and for each its label and an example."""
+
+_REPEATED = ("tag", "payload")
+
+
+@frozen
+class Chip:
+    """An active filter.
+
+    Attributes:
+        text: What it filters by.
+        address: The query of the page without it.
+    """
+
+    text: str
+    address: str
+
+
+def chosen_filters(request: PageRequest) -> dict[str, str | list[str] | None]:
+    """Return all filters of jobs by name; one that is not given is None or an empty list.
+
+    Raises:
+        ConfigurationError: When there is no such state: an act must not ignore a filter.
+    """
+    names = ("state", *USUAL, *MORE)
+    found: dict[str, str | list[str] | None] = {
+        name: request.asked(name) or request.sent(name) for name in names if name not in _REPEATED
+    }
+    if (state := found["state"]) is not None and state not in set(State):
+        raise ConfigurationError("jobs have no such state", f"choose one of: {', '.join(State)}")
+    return found | {name: request.all_of(name) for name in _REPEATED}
+
+
+def given_filters(request: PageRequest) -> list[tuple[str, str]]:
+    """Return the names and values of the filters that are given, one pair for each value."""
+    return list(_pairs(chosen_filters(request)))
+
+
+def chips(request: PageRequest) -> list[Chip]:
+    """Return the active filters, each with the address of the page without it."""
+    chosen = chosen_filters(request)
+    return [
+        Chip(
+            f"{_label(name)}: {value}",
+            request.address(after=None, **{name: _without(chosen[name], value)}),
+        )
+        for name, value in _pairs(chosen)
+    ]
+
+
+def _label(name: str) -> str:
+    return MORE[name][0] if name in MORE else USUAL.get(name, "State")
+
+
+def _pairs(filters: Mapping[str, str | Sequence[str] | None]) -> Iterator[tuple[str, str]]:
+    for name, value in filters.items():
+        values = [value] if isinstance(value, str) else value or ()
+        yield from ((name, each) for each in values)
+
+
+def _without(given: str | Sequence[str] | None, value: str) -> list[str]:
+    """Return the other values of a filter that has several."""
+    values = () if isinstance(given, str) else given or ()
+    return [each for each in values if each != value]
