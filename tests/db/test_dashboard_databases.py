@@ -25,6 +25,7 @@ from txqueue.web.visitors import Role
 __all__ = ["users"]
 
 NAMES = ("one", "two")
+TRICKS = ("/databases/%74wo/", "/databases/two/../one/", "/databases/two/%2e%2e/one/")
 ADDRESS = re.compile(r'(?:href|action|src|data-base)="([^"#]*)')
 
 
@@ -103,7 +104,7 @@ async def test_all_addresses_stay_within_the_database(
             others = {each for each in found if not each.startswith(f"{base}/databases/two")}
             others = {each for each in others if each and not each.startswith(f"{base}/static/")}
             assert others == {f"{base}/"}, path
-        for path in ("/databases/three/", "/databases/", "/databases/twofold/", "/jobs"):
+        for path in ("/databases/three/", "/databases/", "/databases/twofold/", "/jobs", *TRICKS):
             assert (await browser.get(path)).status == 404, path
         moved = await browser.post("/databases/two/theme", {"theme": "dark", "back": "/jobs"})
         assert moved.headers["location"] == f"{base}/databases/two/jobs"
