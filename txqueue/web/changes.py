@@ -64,7 +64,6 @@ class Changes:
         self._last: object = None
         self._told_at = float("-inf")
         self._looking = LoopingCall(self._look)
-        self._looking.clock = clock
 
     @property
     def is_full(self) -> bool:
@@ -75,6 +74,9 @@ class Changes:
         """Send a page events from now on."""
         self._watchers.add(watcher)
         if not self._looking.running:
+            # A new one, as a look of the one that was stopped may still run.
+            self._looking = LoopingCall(self._look)
+            self._looking.clock = self._clock
             self._looking.start(EVERY, now=False)
 
     def remove(self, watcher: Watcher) -> None:

@@ -181,6 +181,25 @@ def test_pages_get_changes_while_any_is_open(database: Answering) -> None:
     assert database.reads == reads
 
 
+def test_a_page_that_opens_during_the_last_look_of_another_gets_changes(
+    database: Answering,
+) -> None:
+    """By one look a second, which ends with it."""
+    changes, page = Changes(database.clock, cast("Operations", database), "txqueue"), Page()
+    changes.add(page)
+    database.clock.advance(EVERY)
+    changes.remove(page)
+    changes.add(page)
+    database.answer(1)
+    database.clock.advance(EVERY)
+    assert len(database.waiting) == 1
+    database.answer(2)
+    changes.remove(page)
+    reads = database.reads
+    database.clock.advance(10 * EVERY)
+    assert (page.told, database.reads) == (2, reads)
+
+
 def test_a_page_about_several_databases_gets_the_changes_of_each(database: Answering) -> None:
     """Until it closes."""
     both = [Changes(database.clock, cast("Operations", database), "txqueue") for _ in range(2)]
