@@ -127,7 +127,7 @@ class Options(usage.Options):
             declared(known_work_types())
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
-            self.dashboard = _dashboard_settings(self, self.nodes[0])
+            self.dashboard = _dashboard_settings(self)
             self.metrics = _metrics_settings(self, self.nodes[0])
         except TxqueueError as error:
             # twistd prints a hundred lines of its own options before a UsageError.
@@ -278,7 +278,7 @@ def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
     )
 
 
-def _dashboard_settings(options: Options, node: NodeSettings) -> Any:
+def _dashboard_settings(options: Options) -> Any:
     """Return the settings of the dashboard; None if none is asked for.
 
     Raises:
@@ -288,12 +288,14 @@ def _dashboard_settings(options: Options, node: NodeSettings) -> Any:
     text = settings.get("web")
     if text is None:
         return None
+    from txqueue.web.databases import named_databases
     from txqueue.web.settings import dashboard_settings
 
     name = str(settings.get("name", socket.gethostname()))
     endpoint = parsed_endpoint(str(text), _credentials(settings, name))
     endpoint.ensure_free("choose another --web")
-    return dashboard_settings(settings, node.dsn, node.schema, endpoint)
+    dsns, schema = [node.dsn for node in options.nodes], options.nodes[0].schema
+    return dashboard_settings(settings, named_databases(dsns, schema), endpoint)
 
 
 def _health_endpoint(options: Options) -> Endpoint | None:
