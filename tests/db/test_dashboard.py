@@ -14,6 +14,7 @@ from tests.dashboards import served
 from tests.db.masters import Master
 from tests.waiting import eventually, running_reactor
 from txqueue.web.acts import acting_routes
+from txqueue.web.databases import ShownDatabase
 from txqueue.web.identification import parsed_proxy
 from txqueue.web.rendering import MENU
 from txqueue.web.service import Dashboard, routes
@@ -366,7 +367,9 @@ async def test_over_a_unix_socket_the_account_acts(node: Master, dsn: str, tmp_p
         def endpointForURI(self, uri: object) -> UNIXClientEndpoint:
             return UNIXClientEndpoint(running_reactor(), str(path))
 
-    dashboard = Dashboard(running_reactor(), DashboardSettings(dsn, Endpoint(path)))
+    dashboard = Dashboard(
+        running_reactor(), DashboardSettings((ShownDatabase(dsn),), Endpoint(path))
+    )
     dashboard.startService()
     try:
         await eventually(path.exists)
