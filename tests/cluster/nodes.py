@@ -138,19 +138,18 @@ class Nodes:
     """Starts nodes on one database, and ends them all.
 
     At the end each node that still runs must drain cleanly, unless the test failed.
+
+    Attributes:
+        is_piped: Whether the output of a node is a pipe, as in a container, and not a file.
     """
 
     database: Database
     folder: Path
+    is_piped: bool = False
     _nodes: list[Node] = field(factory=list)
 
     def start(
-        self,
-        *arguments: str,
-        app: str = APP,
-        name: str | None = None,
-        is_piped: bool = False,
-        **settings: str,
+        self, *arguments: str, app: str = APP, name: str | None = None, **settings: str
     ) -> Node:
         """Start a node; call `up()` to wait for it.
 
@@ -158,7 +157,6 @@ class Nodes:
             arguments: Options of `twistd txqueue` besides the app and the name.
             app: The module with the work items.
             name: The node's name; by default one of its own.
-            is_piped: Whether its output is a pipe, as in a container, and not a file.
             settings: More of the environment.
         """
         run = f"node-{uuid4().hex[:8]}"
@@ -172,7 +170,7 @@ class Nodes:
             "TXQUEUE_TEST_NODE": run,
             **settings,
         }
-        with piped_to(folder / "log") if is_piped else (folder / "log").open("wb") as log:
+        with self._output(folder / "log") as log:
             process = subprocess.Popen(
                 command("--app", app, "--name", name, *arguments),
                 cwd=folder,
@@ -185,6 +183,9 @@ class Nodes:
         node = Node(name, folder, self.database, process)
         self._nodes.append(node)
         return node
+
+    def _output(self, path: Path) -> IO[bytes]:
+        return piped_to(path) if self.is_piped else path.open("wb")
 
     def stop(self) -> None:
         """Have those that still run drain; destroy whatever is left in any case."""

@@ -132,7 +132,8 @@ async def test_lines_of_several_processes_stay_whole_in_a_pipe(
 ) -> None:
     """Though each is longer than what a pipe takes at once."""
     options = "--workers", "3", "--capacity", "5", "--log-format", "json"
-    node = await nodes.start(*options, app=APP, is_piped=True).up(3)
+    nodes.is_piped = True
+    node = await nodes.start(*options, app=APP).up(3)
     workers = node.workers
     ids = await queue.enqueue_many([Long() for _ in range(30)])
     await eventually(lambda: db.states() == {"done": 30}, PATIENCE)

@@ -18,6 +18,8 @@ __all__ = ["LineOutput", "line_output"]
 # Seconds: between two attempts to get the lock, and until a process that holds it without need is
 # taken for stopped.
 _PAUSE, _PATIENCE = 0.0005, 2.0
+# Milliseconds for which a process waits for room in the pipe before it tries the lock again.
+_LONGEST_POLL: Final = 100
 _STREAMS: Final = (stat.S_ISFIFO, stat.S_ISSOCK)
 
 
@@ -28,7 +30,7 @@ def line_output(stream: IO[Any]) -> IO[Any]:
     except (AttributeError, OSError):
         return stream
     stream.flush()
-    return cast("IO[Any]", LineOutput(descriptor))
+    return cast("IO[Any]", LineOutput(descriptor, stream))
 
 
 class LineOutput(io.TextIOBase):
@@ -40,13 +42,15 @@ class LineOutput(io.TextIOBase):
 
     Args:
         descriptor: Where to write.
+        owner: What closes the descriptor when it is no longer used.
     """
 
     # A record lock does not exclude threads of the process that holds it.
     _threads: ClassVar = threading.RLock()
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, owner: object = None) -> None:
         self._descriptor = descriptor
+        self._owner = owner
         mode = os.fstat(descriptor).st_mode
         self._is_locked = any(is_such(mode) for is_such in _STREAMS)
         self._patience = _PATIENCE
@@ -104,6 +108,7 @@ class LineOutput(io.TextIOBase):
         while not (got := self._take_lock()) and self._is_locked:
             # A holder that waits for room needs the lock; this process would wait as well.
             if not self._has_room(0):
+                self._has_room(_LONGEST_POLL)
                 since = time.monotonic()
             if time.monotonic() - since > self._patience:
                 break

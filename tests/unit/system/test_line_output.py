@@ -2,9 +2,11 @@
 
 import io
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +38,12 @@ def pipe() -> Iterator[tuple[int, int]]:
     yield ends
     for end in ends:
         os.close(end)
+
+
+def eventually_full(descriptor: int) -> None:
+    """Wait until a pipe is full."""
+    while select.select((), (descriptor,), (), 0)[1]:
+        time.sleep(0.001)
 
 
 def lock_holder(descriptor: int) -> "subprocess.Popen[bytes]":
@@ -105,16 +113,21 @@ def test_a_writer_waits_for_a_pipe_that_does_not_wait(pipe: tuple[int, int]) -> 
     assert reader.communicate(timeout=60)[0] == b"200001\n"
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_writes_too(pipe: tuple[int, int]) -> None:
     """Though a thread of its parent may have been writing when it was made."""
+    os.set_blocking(pipe[1], False)
     output = LineOutput(pipe[1])
-    with output._threads:
-        child = os.fork()
-        if child == 0:
-            output.write("child\n")
-            os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(pipe[0], 100) == b"child\n"
+    thread = threading.Thread(target=output.write, args=("x" * 100_000,))
+    thread.start()
+    eventually_full(pipe[1])
+    child = os.fork()
+    if child == 0:
+        os._exit(int(LineOutput._threads.acquire(timeout=5)))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    while thread.is_alive():
+        os.read(pipe[0], 65_536)
+        thread.join(0.01)
 
 
 def test_streams_without_a_descriptor_stay_as_they_are(tmp_path: Path) -> None:
