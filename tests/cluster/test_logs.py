@@ -138,6 +138,8 @@ async def test_lines_of_several_processes_stay_whole_in_a_pipe(
     ids = await queue.enqueue_many([Long() for _ in range(30)])
     await eventually(lambda: db.states() == {"done": 30}, PATIENCE)
     node.stop()
+    # What is in the pipe is still to be read.
+    await eventually(lambda: node.log.endswith('"Server Shut Down."}\n'), PATIENCE)
     long = found(lines_of(node.log), "long ")
     assert Counter(line["job"] for line in long) == dict.fromkeys(ids, 40)
     written = [line["message"].split() for line in long]
