@@ -51,18 +51,19 @@ create function pg_temp.put(its_state text, its_type text, jobs integer, every i
         incarnation, weight, priority, attempt, lane, state, waiting_for, work_type, queue, "group", tenant, payload, error,
         fingerprint, failed_at, options)
     select nextval('txqueue.job_id'), at, case its_waiting_for when 'time' then now() + since + every * number else at end, at,
-           ran, ran, case when its_state in ('done', 'failed') then ran + interval '1 second' * run * (0.7 + number % 7 / 10.0) end,
-           case when its_state = 'assigned' then number end, case when ran is not null then node.node_id end,
+           case when its_state <> 'waiting' then ran end, case when its_state <> 'waiting' then ran end, case when its_state in ('done', 'failed') then ran + interval '1 second' * run * (0.7 + number % 7 / 10.0) end,
+           case when its_state = 'assigned' then number end, case when ran is not null and its_state <> 'waiting' then node.node_id end,
            case when its_state = 'assigned' then node.incarnation end, 1, priority,
            case when its_state = 'failed' then attempts when its_error is not null then 2 when its_state = 'done' then 1 else 0 end,
            number % 8, its_state::txqueue.job_state, its_waiting_for, work_type, queue,
            its_group || number % 3, pg_temp.tenant(number), pg_temp.payload(work_type, number), its_error,
-           txqueue.fingerprint(its_error), case when its_error is not null then coalesce(ran, at) end,
+           txqueue.fingerprint(its_error), case when its_error is not null then ran + interval '1 second' * run * (0.7 + number % 7 / 10.0) end,
            case when work_type = 'mail.newsletter' then '{"tags": {"campaign": "first-flush"}}'
                 when number % 4 = 0 and queue = 'orders' then jsonb_build_object('tags', jsonb_build_object('channel', (array['web', 'app', 'phone'])[1 + number % 3])) end::jsonb
       from generate_series(1, jobs) as number, kind,
-           lateral (select now() - every * number - interval '3 seconds' - case its_waiting_for when 'time' then interval '0' else since end as at) as put,
-           lateral (select case when its_state not in ('waiting', 'ready') then at + interval '1 second' * wait end as ran) as began,
+           lateral (select now() - every * number - interval '3 seconds' - case when its_waiting_for = 'time' and its_error is null then interval '0' else since end as at) as put,
+           lateral (select case when its_state not in ('waiting', 'ready') or its_error is not null then at + interval '1 second' * wait
+                + interval '35 seconds' * case when its_error is null then 0 when its_state = 'failed' then attempts - 1 else 1 end end as ran) as began,
            lateral (select node_id, incarnation from txqueue.node_info as node
                      where state = 'alive' and kind.queue = any(node.queues)
                      order by (incarnation + number) % 2 limit 1) as node
@@ -71,13 +72,20 @@ $$;
 
 select pg_temp.put('done', work_type, greatest(40, rate * 60)::integer, interval '1 minute' / greatest(rate, 0.2)) from kind
  where rate > 0;
+-- What the schedules have enqueued.
+select pg_temp.put('done', 'reports.daily_sales', 1, '1 second', since => '9 hours 40 minutes');
+select pg_temp.put('done', 'search.index_product', 1, '1 second', since => '7 minutes');
+select pg_temp.put('done', 'orders.sync_stock', 1, '1 second', since => '2 minutes 30 seconds');
+create temporary table scheduled as
+select max(job_id) as last_job, work_type, (array_agg(enqueued_at order by job_id desc))[1] - interval '0.3 seconds' as due
+  from txqueue.job where state = 'done' and work_type in ('reports.daily_sales', 'search.index_product', 'orders.sync_stock') group by work_type;
 select pg_temp.put('ready', 'mail.newsletter', 1840, '0.05 seconds');
 select pg_temp.put('ready', 'search.index_product', 96, '11 seconds');
 select pg_temp.put('ready', 'invoices.render', 3, '0.4 seconds');
 select pg_temp.put('assigned', 'mail.newsletter', 42, '0.02 seconds');
 select pg_temp.put('assigned', 'mail.order_confirmation', 3, '0.2 seconds');
 select pg_temp.put('assigned', 'orders.capture_payment', 6, '0.3 seconds');
-select pg_temp.put('assigned', 'orders.sync_stock', 9, '0.4 seconds');
+select pg_temp.put('assigned', 'orders.sync_stock', 3, '0.4 seconds', its_group => 'warehouse:');
 select pg_temp.put('assigned', 'invoices.render', 12, '0.7 seconds');
 select pg_temp.put('assigned', 'images.resize:workset', 4, '35 seconds');
 select pg_temp.put('waiting', 'orders.sync_stock', 38, '2 seconds', 'group', its_group => 'warehouse:');
@@ -142,7 +150,8 @@ select (select job_id from txqueue.job where work_type = 'catalog.publish'), job
   from import join txqueue.job using (job_id);
 
 -- A job that tells its progress, and the attempts of those that failed.
-update txqueue.job set progress = '[6420, 12400, "orders read"]', started_at = now() - interval '108 seconds'
+update txqueue.job set progress = '[6420, 12400, "orders read"]', enqueued_at = now() - interval '108.4 seconds',
+       not_before = now() - interval '108.4 seconds', assigned_at = now() - interval '108 seconds', started_at = now() - interval '107.6 seconds'
  where job_id = (select min(job_id) from txqueue.job where state = 'assigned' and work_type = 'orders.sync_stock');
 insert into txqueue.failed_attempt (job_id, attempt, at, began, node_id, error, error_class, log)
 select job_id, number, ended, ended - interval '1.4 seconds', (select node_id from txqueue.node_info where incarnation = 1 + number % 2),
@@ -155,15 +164,20 @@ select job_id, number, ended, ended - interval '1.4 seconds', (select node_id fr
 update txqueue.job set result = jsonb_build_object('message_id', md5(job_id::text)) where state = 'done' and queue = 'mail' and job_id % 3 = 0;
 
 insert into txqueue.schedule (name, kind, expression, zone, seconds, job, next_due, last_due, is_declared, is_active, last_job, recent, dues)
-select name, kind, expression, zone, seconds, jsonb_build_object('work_type', work_type), now() + next::interval, now() - last::interval, declared, active,
-       last_job, array[last_job], array[now() - last::interval]
-  from (values ('daily sales', 'cron', '0 6 * * *', 'Europe/Stockholm', null, 'reports.daily_sales', '14 hours 10 minutes', '9 hours 50 minutes', true, true),
-               ('newsletter', 'cron', '30 9 * * 2', 'Europe/Stockholm', null, 'mail.newsletter', '4 days 17 hours', '2 days 7 hours', false, true),
-               ('refresh the search index', 'every', null, null, 900, 'search.index_product', '8 minutes', '7 minutes', false, true),
-               ('stock of the warehouse', 'every', null, null, 300, 'orders.sync_stock', '2 minutes 30 seconds', '2 minutes 30 seconds', true, true),
-               ('supplier prices', 'cron', '0 */4 * * *', 'UTC', null, 'catalog.publish', '1 hour 20 minutes', '2 hours 40 minutes', false, false))
-       as due (name, kind, expression, zone, seconds, work_type, next, last, declared, active),
-       lateral (select max(job_id) as last_job from txqueue.job where job.work_type = due.work_type and state = 'done') as its;
+select name, kind, expression, zone, seconds, jsonb_build_object('work_type', work_type), now() + next::interval, due,
+       declared, active, last_job, array_remove(array[last_job], null), array_remove(array[due], null)
+  from (values ('daily sales', 'cron', '0 6 * * *', 'Europe/Stockholm', null, 'reports.daily_sales', '14 hours 20 minutes', true, true),
+               ('newsletter', 'cron', '30 9 * * 2', 'Europe/Stockholm', null, 'mail.newsletter', '1 day', false, true),
+               ('refresh the search index', 'every', null, null, 900, 'search.index_product', '8 minutes', false, true),
+               ('stock of the warehouse', 'every', null, null, 300, 'orders.sync_stock', '2 minutes 30 seconds', true, true),
+               ('supplier prices', 'cron', '0 */4 * * *', 'UTC', null, 'catalog.publish', '1 hour 20 minutes', false, false))
+       as given (name, kind, expression, zone, seconds, work_type, next, declared, active)
+  left join scheduled using (work_type);
+-- As its page computes it: next Tuesday at half past nine.
+update txqueue.schedule set next_due = first + case when first < now() then interval '7 days' else '0' end
+  from (select (date_trunc('week', now() at time zone zone) + interval '1 day 9 hours 30 minutes') at time zone zone as first
+          from txqueue.schedule where name = 'newsletter') as tuesday
+ where name = 'newsletter';
 
 insert into txqueue.workset (name, work_type, job, size, batch, is_started, expected, done, failed) values
     ('product_photos', 'images.resize', '{}', 4, 500, true, 0, 41200, 17),
@@ -197,7 +211,8 @@ select now() - interval '1 hour' * number, 3600, 4816200 - number * 60, 0 from g
 create temporary table moment as
 select at, seconds, 0.25 + 0.75 * power(0.5 + 0.5 * cos(2 * pi() * (extract(hour from at) + extract(minute from at) / 60.0 - 17) / 24), 1.5)
            + 0.09 * sin(extract(epoch from at) / 400) + 0.12 * random() as busy,
-       extract(dow from at) = 2 as is_newsletter, (extract(epoch from at)::bigint / 3600) % 31 = 3 as is_broken
+       extract(dow from at) = 2 and extract(hour from at) between 8 and 11 as is_newsletter, (extract(epoch from at)::bigint / 3600) % 31 = 3 as is_broken,
+       greatest(0, 1 - extract(epoch from now() - at) / 540.0) as burst
   from txqueue.minute_mark;
 insert into txqueue.minute_counts (at, queue, work_type, done, failed, wait_p50, wait_p95, run_p50, run_p95, waiting, ready, assigned)
 select at, queue, work_type, seconds / 60 * rate * busy * (0.9 + 0.2 * random()) * case when work_type = 'mail.newsletter' and not is_newsletter then 0.4 else 1 end,
@@ -205,7 +220,7 @@ select at, queue, work_type, seconds / 60 * rate * busy * (0.9 + 0.2 * random())
            when 'invoices.send_to_accounting' then 0.03 else 0.002 end * 2 * random(),
        wait * (0.6 + busy), wait * (0.6 + busy) * (3 + 2 * random()), run * (0.9 + 0.2 * random()), run * (2.5 + random()),
        case queue when 'orders' then 20 + 20 * busy when 'mail' then 150 + 60 * busy else 0 end / 2,
-       case work_type when 'mail.newsletter' then 300 * busy + case when is_newsletter then 1500 * busy else 0 end when 'search.index_product' then 60 * busy else 4 * busy end,
+       case work_type when 'mail.newsletter' then 300 * busy + case when is_newsletter then 1500 * busy else 0 end + 1500 * burst when 'search.index_product' then 60 * busy else 4 * busy end,
        rate * busy * run / 12 + 2 * random()
   from moment, kind where rate > 0;
 update txqueue.minute_mark set enqueued = (select sum(done) * (0.95 + 0.1 * random()) from txqueue.minute_counts as counts where counts.at = minute_mark.at);

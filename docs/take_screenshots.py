@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import psycopg2
+from attrs import frozen
 from playwright.sync_api import Page, sync_playwright
 
 from txqueue.embedded import EmbeddedServer
@@ -32,7 +33,17 @@ HERE: Final = Path(__file__).resolve().parent
 FOLDER: Final = HERE.parent / "build" / "screenshots"
 PICTURES: Final = HERE / "pictures"
 
-WIDTHS: Final = (1440, 390)
+
+@frozen
+class Size:
+    """The width of pictures, and their least and most height."""
+
+    width: int
+    least: int
+    most: int
+
+
+SIZES: Final = (Size(1440, 900, 1700), Size(390, 844, 2400))
 THEMES: Final = ("light", "dark")
 USER, PASSWORD = "ann", "first flush"
 # Seconds until the dashboard answers.
@@ -87,22 +98,23 @@ def main() -> None:
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     with EmbeddedServer() as server:
-        for width, theme in product(WIDTHS, THEMES):
-            take_all(server, width, theme, options.folder)
+        for size, theme in product(SIZES, THEMES):
+            take_all(server, size, theme, options.folder)
     if options.docs:
         PICTURES.mkdir(exist_ok=True)
         for name in SHOWN:
             shutil.copy(options.folder / f"{name}.png", PICTURES)
 
 
-def take_all(server: str, width: int, theme: str, folder: Path) -> None:
+def take_all(server: str, size: Size, theme: str, folder: Path) -> None:
     """Take a picture of each page, of a shop that is filled just before: ages stay small."""
-    dsn = filled(server, f"shop_{width}_{theme}")
-    with dashboard(dsn) as address, browser_page(address, width, theme) as page:
-        take(page, "/login", folder / f"login-{width}-{theme}.png")
+    kind = f"{size.width}-{theme}"
+    dsn = filled(server, f"shop_{size.width}_{theme}")
+    with dashboard(dsn) as address, browser_page(address, theme) as page:
+        take(page, "/login", size, folder / f"login-{kind}.png")
         log_in(page)
         for name, path in {**PAGES, **job_pages(dsn)}.items():
-            take(page, path, folder / f"{name}-{width}-{theme}.png")
+            take(page, path, size, folder / f"{name}-{kind}.png")
 
 
 def filled(server: str, name: str) -> str:
@@ -169,15 +181,14 @@ def await_answer(port: int) -> None:
 
 
 @contextmanager
-def browser_page(address: str, width: int, theme: Any) -> Iterator[Page]:
+def browser_page(address: str, theme: Any) -> Iterator[Page]:
     """Open a page of chromium."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         sys.exit("there is no chromium; install it: apt-get install chromium")
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        size = {"width": width, "height": 844 if width < 500 else 900}
-        yield browser.new_page(base_url=address, viewport=size, color_scheme=theme)
+        yield browser.new_page(base_url=address, color_scheme=theme)
         browser.close()
 
 
@@ -189,10 +200,13 @@ def log_in(page: Page) -> None:
     page.click("button:text-is('Log in')")
 
 
-def take(page: Page, path: str, file: Path) -> None:
-    """Take a picture of a page, of all its length if that is not too long."""
+def take(page: Page, path: str, size: Size, file: Path) -> None:
+    """Take a picture of a page, as high as the page, within limits."""
+    page.set_viewport_size({"width": size.width, "height": size.least})
     page.goto(path)
-    page.screenshot(path=file, full_page=True, clip=None)
+    height = page.evaluate("document.scrollingElement.scrollHeight")
+    page.set_viewport_size({"width": size.width, "height": min(height, size.most)})
+    page.screenshot(path=file)
 
 
 if __name__ == "__main__":

@@ -40,10 +40,12 @@ def rate(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time: ``3.2 ms``, ``4.1 s``, ``2 min 5 s``, ``3 d 4 h``."""
+    """Return a length of time: ``3.2 ms``, ``320 ms``, ``4.1 s``, ``2 min 5 s``, ``3 d 4 h``."""
     seconds = max(seconds, 0.0)
-    if seconds < 1:
+    if seconds < 0.01:
         return f"{seconds * 1000:.1f} ms"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 10 else age(seconds)
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from txqueue.web.charts import HEIGHT, WIDTH, charts, nice_ceiling
@@ -25,6 +25,7 @@ def row(minutes: float, value: float | None) -> dict[str, Any]:
 values = st.none() | st.floats(0, 1e9)
 
 
+@example([(0, 5e-324)])
 @given(st.lists(st.tuples(st.integers(0, 90), values), max_size=60, unique_by=lambda pair: pair[0]))
 def test_each_point_lies_in_the_box(points: list[tuple[int, float | None]]) -> None:
     """Whatever the values, and also those of before the time."""
@@ -53,7 +54,7 @@ def test_a_chart_says_its_last_values_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "top"), [(0, 1), (0.3, 0.5), (1, 1), (1.2, 2), (21, 50), (99, 100), (501, 1000)]
+    ("value", "top"), [(0, 1), (5e-324, 1), (0.3, 0.5), (1, 1), (1.2, 2), (21, 50), (99, 100), (501, 1000)]
 )
 def test_the_upper_edge_is_a_round_number(value: float, top: float) -> None:
     """The next one above."""
