@@ -36,7 +36,7 @@ def counted(number: int, noun: str) -> str:
 
 def rate(number: float) -> str:
     """Return the text of a rate, with more digits for a small one."""
-    return f"{number:,.0f}" if number >= 10 or number == 0 else f"{number:.1f}"
+    return f"{number:,.0f}" if number >= 9.95 or number == 0 else f"{number:.1f}"
 
 
 def duration(seconds: float) -> str:

@@ -48,7 +48,7 @@ def test_a_chart_says_its_last_values_in_words() -> None:
     """For a reader who does not see it."""
     [speed, *_] = charts([row(2, 7.0), row(1, 30.0)], NOW, SPAN, STEP)
     assert speed.summary == "Jobs a second, last: done 30; enqueued 30; failed attempts 30"
-    assert speed.top == "50"
+    assert (speed.top, speed.begin) == ("50", "1 h")
     [_, _, wait, _] = charts([row(1, None)], NOW, SPAN, STEP)
     assert [line.last for line in wait.lines] == ["unknown", "unknown"]
 
