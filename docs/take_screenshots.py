@@ -43,7 +43,7 @@ class Size:
     most: int
 
 
-SIZES: Final = (Size(1440, 900, 1700), Size(390, 844, 2400))
+SIZES: Final = (Size(1440, 640, 1700), Size(390, 844, 1400))
 THEMES: Final = ("light", "dark")
 USER, PASSWORD = "ann", "first flush"
 # Seconds until the dashboard answers.
@@ -54,7 +54,7 @@ PAGES: Final[Mapping[str, str]] = {
     "overview-24h": "/?span=24h",
     "overview-30d": "/?span=30d",
     "jobs": "/jobs",
-    "jobs-filtered": "/jobs?queue=mail&tag=campaign%3Dfirst-flush&state=assigned",
+    "jobs-filtered": "/jobs?tag=campaign%3Dfirst-flush&state=assigned&tenant=corner-cafe",
     "jobs-none": "/jobs?queue=none",
     "confirm": "/jobs/confirm?act=cancel&queue=mail&state=waiting",
     "failures": "/failures",
@@ -74,7 +74,7 @@ PAGES: Final[Mapping[str, str]] = {
 """The address of each page, by the name of its picture."""
 
 JOBS: Final[Mapping[str, str]] = {
-    "job-failed": "state = 'failed' and work_type = 'orders.capture_payment'",
+    "job-failed": "state = 'failed' and work_type = 'catalog.import_row'",
     "job-group": "state = 'waiting' and waiting_for = 'group'",
     "job-batch": "work_type = 'catalog.publish'",
     "job-running": "state = 'assigned' and progress is not null",
@@ -83,9 +83,9 @@ JOBS: Final[Mapping[str, str]] = {
 """Which job each picture of a job shows."""
 
 SHOWN: Final = (
-    *("overview-1440-light", "jobs-filtered-1440-light", "failures-1440-dark"),
-    *("queue-1440-dark", "job-failed-1440-light", "job-batch-1440-light"),
-    *("schedule-1440-light", "overview-390-dark"),
+    *("overview-1440-light", "overview-390-dark", "jobs-filtered-1440-light"),
+    *("job-failed-1440-light", "job-batch-1440-light", "failures-1440-dark"),
+    *("type-1440-dark", "schedule-1440-light"),
 )
 """The pictures that the documentation shows."""
 

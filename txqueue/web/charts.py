@@ -134,7 +134,9 @@ def _chart(
     top = nice_ceiling(max(values, default=0.0))
     lines = tuple(_line(column, *said, rows, place, top, show) for column, said in named.items())
     summary = "; ".join(f"{line.name} {line.last}" for line in lines)
-    return Chart(title, show(top), age(place.span.total_seconds()), lines, f"{title}, last: {summary}")
+    return Chart(
+        title, show(top), age(place.span.total_seconds()), lines, f"{title}, last: {summary}"
+    )
 
 
 def _line(  # noqa: PLR0917 - what a line is drawn from

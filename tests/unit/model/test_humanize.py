@@ -30,7 +30,14 @@ def test_ages(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.00321, "3.2 ms"), (0.25, "250 ms"), (0.9996, "1.0 s"), (4.12, "4.1 s"), (75, "1 min 15 s"), (-1, "0.0 ms")],
+    [
+        (0.00321, "3.2 ms"),
+        (0.25, "250 ms"),
+        (0.9996, "1.0 s"),
+        (4.12, "4.1 s"),
+        (75, "1 min 15 s"),
+        (-1, "0.0 ms"),
+    ],
 )
 def test_durations(seconds: float, text: str) -> None:
     """Short ones to the tenth, a part of a second to the millisecond."""

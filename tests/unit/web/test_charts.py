@@ -54,7 +54,8 @@ def test_a_chart_says_its_last_values_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "top"), [(0, 1), (5e-324, 1), (0.3, 0.5), (1, 1), (1.2, 2), (21, 50), (99, 100), (501, 1000)]
+    ("value", "top"),
+    [(0, 1), (5e-324, 1), (0.3, 0.5), (1, 1), (1.2, 2), (21, 50), (99, 100), (501, 1000)],
 )
 def test_the_upper_edge_is_a_round_number(value: float, top: float) -> None:
     """The next one above."""

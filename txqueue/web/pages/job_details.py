@@ -71,7 +71,8 @@ async def _batch(services: PageServices, job_id: int) -> dict[str, Any] | None:
 def ended_text(batch: Mapping[str, Any]) -> str:
     """Return the progress of a batch: ``950 of 1,000 jobs have ended: 947 done, 3 failed``."""
     ended = batch["jobs"] - batch["left"]
-    said = f"{amount(ended)} of {counted(batch['jobs'], 'job')} {'has' if batch['jobs'] == 1 else 'have'} ended"
+    verb = "has" if batch["jobs"] == 1 else "have"
+    said = f"{amount(ended)} of {counted(batch['jobs'], 'job')} {verb} ended"
     by_state = ", ".join(f"{amount(batch[state])} {state}" for state in ENDS if batch[state])
     return f"{said}: {by_state}" if by_state else said
 
