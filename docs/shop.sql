@@ -154,11 +154,12 @@ update txqueue.job set progress = '[6420, 12400, "orders read"]', enqueued_at = 
        not_before = now() - interval '108.4 seconds', assigned_at = now() - interval '108 seconds', started_at = now() - interval '107.6 seconds'
  where job_id = (select min(job_id) from txqueue.job where state = 'assigned' and work_type = 'orders.sync_stock');
 insert into txqueue.failed_attempt (job_id, attempt, at, began, node_id, error, error_class, log)
-select job_id, number, ended, ended - interval '1.4 seconds', (select node_id from txqueue.node_info where incarnation = 1 + number % 2),
+select job_id, number, ended, ended - interval '1 second' * run,
+       coalesce(node_id, (select min(node_id) from txqueue.node_info where kind.queue = any(queues))),
        error, substring(error from E'\n([a-z.]*[A-Z]\\w+): [^\n]*$'),
-       concat_ws(E'\n', to_char(ended - interval '1.3 seconds', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || ' info shop: ' || work_type || ' ' || (payload - 'to')::text,
-                 to_char(ended - interval '0.2 seconds', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || ' warning shop: ' || split_part(error, E'\n', 1))
-  from txqueue.job, lateral generate_series(1, attempt) as number,
+       concat_ws(E'\n', to_char(ended - interval '0.9 seconds' * run, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || ' info shop: ' || work_type || ' ' || (payload - 'to')::text,
+                 to_char(ended - interval '0.1 seconds' * run, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || ' warning shop: ' || split_part(error, E'\n', 1))
+  from txqueue.job join kind using (work_type), lateral generate_series(1, attempt) as number,
        lateral (select failed_at - interval '35 seconds' * (attempt - number) as ended) as moment
  where error is not null;
 update txqueue.job set result = jsonb_build_object('message_id', md5(job_id::text)) where state = 'done' and queue = 'mail' and job_id % 3 = 0;
