@@ -560,7 +560,7 @@ direct_jobs(its_incarnation integer, its_assignment bigint = null, known bigint[
 drain_node(its_name text, who text) returns boolean;  -- worker
 heartbeat(its_incarnation integer, its_load double precision, its_report jsonb = '{}') returns (owned boolean,
     its_state text, peers jsonb, cancels jsonb, neighbours jsonb, next_end double precision, place integer,
-    places integer);  -- worker
+    places integer, rescued integer);  -- worker
 identity() returns uuid;  -- enqueue, worker
 jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker

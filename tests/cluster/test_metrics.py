@@ -42,3 +42,21 @@ async def test_the_counts_of_a_scrape_are_those_of_the_database(
     assert found["txqueue_claim_seconds_count",] > 0
     assert found["txqueue_jobs_enqueued_total",] >= 500
     assert found["txqueue_queue_nodes", "default"] == 1
+
+
+async def test_rescued_jobs_are_counted(nodes: Nodes, queue: WorkQueue) -> None:
+    """A node of the same host finds the end of another one, and takes its jobs."""
+    port = free_port()
+    first = await nodes.start("--workers", "1").up()
+    job_id = await queue.enqueue(Noted(60.0))
+    await eventually(lambda: first.database.job(job_id)["state"] == "assigned", PATIENCE)
+    second = await nodes.start("--metrics", f"tcp:{port}", "--workers", "1").up()
+    first.kill()
+    browser = Browser(port)
+
+    async def has_rescued() -> bool:
+        found = samples((await browser.get("/metrics")).text)
+        return sum(found["txqueue_rescues_total", why] for why in ("ended", "expired")) == 1
+
+    await eventually(has_rescued, PATIENCE)
+    second.database.execute("select txqueue.cancel(array[%s::bigint], 'test')", job_id)

@@ -1,6 +1,8 @@
 """The filters of the dashboard's list of jobs, and tags on its pages."""
 
+import re
 from collections.abc import Mapping
+from html import unescape
 from typing import Any
 from urllib.parse import quote
 
@@ -135,3 +137,25 @@ async def test_an_act_with_a_wrong_filter_changes_nothing(node: Master, dsn: str
             answer = await browser.post("/act/jobs", {"act": "cancel", "all": "1", **wrong})
             assert answer.status == 400
     assert node.states() == {"ready": 1}
+
+
+async def test_names_with_recent_jobs_are_suggested(node: Master, dsn: str) -> None:
+    """The busiest first, as text; without any, the fields are plain."""
+    async with served(dsn) as browser:
+        assert "datalist" not in (await browser.get("/jobs")).text
+        node.cursor.execute(
+            "insert into txqueue.minute_mark (at, seconds, last_job) values (now(), 60, 0)"
+        )
+        for queue, done in (("mail", 1), (HOSTILE, 2)):
+            node.cursor.execute(
+                "insert into txqueue.minute_counts (at, queue, work_type, done)"
+                " select at, %s, 'shop.Order', %s from txqueue.minute_mark",
+                (queue, done),
+            )
+
+    async with served(dsn) as browser:
+        text = (await browser.get("/jobs")).text
+    names = re.findall('<option value="([^"]*)"></option>', text)
+    assert [unescape(name) for name in names] == [HOSTILE, "mail", "shop.Order"]
+    assert 'list="known-queue"' in text
+    assert 'list="known-tenant"' not in text

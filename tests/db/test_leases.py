@@ -293,3 +293,12 @@ def test_nodes_that_ended_before_all_that_is_kept_are_forgotten(
     node.value("select txqueue.ensure_history()::text")
     names = node.column("select name from txqueue.node_info order by 1")
     assert names == ["node", "third"]
+
+
+def test_a_heartbeat_tells_how_many_jobs_it_rescued(node: Master, other: Master) -> None:
+    """Those of all dead nodes; the next one finds none."""
+    taken(node)
+    node.falls_silent()
+    asked = "select rescued from txqueue.heartbeat(%s, 0)"
+    assert other.value(asked, other.incarnation) == 1
+    assert other.value(asked, other.incarnation) == 0

@@ -277,6 +277,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "find_head",
         "find_heads",
         "find_last",
+        "has_broken_tag",
         "has_sleeping_master",
         "has_waiting_clients",
         "job_terms",

@@ -94,6 +94,17 @@ def _flow_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
         {(): figures.given_back},
     )
     yield make.counter(
+        "rescues",
+        "Jobs of dead nodes that this node returned to the queue.",
+        {(reason,): figures.rescues.get(reason, 0) for reason in ("expired", "ended")},
+        ["reason"],
+    )
+    yield make.counter(
+        "tokens_lost",
+        "Jobs that ended here while they were assigned anew, or were already written as ended.",
+        {(): figures.tokens_lost},
+    )
+    yield make.counter(
         "worker_deaths",
         "Worker processes that ended without being told to.",
         {(): figures.worker_deaths},

@@ -20,7 +20,8 @@ from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.dispatch import Room, claim_delay, look_back_interval
 from txqueue.policy.idling import idle_delay
-from txqueue.store.functions import Claim, StoredFunctions
+from txqueue.store.functions import StoredFunctions
+from txqueue.store.replies import Claim
 from txqueue.system.clock import Clock
 
 __all__ = ["Claimer", "Lanes"]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.policy.balancing import NodeReport, Unstarted
 from txqueue.policy.dispatch import Load, Room
-from txqueue.store.functions import HeartbeatReply
+from txqueue.store.replies import HeartbeatReply
 
 __all__ = [
     "BacklogListener",

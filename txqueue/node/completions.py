@@ -23,6 +23,7 @@ from txqueue.node.wakeups import Wakeups
 from txqueue.store.errors import is_passing
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.outcomes import as_settled_jobs, settled_jobs_in
+from txqueue.store.replies import WrittenEnds
 from txqueue.system.clock import Clock
 
 __all__ = ["Completions"]
@@ -58,8 +59,7 @@ class _Entries:
     @property
     def ends(self) -> int:
         """About how many ended jobs the entries report."""
-        finished = sum(each.ids.count(",") + 1 for each in self.finished)
-        return finished + sum(each.jobs for each in self.settled)
+        return _count(self.finished) + sum(each.jobs for each in self.settled)
 
     def __bool__(self) -> bool:
         return bool(self.finished or self.settled or self.started or self.given_back)
@@ -73,7 +73,7 @@ class Completions(Periodic):
         functions: The stored functions.
         lease: Has the incarnation of this run.
         wakeups: Wakes the claimer when a written outcome makes jobs ready.
-        meters: Times the statements.
+        meters: Times the statements, and counts the outcomes that changed nothing.
     """
 
     name = "completions"
@@ -200,7 +200,7 @@ class Completions(Periodic):
         some = finished[: self._most]
         began = self._clock.seconds()
         try:
-            freed = await self._functions.complete(incarnation, some)
+            written = await self._functions.complete(incarnation, some)
             self._meters.completions.observe(self._clock.seconds() - began)
         except Exception as error:
             if not is_passing(error) and any(each.results for each in some):
@@ -215,16 +215,18 @@ class Completions(Periodic):
         if self._clock.seconds() - self._failed_at > FORGIVEN:
             self._most = MOST_COMPLETED
         del finished[: len(some)]
-        self._tell(freed)
+        self._tell(_count(some), written)
 
-    def _tell(self, freed: bool) -> None:
-        self._has_freed = freed
-        if freed:
+    def _tell(self, ended: int, written: WrittenEnds) -> None:
+        self._meters.tokens_lost += ended - written.jobs
+        self._has_freed = written.has_freed
+        if written.has_freed:
             self._wakeups.look_for_work()
 
     async def _settle(self, incarnation: int, settled: list[SettledJobs]) -> None:
         try:
-            self._tell(await self._functions.settle(incarnation, settled))
+            written = await self._functions.settle(incarnation, settled)
+            self._tell(sum(each.jobs for each in settled), written)
         except Exception as error:
             if is_passing(error):
                 raise
@@ -235,13 +237,17 @@ class Completions(Periodic):
     async def _settle_one(self, incarnation: int, job: SettledJob) -> None:
         """Write one outcome alone; if it cannot be stored, let its job fail with that error."""
         try:
-            self._tell(await self._functions.settle(incarnation, [as_settled_jobs([job])]))
+            self._tell(1, await self._functions.settle(incarnation, [as_settled_jobs([job])]))
         except Exception as error:
             if is_passing(error):
                 raise
             said = f"its outcome cannot be stored: {type(error).__name__}"
             failed = SettledJob(job.job_id, job.assignment, "failed", error=said)
             await self._functions.settle(incarnation, [as_settled_jobs([failed])])
+
+
+def _count(finished: Iterable[CompletedJobs]) -> int:
+    return sum(each.ids.count(",") + 1 for each in finished)
 
 
 def _as_settled(finished: CompletedJobs) -> list[SettledJob]:

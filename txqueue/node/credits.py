@@ -19,7 +19,7 @@ from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.dispatch import NodeLoad, credit_limit, new_credit
-from txqueue.store.functions import HeartbeatReply
+from txqueue.store.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 from txqueue.wire.client_commands import (
     CannotJoin,

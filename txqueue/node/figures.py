@@ -32,6 +32,8 @@ class NodeFigures:
         deliveries: How many jobs arrived, by the way: ``claim``, ``direct``, ``peer``, ``adopted``.
         given_back: How many jobs the node returned to the queue because it did not hold them.
         worker_deaths: How many worker processes ended without being told to.
+        rescues: How many jobs of dead nodes it returned to the queue; see `Meters`.
+        tokens_lost: How many jobs ended whose outcome changed nothing; see `Meters`.
         running: How many jobs run now.
         unwritten: How many jobs have ended whose outcome is not written yet.
         workers: How many worker processes are ready.
@@ -50,6 +52,8 @@ class NodeFigures:
     deliveries: Mapping[str, int]
     given_back: int
     worker_deaths: int
+    rescues: Mapping[str, int]
+    tokens_lost: int
     running: int
     unwritten: int
     workers: int
@@ -93,6 +97,8 @@ class FigureCollector:
             },
             given_back=self._reconciliation.given_back,
             worker_deaths=meters.worker_deaths,
+            rescues=meters.rescues,
+            tokens_lost=meters.tokens_lost,
             running=workers.in_flight,
             unwritten=self._completions.unwritten,
             workers=len(workers.ready),

@@ -23,7 +23,8 @@ from txqueue.policy.balancing import (
     drain_shares,
     overflow_shares,
 )
-from txqueue.store.functions import HeartbeatReply, StoredFunctions
+from txqueue.store.functions import StoredFunctions
+from txqueue.store.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 
 __all__ = ["Handover", "Neighbours"]

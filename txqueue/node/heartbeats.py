@@ -14,9 +14,11 @@ from txqueue.node.host import has_ended
 from txqueue.node.lease import Identity, Lease
 from txqueue.node.lease_keeper import LeaseKeeper
 from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.meters import Meters
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
-from txqueue.store.functions import HeartbeatReply, StoredFunctions
+from txqueue.store.functions import StoredFunctions
+from txqueue.store.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 
 __all__ = ["BEATS_A_LEASE", "Heartbeats", "LoadMeter", "Processes"]
@@ -57,6 +59,7 @@ class Heartbeats(Periodic):
         keeper: Notified when the lease is acquired, renewed or lost.
         lifecycle: Notified when operators drain the node, or another run has taken its name.
         load_meter: Measures the node.
+        meters: Counts the rescued jobs.
         listeners: Notified of the answer to each heartbeat.
         processes: The workers, killed when another run has taken the node's name.
         wakeups: Has the alarm of heartbeats; wakes the services that take jobs when draining ends.
@@ -76,6 +79,7 @@ class Heartbeats(Periodic):
         keeper: LeaseKeeper,
         lifecycle: Lifecycle,
         load_meter: LoadMeter,
+        meters: Meters,
         listeners: Sequence[BeatListener],
         processes: Processes,
         wakeups: Wakeups,
@@ -89,6 +93,7 @@ class Heartbeats(Periodic):
         self._keeper = keeper
         self._lifecycle = lifecycle
         self._load_meter = load_meter
+        self._meters = meters
         self._listeners = listeners
         self._processes = processes
         self._wakeups = wakeups
@@ -143,6 +148,7 @@ class Heartbeats(Periodic):
             self._lease.incarnation, self._load_meter.load, report
         )
         self._next_end = reply.next_end
+        self._meters.rescues["expired"] += reply.rescued
         self._lease.reached()
         if reply.owned:
             self._keeper.renewed(began)
@@ -186,6 +192,7 @@ class Heartbeats(Periodic):
         ended = [incarnation for incarnation, pid in reply.neighbours if has_ended(pid)]
         if ended:
             rescued = await self._functions.declare_dead(self._lease.incarnation, ended)
+            self._meters.rescues["ended"] += rescued
             self.log.warn(
                 "{nodes} of this host ended without unregistering; {jobs} of their jobs run again",
                 nodes=len(ended),

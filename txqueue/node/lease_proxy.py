@@ -9,7 +9,8 @@ from twisted.internet.defer import Deferred, gatherResults
 from txqueue.node.lease import Lease
 from txqueue.node.peer import Peer
 from txqueue.node.periodic import Periodic
-from txqueue.store.functions import HeartbeatReply, StoredFunctions
+from txqueue.store.functions import StoredFunctions
+from txqueue.store.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 
 __all__ = ["KnownPeers", "LeaseProxy"]

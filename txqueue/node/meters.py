@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from attrs import define, field
 
 from txqueue.model.run_tally import STATEMENT_BOUNDS, Histogram, RunTally
@@ -23,6 +25,10 @@ class Meters:
         claims: How long claims took, in seconds.
         completions: How long statements took that write done jobs, in seconds.
         worker_deaths: How many worker processes ended without being told to.
+        rescues: How many jobs of dead nodes the node returned to the queue, by the reason:
+            ``expired`` leases, or masters of this host that have ``ended``.
+        tokens_lost: How many jobs ended whose outcome changed nothing: they were assigned anew
+            by then, or an earlier statement had written it although its answer was lost.
     """
 
     tally: RunTally = field(factory=RunTally)
@@ -30,3 +36,5 @@ class Meters:
     claims: Histogram = field(factory=_statements)
     completions: Histogram = field(factory=_statements)
     worker_deaths: int = 0
+    rescues: Counter[str] = field(factory=Counter)
+    tokens_lost: int = 0

@@ -20,7 +20,7 @@ from txqueue.node.peer_table import PeerTable
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport
-from txqueue.store.functions import HeartbeatReply
+from txqueue.store.replies import HeartbeatReply
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, is_loopback
 from txqueue.wire.peer_commands import Hello, NotAPeer
 from txqueue.wire.peer_connection import PeerPipe, PeerServer, dialled

@@ -160,6 +160,7 @@ class Services:
             keeper=self.lease_keeper,
             lifecycle=self.lifecycle,
             load_meter=self.description,
+            meters=self.meters,
             listeners=[listener for listener in listeners if listener is not None],
             processes=self.worker_pool,
             wakeups=self.wakeups,

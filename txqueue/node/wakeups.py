@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from txqueue.node.periodic import Alarm
 from txqueue.policy.idling import WakePlace, is_about_jobs, wakes
-from txqueue.store.functions import HeartbeatReply
+from txqueue.store.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 
 __all__ = ["Wakeups"]

@@ -14,7 +14,7 @@ from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.node.worker_process import Reports, WorkerProcess
 from txqueue.policy.balancing import Unstarted, give_back_shares
 from txqueue.policy.dispatch import Load, Room, least_loaded, room_of
-from txqueue.store.functions import HeartbeatReply
+from txqueue.store.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 
 __all__ = ["Workers"]

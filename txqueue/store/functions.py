@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from attrs import field, frozen
-
 from txqueue.model.assignment import (
     Assignment,
     CancelledJob,
@@ -22,9 +20,10 @@ from txqueue.model.assignment import (
 )
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.outcomes import joined_outcomes
+from txqueue.store.replies import Claim, HeartbeatReply, WrittenEnds
 from txqueue.store.schema_files import checked_name
 
-__all__ = ["Claim", "HeartbeatReply", "StoredFunctions"]
+__all__ = ["StoredFunctions"]
 
 _REGISTER_NODE: Final = """
     select node_id, incarnation from {schema}.register_node(
@@ -40,10 +39,10 @@ _NEXT_JOB: Final = """
         free_weight => %s, largest => %s, capacity => %s, chunk_jobs => %s, workers => %s,
         since => %s, take_suspects => %s, from_rank => %s, from_job => %s, after_tenant => %s)"""
 _COMPLETE: Final = """
-    select freed from {schema}.complete(
+    select total, freed from {schema}.complete(
         its_incarnation => %s, lanes => %s::smallint[], assignments => %s::bigint[],
         ids => %s::text[], results => %s::text[])"""
-_SETTLE: Final = "select freed from {schema}.settle(%s, %s)"
+_SETTLE: Final = "select cardinality(settled), freed from {schema}.settle(%s, %s)"
 _STARTED: Final = """
     select {schema}.started(
         its_incarnation => %s, assignments => %s::bigint[], ids => %s::bigint[],
@@ -55,76 +54,6 @@ _PASS_ON: Final = """
     select assignment, jobs, weight, ids_passed from {schema}.pass_on(
         its_incarnation => %s, assignments => %s::bigint[], ids => %s::bigint[],
         to_incarnation => %s, parts => %s)"""
-
-
-@frozen
-class HeartbeatReply:
-    """The answer to a heartbeat.
-
-    Attributes:
-        owned: Whether the node's name still belongs to this incarnation.
-        state: ``alive`` or ``draining``, as operators have ordered.
-        peers: The other live nodes that listen for peers: ``node_id, name, incarnation, address,
-            port, state, capacity, queues, work_types`` each.
-        cancels: The node's running jobs that it must cancel.
-        neighbours: The other live nodes of the node's host: incarnation and process id each.
-        next_end: Seconds until the first lease of another node expires; None if no other node is
-            alive.
-        place: The node's place, from 0, among the live nodes that have room and serve the same
-            queues and types; None if it has no room.
-        places: How many such nodes there are.
-    """
-
-    owned: bool
-    state: str | None
-    peers: list[dict[str, Any]]
-    cancels: list[CancelledJob]
-    neighbours: list[tuple[int, int]] = field(factory=list)
-    next_end: float | None = None
-    place: int | None = None
-    places: int | None = None
-
-
-@frozen
-class Claim:
-    """The result of a claim.
-
-    Attributes:
-        assignments: The jobs taken.
-        due_in: Seconds until the next job that waits for its ``not_before`` is due; None if no
-            job does.
-        seen_at: The time by the database's clock; jobs due by then are promoted.
-        reached: The rank, as text, and the job up to which all ready jobs are claimed; None if
-            no ready job is left.
-        last_tenant: The tenant after which the next claim continues; None if every tenant had a
-            turn.
-        searched: The seconds that the claim spent on reading ready jobs that the node may not take.
-        passed: The rank, as text, and the number of the last ready job, if the claim searched long
-            and none is left that the node may take.
-    """
-
-    assignments: list[Assignment]
-    due_in: float | None
-    seen_at: datetime
-    reached: tuple[str, int] | None = None
-    last_tenant: str | None = None
-    searched: float = 0.0
-    passed: tuple[str, int] | None = None
-
-    @property
-    def jobs(self) -> int:
-        """How many jobs the claim took."""
-        return sum(assignment.jobs for assignment in self.assignments)
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether the master may sleep: the claim took nothing, or the only ready job."""
-        return self.jobs == 0 or (self.jobs == 1 and self.reached is None)
-
-    @property
-    def is_cut_short(self) -> bool:
-        """Whether the claim has stopped at a bound of its own, or more jobs are due now."""
-        return self.due_in is not None and self.due_in <= 0
 
 
 class StoredFunctions:
@@ -174,7 +103,7 @@ class StoredFunctions:
     ) -> HeartbeatReply:
         """Renew the lease and rescue dead nodes' jobs; return what concerns the node."""
         rows = await self.pool.query(
-            "select owned, its_state, peers, cancels, neighbours, next_end, place, places"
+            "select owned, its_state, peers, cancels, neighbours, next_end, place, places, rescued"
             f" from {self.schema}.heartbeat(%s, %s, %s)",
             (incarnation, load, json.dumps(report)),
         )
@@ -294,8 +223,8 @@ class StoredFunctions:
         *row, is_ordinary = rows[0]
         return [_assignment(incarnation, asked_at, row)] if row[2] else [], is_ordinary
 
-    async def complete(self, incarnation: int, completed: Sequence[CompletedJobs]) -> bool:
-        """Move jobs that are done to history; return whether other jobs became ready."""
+    async def complete(self, incarnation: int, completed: Sequence[CompletedJobs]) -> WrittenEnds:
+        """Move jobs that are done to history."""
         rows = await self.pool.query_often(
             self._complete,
             (
@@ -306,12 +235,12 @@ class StoredFunctions:
                 [each.results for each in completed],
             ),
         )
-        return bool(rows[0][0])
+        return WrittenEnds(*rows[0])
 
-    async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> bool:
-        """Write outcomes that `complete` cannot write; return whether other jobs became ready."""
+    async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
+        """Write outcomes that `complete` cannot write."""
         rows = await self.pool.query_often(self._settle, (incarnation, joined_outcomes(settled)))
-        return bool(rows[0][0])
+        return WrittenEnds(*rows[0])
 
     async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
         """Record how long jobs have been running, and their progress."""

@@ -5,12 +5,12 @@
 -- operators ordered, the nearest_nodes() to which it connects, the running jobs that it must cancel, as
 -- [[assignment, job_id, who], ...], the other nodes of its host, as [[incarnation, pid], ...], in how
 -- many seconds the first lease of another node expires, and its place, from 0, among the so many nodes that
--- have room and serve the same queues and types (the place is null if it has no room). Of more than eight
--- nodes only about eight a round do what concerns all, so that its cost does not grow with their number.
+-- have room and serve the same queues and types (the place is null if it has no room), and how many jobs it
+-- rescued. Of more than eight nodes only about eight a round do what concerns all, so that its cost does not grow with their number.
 create or replace function txqueue.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
     out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision,
-    out place integer, out places integer)
+    out place integer, out places integer, out rescued integer)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
@@ -18,9 +18,9 @@ as $$
 declare
     own     record;
     nodes   integer;
-    rescued integer := 0;
     readied integer := 0;
 begin
+    rescued := 0;
     update node_info set heartbeat_at = clock_timestamp(), load = its_load, report = its_report, vouched_at = null,
            leased_at = case when heartbeat_at < clock_timestamp() - lease or vouched_at is not null then clock_timestamp()
                             else leased_at end

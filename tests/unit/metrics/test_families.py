@@ -18,6 +18,8 @@ FIGURES = NodeFigures(
     deliveries={"claim": 3},
     given_back=0,
     worker_deaths=0,
+    rescues={"expired": 2},
+    tokens_lost=1,
     running=0,
     unwritten=0,
     workers=2,
@@ -108,4 +110,4 @@ def test_no_label_names_a_host_node_job_group_or_tenant() -> None:
         *installation_families(installation(queue("default", 1))),
     ]
     labels = {label for each in families for sample in each.samples for label in sample.labels}
-    assert labels <= {"queue", "work_type", "outcome", "road", "state", "le", "quantile"}
+    assert labels <= {"queue", "work_type", "outcome", "road", "state", "le", "quantile", "reason"}

@@ -16,7 +16,7 @@ from txqueue.node.meters import Meters
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.idling import FIRST_IDLE
-from txqueue.store.functions import Claim
+from txqueue.store.replies import Claim
 
 PLACE = "2030-01-01", 5
 SEEN = datetime(2030, 1, 1, tzinfo=UTC)

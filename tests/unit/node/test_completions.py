@@ -21,6 +21,7 @@ from txqueue.node.meters import Meters
 from txqueue.node.wakeups import Wakeups
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.outcomes import as_settled_jobs, joined_outcomes, settled_jobs_in
+from txqueue.store.replies import WrittenEnds
 
 
 class Book:
@@ -32,25 +33,28 @@ class Book:
         self.settled: list[SettledJob] = []
         self.running: list[list[tuple[int, str | None]]] = []
         self.is_away = False
+        self.foreign = 0
         self._frees = frees
         self.most = 1_000_000
         self.refused = "what is not there"
 
-    async def complete(self, incarnation: int, finished: Sequence[CompletedJobs]) -> bool:
+    async def complete(self, incarnation: int, finished: Sequence[CompletedJobs]) -> WrittenEnds:
         """Complete, unless that are too many."""
         if len(finished) > self.most:
             raise DatabaseUnavailable("out of shared memory", "write less")
         if any(self.refused in (each.results or "") for each in finished):
             raise Refused("it cannot be stored")
         self.completed.append([each.assignment for each in finished])
-        return self._frees
+        jobs = sum(len(each.ids.split(",")) for each in finished)
+        return WrittenEnds(jobs - self.foreign, self._frees)
 
-    async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> bool:
+    async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
         """Settle, unless one cannot be stored."""
         if self.refused in joined_outcomes(settled):
             raise Refused("it cannot be stored")
-        self.settled += settled_jobs_in(settled)
-        return self._frees
+        jobs = settled_jobs_in(settled)
+        self.settled += jobs
+        return WrittenEnds(len(jobs) - self.foreign, self._frees)
 
     async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
         """Note what runs."""
@@ -215,3 +219,22 @@ def test_what_a_process_died_with_is_given_back_before_the_rest_of_its_assignmen
     """The rest is all that is left: nothing would be blamed any more."""
     book = written((1, False, None), (5, True, [1]), (5, False, None))
     assert book.released == [([5], True, [1]), ([1, 5], False, None)]
+
+
+def test_outcomes_that_change_nothing_are_counted() -> None:
+    """Their jobs were assigned anew by then."""
+    book, meters, clock = Book(), Meters(), Clock()
+    under_test = Completions(
+        clock,
+        cast("StoredFunctions", book),
+        lease=lease_of(1),
+        wakeups=Wakeups(clock),
+        meters=meters,
+    )
+    book.foreign = 1
+    under_test.finish(CompletedJobs(0, 1, "1,2,3"))
+    under_test.settle(as_settled_jobs([SettledJob(4, 1, "failed", error='said "job_id": 5')]))
+    ended: list[object] = []
+    Deferred.fromCoroutine(under_test.step()).addBoth(ended.append)
+    assert ended == [None]
+    assert meters.tokens_lost == 2

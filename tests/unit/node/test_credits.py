@@ -9,7 +9,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment
 from txqueue.node.deduplication import BLOCK, REMEMBERED, Deduplicator
 from txqueue.policy.dispatch import MOST_CREDIT, NodeLoad, credit_limit, new_credit
-from txqueue.store.functions import HeartbeatReply
+from txqueue.store.replies import HeartbeatReply
 
 PEER = 11
 

@@ -17,7 +17,8 @@ from txqueue.node.inbox import Inbox
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport, Unstarted
-from txqueue.store.functions import HeartbeatReply, StoredFunctions
+from txqueue.store.functions import StoredFunctions
+from txqueue.store.replies import HeartbeatReply
 
 ME, OTHER, THIRD = 1, 2, 3
 

@@ -14,8 +14,10 @@ from txqueue.node.heartbeats import Heartbeats
 from txqueue.node.lease import Lease
 from txqueue.node.lease_keeper import LeaseKeeper
 from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.meters import Meters
 from txqueue.node.wakeups import Wakeups
-from txqueue.store.functions import HeartbeatReply, StoredFunctions
+from txqueue.store.functions import StoredFunctions
+from txqueue.store.replies import HeartbeatReply
 
 
 @define
@@ -26,6 +28,7 @@ class Database:
     is_buried: bool = False
     loses_answers: bool = False
     state: str = "alive"
+    rescued: int = 0
 
     async def register_node(self, *_: object) -> tuple[int, int]:
         """Register a run."""
@@ -38,7 +41,11 @@ class Database:
     async def heartbeat(self, incarnation: int, *_: object) -> HeartbeatReply:
         """Renew the lease of the newest run."""
         return HeartbeatReply(
-            incarnation == self.incarnation and not self.is_buried, self.state, [], []
+            incarnation == self.incarnation and not self.is_buried,
+            self.state,
+            [],
+            [],
+            rescued=self.rescued,
         )
 
     async def incarnation_of(self, name: str) -> int:
@@ -59,6 +66,7 @@ class Around:
         self.lifecycle = Lifecycle(self.loop)
         self.wakeups = Wakeups(clock)
         self.told: list[str] = []
+        self.meters = Meters()
         self.heartbeats = Heartbeats(
             clock,
             cast("StoredFunctions", self.database),
@@ -69,6 +77,7 @@ class Around:
             keeper=LeaseKeeper(clock, self.lease, workers=self, credits=self, wakeups=self.wakeups),
             lifecycle=self.lifecycle,
             load_meter=self,
+            meters=self.meters,
             listeners=[self],
             processes=self,
             wakeups=self.wakeups,
@@ -175,3 +184,13 @@ def test_a_node_that_ends_is_not_talked_out_of_it() -> None:
     around.step()
     assert around.lifecycle.is_draining
     assert not is_rung(around.wakeups.claimer)
+
+
+def test_rescued_jobs_are_counted() -> None:
+    """Of each heartbeat."""
+    stage = Around()
+    stage.step()
+    stage.database.rescued = 3
+    stage.step()
+    stage.step()
+    assert stage.meters.rescues == {"expired": 6}

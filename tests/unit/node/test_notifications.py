@@ -10,7 +10,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.node.notifications import CHECK, UNHEARD_RETRY, Notifications
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.idling import WOKEN
-from txqueue.store.functions import HeartbeatReply
+from txqueue.store.replies import HeartbeatReply
 
 
 @define

@@ -21,7 +21,7 @@ from txqueue.node.peer_table import PeerTable
 from txqueue.node.periodic import Alarm
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.balancing import NodeReport
-from txqueue.store.functions import HeartbeatReply
+from txqueue.store.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.peer_commands import Hello, ReportLoad

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from txqueue.errors import TxqueueError
 from txqueue.model.job import State
+from txqueue.store.dashboard_queries import about_last_hour
 from txqueue.store.job_search import LOOKED_AT, about_bound, about_found
 from txqueue.store.queries import about_matching
 from txqueue.web.acts import CHANGEABLE, COUNTED
@@ -13,6 +15,7 @@ from txqueue.web.page_services import PageServices
 __all__ = ["confirmation", "jobs"]
 
 _ON_A_PAGE = 50
+MOST_SUGGESTED = 100
 _ACTS = {"cancel": "Cancel", "retry": "Retry"}
 
 
@@ -34,11 +37,25 @@ async def jobs(services: PageServices, request: PageRequest) -> Reply:
         is_first=after is None,
         filters=filters,
         usual=USUAL,
+        known=await _known_names(services),
         more=MORE,
         chips=chips(request),
         states=[state.value for state in State],
         now=found.at,
     )
+
+
+async def _known_names(services: PageServices) -> dict[str, list[str]]:
+    """Return names to suggest for filters: those with jobs in the last hour, the busiest first."""
+    try:
+        hour = (await services.reads.shared("hour", about_last_hour)).value
+    except TxqueueError:
+        # The list is of use without suggestions.
+        return {}
+    return {
+        column: sorted(names, key=lambda name: -names[name]["done"])[:MOST_SUGGESTED]
+        for column, names in hour.items()
+    }
 
 
 async def confirmation(services: PageServices, request: PageRequest) -> Reply:

@@ -1,0 +1,97 @@
+"""What the stored functions that nodes call reply."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from attrs import field, frozen
+
+from txqueue.model.assignment import Assignment, CancelledJob
+
+__all__ = ["Claim", "HeartbeatReply", "WrittenEnds"]
+
+
+@frozen
+class HeartbeatReply:
+    """The answer to a heartbeat.
+
+    Attributes:
+        owned: Whether the node's name still belongs to this incarnation.
+        state: ``alive`` or ``draining``, as operators have ordered.
+        peers: The other live nodes that listen for peers: ``node_id, name, incarnation, address,
+            port, state, capacity, queues, work_types`` each.
+        cancels: The node's running jobs that it must cancel.
+        neighbours: The other live nodes of the node's host: incarnation and process id each.
+        next_end: Seconds until the first lease of another node expires; None if no other node is
+            alive.
+        place: The node's place, from 0, among the live nodes that have room and serve the same
+            queues and types; None if it has no room.
+        places: How many such nodes there are.
+        rescued: How many jobs of dead nodes it returned to the queue.
+    """
+
+    owned: bool
+    state: str | None
+    peers: list[dict[str, Any]]
+    cancels: list[CancelledJob]
+    neighbours: list[tuple[int, int]] = field(factory=list)
+    next_end: float | None = None
+    place: int | None = None
+    places: int | None = None
+    rescued: int = 0
+
+
+@frozen
+class WrittenEnds:
+    """The effect of a statement that writes ends of jobs.
+
+    Attributes:
+        jobs: How many jobs it has changed; not those whose assignment was another one by then.
+        has_freed: Whether other jobs may have become ready.
+    """
+
+    jobs: int
+    has_freed: bool
+
+
+@frozen
+class Claim:
+    """The result of a claim.
+
+    Attributes:
+        assignments: The jobs taken.
+        due_in: Seconds until the next job that waits for its ``not_before`` is due; None if no
+            job does.
+        seen_at: The time by the database's clock; jobs due by then are promoted.
+        reached: The rank, as text, and the job up to which all ready jobs are claimed; None if
+            no ready job is left.
+        last_tenant: The tenant after which the next claim continues; None if every tenant had a
+            turn.
+        searched: The seconds that the claim spent on reading ready jobs that the node may not take.
+        passed: The rank, as text, and the number of the last ready job, if the claim searched long
+            and none is left that the node may take.
+    """
+
+    assignments: list[Assignment]
+    due_in: float | None
+    seen_at: datetime
+    reached: tuple[str, int] | None = None
+    last_tenant: str | None = None
+    searched: float = 0.0
+    passed: tuple[str, int] | None = None
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs the claim took."""
+        return sum(assignment.jobs for assignment in self.assignments)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the master may sleep: the claim took nothing, or the only ready job."""
+        return self.jobs == 0 or (self.jobs == 1 and self.reached is None)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the claim has stopped at a bound of its own, or more jobs are due now."""
+        return self.due_in is not None and self.due_in <= 0
