@@ -1,4 +1,5 @@
 -- A shop for tea and coffee on an ordinary afternoon, for the pictures in the documentation.
+select setseed(0.5);
 select txqueue.ensure_history();
 select setval('txqueue.job_id', 4816200);
 

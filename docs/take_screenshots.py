@@ -198,6 +198,7 @@ def log_in(page: Page) -> None:
     page.fill("input[name=name]", USER)
     page.fill("input[name=password]", PASSWORD)
     page.click("button:text-is('Log in')")
+    page.wait_for_selector("h1:text-is('Overview')")
 
 
 def take(page: Page, path: str, size: Size, file: Path) -> None:
