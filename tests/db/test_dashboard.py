@@ -14,6 +14,8 @@ from tests.dashboards import served
 from tests.db.masters import Master
 from tests.db.test_parents import end, put
 from tests.waiting import eventually, running_reactor
+from txqueue.errors import Refused
+from txqueue.store.queries import Inquiry, Question
 from txqueue.web.acts import acting_routes
 from txqueue.web.identification import parsed_proxy
 from txqueue.web.rendering import MENU
@@ -98,6 +100,24 @@ async def test_a_callback_s_page_has_the_progress_of_its_batch(node: Master, dsn
     assert "and 5 more" in waiting
     assert "25 of 25 jobs have ended: 24 done, 1 failed" in ended
     assert "<progress" not in alone
+
+
+async def test_a_callback_s_page_does_without_a_count_that_takes_too_long(
+    node: Master, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of the page is shown."""
+
+    def refuse(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
+        yield Question("select 1")
+        raise Refused("the query took too long", "try again")
+
+    monkeypatch.setattr("txqueue.web.pages.job_details.about_batch", refuse)
+    callback = put(node, node.enqueue({}, {}), after_any_end=True)
+    async with served(dsn) as browser:
+        answer = await browser.get(f"/jobs/{callback}")
+    assert answer.status == 200
+    assert "Parents and children" in answer.text
+    assert "<progress" not in answer.text
 
 
 @pytest.mark.parametrize("number", ["0", "999999", "9" * 18, "9" * 30, "x", "1;drop"])

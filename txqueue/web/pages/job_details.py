@@ -64,7 +64,8 @@ async def _batch(services: PageServices, job_id: int) -> dict[str, Any] | None:
     """Return how many of the jobs have ended that a job waits for; None if that is not known."""
     try:
         return await services.reads.find(about_batch(services.reads.schema, job_id))
-    except JobNotFound:
+    except TxqueueError:
+        # Its history is gone, or counting took too long: the rest of the page is still of use.
         return None
 
 
