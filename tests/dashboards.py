@@ -8,6 +8,7 @@ from attrs import evolve
 
 from tests.browser import Browser
 from tests.waiting import running_reactor
+from txqueue.web.databases import ShownDatabase
 from txqueue.web.service import Dashboard
 from txqueue.web.settings import DashboardSettings
 from txqueue.wire.endpoints import Endpoint
@@ -23,7 +24,7 @@ async def served(dsn: str, **settings: Any) -> AsyncIterator[Browser]:
         dsn: The database.
         settings: Settings that differ from the defaults.
     """
-    chosen = evolve(DashboardSettings(dsn, Endpoint(port=1)), **settings)
+    chosen = evolve(DashboardSettings((ShownDatabase(dsn),), Endpoint(port=1)), **settings)
     dashboard = Dashboard(running_reactor(), chosen)
     port = running_reactor().listenTCP(0, dashboard.site(), interface="127.0.0.1")
     try:

@@ -115,6 +115,7 @@ class Options(usage.Options):
         self.service_manager = take_service_manager(os.environ)
         try:
             choose_log_format(_settings(self), self.parent)
+            _ensure_distinct(_settings(self))
             self.nodes = _nodes_settings(self)
             for node in self.nodes:
                 _ensure_free(node)
@@ -126,7 +127,7 @@ class Options(usage.Options):
             declared(known_work_types())
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
-            self.dashboard = _dashboard_settings(self, self.nodes[0])
+            self.dashboard = _dashboard_settings(self)
             self.metrics = _metrics_settings(self, self.nodes[0])
         except TxqueueError as error:
             # twistd prints a hundred lines of its own options before a UsageError.
@@ -277,7 +278,7 @@ def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
     )
 
 
-def _dashboard_settings(options: Options, node: NodeSettings) -> Any:
+def _dashboard_settings(options: Options) -> Any:
     """Return the settings of the dashboard; None if none is asked for.
 
     Raises:
@@ -287,12 +288,14 @@ def _dashboard_settings(options: Options, node: NodeSettings) -> Any:
     text = settings.get("web")
     if text is None:
         return None
+    from txqueue.web.databases import named_databases
     from txqueue.web.settings import dashboard_settings
 
     name = str(settings.get("name", socket.gethostname()))
     endpoint = parsed_endpoint(str(text), _credentials(settings, name))
     endpoint.ensure_free("choose another --web")
-    return dashboard_settings(settings, node.dsn, node.schema, endpoint)
+    dsns, schema = [node.dsn for node in options.nodes], options.nodes[0].schema
+    return dashboard_settings(settings, named_databases(dsns, schema), endpoint)
 
 
 def _health_endpoint(options: Options) -> Endpoint | None:
@@ -332,6 +335,25 @@ def _kill_stuck(settings: Settings) -> float | None:
         return None
     # Before that time the master pings the worker and takes back what waits in it.
     return settings.seconds("kill_stuck", 0.0, least=5.0)
+
+
+def _ensure_distinct(settings: Settings) -> None:
+    """Check that no two options name the same port.
+
+    Raises:
+        ConfigurationError: When two do.
+    """
+    taken: dict[tuple[str, int], str] = {}
+    for name in ("admin", "listen", "health", "metrics", "web"):
+        if (text := settings.get(name)) is None:
+            continue
+        endpoint = parsed_endpoint(str(text), is_public=True)
+        place = (endpoint.interface, endpoint.port)
+        if endpoint.path is None and taken.setdefault(place, name) != name:
+            raise ConfigurationError(
+                f"--{taken[place]} and --{name} name the same port, {endpoint.port}",
+                "give each one of its own",
+            )
 
 
 def _ensure_free(node: NodeSettings) -> None:

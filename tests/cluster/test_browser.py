@@ -14,6 +14,7 @@ from twisted.internet.threads import deferToThread
 from tests.cluster.database import Database
 from tests.dashboards import served
 from tests.samples import HOSTILE, fill, fill_with_hostile_texts
+from txqueue.web.databases import ShownDatabase
 from txqueue.web.rendering import MENU
 
 playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
@@ -61,13 +62,20 @@ def opened(port: int, **manners: Any) -> Iterator[tuple[Any, list[str]]]:
             browser.close()
 
 
-async def browse(dsn: str, steps: Callable[..., None], tolerated: str = "", **manners: Any) -> None:
+async def browse(
+    dsn: str,
+    steps: Callable[..., None],
+    tolerated: str = "",
+    databases: tuple[ShownDatabase, ...] = (),
+    **manners: Any,
+) -> None:
     """Serve a dashboard, and run the steps of a test in a thread, in a browser of its own.
 
     Args:
         dsn: The database.
         steps: Gets the browser's page.
         tolerated: A text of complaints that the steps cause.
+        databases: The databases to serve, if there are several.
         manners: How the browser behaves.
     """
 
@@ -77,7 +85,8 @@ async def browse(dsn: str, steps: Callable[..., None], tolerated: str = "", **ma
             steps(page)
         assert [said for said in complaints if not tolerated or tolerated not in said] == []
 
-    async with served(dsn, **KEY) as browser:
+    several = {"databases": databases} if databases else {}
+    async with served(dsn, **KEY, **several) as browser:
         await deferToThread(run, browser.port)
 
 
@@ -195,6 +204,80 @@ async def test_an_open_page_shows_a_new_job_without_a_reload(sample: Database) -
         assert page.evaluate("window.isSame")
 
     await browse(sample.dsn, steps)
+
+
+@pytest.fixture
+def databases(sample: Database) -> tuple[ShownDatabase, ...]:
+    """A database with something on each page, and one that is down."""
+    down = "postgresql://127.0.0.1:1/archive"
+    return ShownDatabase(sample.dsn, name="orders"), ShownDatabase(down, name="x" * 40)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_the_list_of_databases_is_accessible_and_fits_its_window(
+    sample: Database, databases: tuple[ShownDatabase, ...], theme: str
+) -> None:
+    """And the switcher between them, opened, on pages of a database."""
+    axe = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+
+    def steps(page: Any) -> None:
+        page.goto("/login?key=secret")
+        for path in ("/", "/databases/orders/", "/databases/orders/jobs?state=failed", "/none"):
+            page.goto(path)
+            page.click(".switch summary")
+            page.evaluate(axe)
+            found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+            assert [each["id"] for each in found["violations"] if each["impact"] in GRAVE] == []
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                wide = page.evaluate("document.scrollingElement.scrollWidth")
+                assert wide <= width, (path, width)
+
+    await browse(sample.dsn, steps, "404", databases, color_scheme=theme)
+
+
+@pytest.mark.parametrize("has_script", [True, False])
+async def test_the_switcher_leads_to_the_same_page_of_another_database(
+    sample: Database, databases: tuple[ShownDatabase, ...], *, has_script: bool
+) -> None:
+    """With JavaScript and without it."""
+    shown = (*databases, ShownDatabase(sample.dsn, name="copy"))
+
+    def steps(page: Any) -> None:
+        page.goto("/")
+        page.keyboard.press("?")
+        page.click("a:text-is('orders') >> visible=true")
+        page.wait_for_url("**/databases/orders/")
+        page.click("nav >> text=Queues")
+        page.wait_for_url("**/databases/orders/queues")
+        page.click(".switch summary")
+        page.click(".switch a:text-is('copy')")
+        page.wait_for_url("**/databases/copy/queues")
+        page.click(".switch summary")
+        page.click("text=All databases")
+        page.wait_for_selector("h1:has-text('Databases')")
+
+    await browse(sample.dsn, steps, databases=shown, java_script_enabled=has_script)
+
+
+async def test_the_list_of_databases_shows_a_new_job_without_a_reload(
+    sample: Database, databases: tuple[ShownDatabase, ...]
+) -> None:
+    """As each page does."""
+
+    def steps(page: Any) -> None:
+        page.goto("/")
+        ready = page.locator("#d-orders dd").nth(2)
+        assert ready.inner_text() == "120"
+        page.evaluate("window.isSame = true")
+        sample.value(
+            "select txqueue.enqueue('mail.welcome', '{}', not_before => now() + interval '1 hour')"
+        )
+        # On a busy host the figures of the list are read less often.
+        page.wait_for_selector("#d-orders dd:text-is('121')", timeout=90_000)
+        assert page.evaluate("window.isSame")
+
+    await browse(sample.dsn, steps, databases=databases)
 
 
 async def test_keys_lead_to_pages_and_to_the_search(sample: Database) -> None:

@@ -52,6 +52,14 @@ def test_a_port_in_use(db: Database) -> None:
     assert "give --listen tcp:PORT" in refused(db, "--listen", "unix:/tmp/a.sock")
 
 
+def test_two_options_with_one_port(db: Database) -> None:
+    """It is said before the node starts; one of the two would not be served."""
+    port = f"tcp:{free_port()}"
+    line = refused(db, "--health", port, "--metrics", port)
+    assert "--health and --metrics name the same port" in line
+    assert "give each one of its own" in line
+
+
 async def test_nodes_meet_over_tls(nodes: Nodes, db: Database, tmp_path: Path) -> None:
     """Each with its own certificate; a node of another authority works without peers."""
     names = ("a", "b c")

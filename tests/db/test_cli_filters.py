@@ -104,3 +104,20 @@ def test_a_schedule_gives_its_jobs_tags(node: Master, txqueue: Call) -> None:
     txqueue("schedule", "add", *words)
     job_id = txqueue("schedule", "run-now", "often")["job_id"]
     assert node.job(job_id)["options"]["tags"] == {"team": "a"}
+
+
+def test_a_tag_that_is_given_twice_is_refused(node: Master, shown: Call) -> None:
+    """One of the two would be lost silently."""
+    code, said = shown("enqueue", "test.kind", "{}", "--tag", "a=1", "--tag", "a=2")
+    assert code == 2
+    assert "a tag is given twice" in said
+
+
+def test_a_cut_search_does_not_say_that_there_is_no_job(
+    node: Master, shown: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only that it has found none so far."""
+    monkeypatch.setattr(job_search, "LOOKED_AT", 10)
+    node.enqueue({"options": {"tags": {"a": "b"}}}, *[{}] * 20)
+    _, said = shown("jobs", "--tag", "a")
+    assert "No such job so far." in said

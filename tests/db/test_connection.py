@@ -370,3 +370,10 @@ async def test_nothing_is_prepared_behind_a_pooler(pooled: Server, folder: Path)
             for number in range(2 * OFTEN):
                 assert await connection.query_often(sum_of, (number, 1)) == [(number + 1,)]
             assert await connection.query("select name from pg_prepared_statements") == []
+
+
+async def test_an_attempt_that_the_server_refuses_logs_nothing(dsn: str) -> None:
+    """Its error is the caller's; the test fails if a failure was logged."""
+    for _ in range(30):
+        with pytest.raises(DatabaseUnavailable, match="does not exist"):
+            await connected(f"{dsn} dbname=never_there")

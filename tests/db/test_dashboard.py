@@ -17,6 +17,7 @@ from tests.waiting import eventually, running_reactor
 from txqueue.errors import Refused
 from txqueue.store.queries import Inquiry, Question
 from txqueue.web.acts import acting_routes
+from txqueue.web.databases import ShownDatabase
 from txqueue.web.identification import parsed_proxy
 from txqueue.web.rendering import MENU
 from txqueue.web.service import Dashboard, routes
@@ -407,7 +408,9 @@ async def test_over_a_unix_socket_the_account_acts(node: Master, dsn: str, tmp_p
         def endpointForURI(self, uri: object) -> UNIXClientEndpoint:
             return UNIXClientEndpoint(running_reactor(), str(path))
 
-    dashboard = Dashboard(running_reactor(), DashboardSettings(dsn, Endpoint(path)))
+    dashboard = Dashboard(
+        running_reactor(), DashboardSettings((ShownDatabase(dsn),), Endpoint(path))
+    )
     dashboard.startService()
     try:
         await eventually(path.exists)

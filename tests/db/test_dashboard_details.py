@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode
 
 import pytest
 
-from tests.browser import Browser
+from tests.browser import Answer, Browser
 from tests.dashboards import served
 from tests.db.masters import Master
 from tests.db.recurring import due as due_schedules
@@ -38,6 +38,20 @@ TIMES: dict[str, object] = {
     "until": "2100-01-01",
     "times": "7",
 }
+
+
+async def saved(browser: Browser, name: str) -> Answer:
+    """Open the form of a schedule, fill it in and save it."""
+    form = await browser.get(address("/schedules/edit", name))
+    return await browser.post(
+        address("/schedules/edit", name), {**TIMES, "seen": mark_in(form.text), "do": "save"}
+    )
+
+
+def mark_in(form: str) -> str:
+    """Return the mark of the times that a form shows."""
+    [mark] = re.findall('name="seen" value="([^"]+)"', form)
+    return str(mark)
 
 
 @asynccontextmanager
@@ -174,7 +188,7 @@ async def test_any_name_has_its_page(node: Master, dsn: str, name: str) -> None:
             for path in ("/queues/queue", "/types/type", "/schedules/edit")
         ]
         await browser.post("/act/control", {"act": "pause", "kind": "queue", "key": name})
-        edited = await browser.post(address("/schedules/edit", name), {**TIMES, "do": "save"})
+        edited = await saved(browser, name)
     waits = node.job(job_id)["state"] == "waiting"
     for page in pages[:2]:
         assert f"Ready {0 if waits else 1} Waiting {1 if waits else 0}" in words(page.text)
@@ -215,9 +229,9 @@ async def test_an_operator_changes_the_times_of_a_schedule(node: Master, dsn: st
     put(node, "nightly", group="reports")
     async with operating(dsn) as browser:
         form = await browser.get("/schedules/edit?name=nightly")
-        answer = await browser.post("/schedules/edit?name=nightly", {**TIMES, "do": "save"})
+        answer = await saved(browser, "nightly")
         after = await browser.get(answer.headers["location"])
-        again = await browser.post("/schedules/edit?name=nightly", {**TIMES, "do": "save"})
+        again = await saved(browser, "nightly")
         assert "had these times before" in (await browser.get("/schedules")).text
     assert 'name="period" value="1d"' in form.text
     assert (answer.status, again.status) == (303, 303)
@@ -229,6 +243,27 @@ async def test_an_operator_changes_the_times_of_a_schedule(node: Master, dsn: st
     assert row["job"]["group"] == "reports"
     node.cursor.execute("select who, what, subject from txqueue.action order by action_id desc")
     assert node.cursor.fetchall()[0] == ("developer", "schedule", "schedule nightly")
+
+
+async def test_the_second_of_two_editors_sees_what_the_first_has_saved(
+    node: Master, dsn: str
+) -> None:
+    """Nothing is lost silently; a person who has seen the new times may replace them."""
+    put(node, "nightly")
+    path = "/schedules/edit?name=nightly"
+    async with operating(dsn) as browser:
+        seen = mark_in((await browser.get(path)).text)
+        await saved(browser, "nightly")
+        mine = {**TIMES, "expression": "15 5 * * *"}
+        late = await browser.post(path, {**mine, "seen": seen, "do": "save"})
+        unknown = await browser.post(path, {**mine, "seen": seen, "do": "xxx"})
+        assert (late.status, unknown.status) == (409, 200)
+        assert "another user has changed this schedule" in words(late.text)
+        assert 'value="15 5 * * *"' in late.text
+        assert schedule(node, "nightly")["expression"] == "30 4 * * *"
+        again = await browser.post(path, {**mine, "seen": mark_in(late.text), "do": "save"})
+    assert again.status == 303
+    assert schedule(node, "nightly")["expression"] == "15 5 * * *"
 
 
 async def test_a_preview_shows_the_next_five_moments_and_saves_nothing(

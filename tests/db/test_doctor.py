@@ -321,3 +321,12 @@ def test_people_read_what_is_wrong_why_and_how_to_fix_it(
     ]
     assert "         why: every login of the database can use them" in lines
     assert any(line.startswith("         fix: resume it once the reason") for line in lines)
+
+
+def test_a_folder_that_does_not_exist_is_refused(
+    installation: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mistyped path must not pass for a host without certificates."""
+    wrong = str(tmp_path / "absent")
+    assert run(["--dsn", installation, "doctor", "--tls-dir", wrong], GlobalOptions()) == 2
+    assert f"{wrong} is not a folder" in capsys.readouterr().err

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled
+from txqueue.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,8 +37,12 @@ def doctor(options: GlobalOptions, tls_dir: str | None) -> int:
     from txqueue.store.examination import examine
 
     settings = options.settings
-    facts = examine(options.chosen_dsn, options.chosen_schema)
     folder = tls_dir or settings.get("tls_dir")
+    if folder is not None and not Path(str(folder)).is_dir():
+        raise ConfigurationError(
+            f"{folder} is not a folder", "name the one with the certificates by --tls-dir"
+        )
+    facts = examine(options.chosen_dsn, options.chosen_schema)
     results = diagnose({**facts, **examine_host(settings, folder, facts)})
     show(options, as_document(results), lambda: _lines(results))
     return int(has_fault(results))

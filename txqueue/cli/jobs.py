@@ -69,7 +69,8 @@ def jobs(
         lambda admin: _listed(admin, filters, limit),
     )
     document = {"jobs": page.jobs, "next": page.next, "searched": page.searched}
-    show(options, document, lambda: _list(page.jobs, page.at))
+    nothing = "No such job." if page.next is None else "No such job so far."
+    show(options, document, lambda: _list(page.jobs, page.at, nothing))
     if page.searched is not None:
         newest = "newest" if filters["after"] is None else "next"
         note(options, f"Searched the {newest} {amount(page.searched)} jobs only.")
@@ -140,9 +141,9 @@ async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> Found
             return FoundJobs(rows, page.at, following, page.searched)
 
 
-def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Lines:
+def _list(rows: Sequence[Mapping[str, Any]], now: datetime, nothing: str) -> Lines:
     columns = [">job", "state", "type", "queue", ">prio", ">runs", "group", "when"]
-    return listing("Jobs", columns, (_row(each, now) for each in rows), "No such job.")
+    return listing("Jobs", columns, (_row(each, now) for each in rows), nothing)
 
 
 def _row(row: Mapping[str, Any], now: datetime) -> list[object]:

@@ -187,7 +187,10 @@ def _read_tags(
     if wrong := [name for name, sign, _ in pairs if not sign]:
         said = f"{wrong[0]!r} has no value; write NAME=VALUE"
         raise click.BadParameter(said, context, parameter)
-    return {name: value for name, _, value in pairs} or None
+    tags = {name: value for name, _, value in pairs}
+    if len(tags) < len(pairs):
+        raise click.BadParameter("a tag is given twice; leave one out", context, parameter)
+    return tags or None
 
 
 def _repeated(name: str, metavar: str, text: str) -> Decorator:

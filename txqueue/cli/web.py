@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.errors import ConfigurationError
+from txqueue.errors import ConfigurationError, TxqueueError
 
 if TYPE_CHECKING:
     from txqueue.system.settings import Settings
+    from txqueue.web.databases import ShownDatabase
 
 __all__ = ["web", "web_user"]
 
@@ -25,6 +26,7 @@ ENDPOINT = "tcp:8390"
 @click.option(
     "--web", "endpoint", metavar="ENDPOINT", help=f"Where it listens (default: {ENDPOINT})."
 )
+@click.option("--databases", metavar="FILE", help="Serve several: names and DSNs, in a file.")
 @click.option("--web-users", metavar="FILE", help="Who may log in; see txqueue web-user.")
 @click.option("--web-proxy", metavar="NAME:HEADER", help="A proxy that identifies users.")
 @click.option("--web-hosts", metavar="NAMES", help="Host names it answers to, joined by commas.")
@@ -39,17 +41,30 @@ def web(options: GlobalOptions, /, endpoint: str | None, **given: str | None) ->
     """
     from txqueue.system.settings import Settings
 
+    if options.dsn is not None and given["databases"] is not None:
+        raise ConfigurationError(
+            "--dsn and --databases exclude each other", "write all databases into the file"
+        )
     flags = {"dsn": options.dsn, "schema": options.schema, "web": endpoint, **given}
     settings = Settings(flags, os.environ, Path.cwd())
-    dashboard = _dashboard(settings, options.chosen_schema)
+    dashboard = _dashboard(settings, _databases(settings, options))
     from txqueue.client.blocking import run_in_reactor
 
     run_in_reactor(lambda reactor: _serve(reactor, dashboard))
 
 
-def _dashboard(settings: Settings, schema: str) -> Any:
+def _databases(settings: Settings, options: GlobalOptions) -> tuple[ShownDatabase, ...]:
+    """Return the databases of the file, or else the one of the DSN."""
+    from txqueue.web.databases import ShownDatabase, read_databases
+
+    schema, file = options.chosen_schema, settings.get("databases")
+    if file is None or options.dsn is not None:
+        return (ShownDatabase(settings.dsn(), schema),)
+    return read_databases(Path(str(file)), schema)
+
+
+def _dashboard(settings: Settings, databases: tuple[ShownDatabase, ...]) -> Any:
     """Return the settings of the dashboard, all checked."""
-    from txqueue.store.migrations import check_database
     from txqueue.web.settings import dashboard_settings
     from txqueue.wire.endpoints import parsed_endpoint
     from txqueue.wire.tls import Credentials
@@ -61,9 +76,21 @@ def _dashboard(settings: Settings, schema: str) -> Any:
         credentials.check()
     endpoint = parsed_endpoint(str(settings.get("web", ENDPOINT)), credentials)
     endpoint.ensure_free("choose another --web")
-    dsn = settings.dsn()
-    check_database(dsn, schema)
-    return dashboard_settings(settings, dsn, schema, endpoint)
+    for database in databases:
+        _check(database)
+    return dashboard_settings(settings, databases, endpoint)
+
+
+def _check(database: ShownDatabase) -> None:
+    """Check that a database answers; one of several is only reported, and is shown as down."""
+    from txqueue.store.migrations import check_database
+
+    try:
+        check_database(database.dsn, database.schema)
+    except TxqueueError as error:
+        if not database.name:
+            raise
+        click.echo(f"{database.name}: {error}", err=True)
 
 
 async def _serve(reactor: Any, settings: Any) -> None:

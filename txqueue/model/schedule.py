@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
+from reprlib import repr as brief
 from typing import Any, Final, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -19,6 +20,7 @@ from attrs import field, frozen
 from cronsim import CronSim, CronSimError
 
 from txqueue.errors import InvalidSchedule
+from txqueue.model.time_text import length_text
 
 __all__ = [
     "CatchUp",
@@ -62,18 +64,27 @@ def _seconds(value: object) -> Any:
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
+def _shown(value: object) -> str:
+    """Return a length of time as people write it; anything else as Python does, shortened."""
+    if isinstance(value, timedelta):
+        return length_text(value.total_seconds())
+    return f"{value:g} s" if _is_number(value) else brief(value)
+
+
 def _catch_up(value: str) -> CatchUp:
     try:
         return CatchUp(value)
     except ValueError:
         known = ", ".join(CatchUp)
-        raise InvalidSchedule(f"catch_up {value!r} is not known", f"use one of {known}") from None
+        raise InvalidSchedule(
+            f"catch_up {brief(value)} is not known", f"use one of {known}"
+        ) from None
 
 
 def _period(_: object, __: attrs.Attribute[float], value: Any) -> None:
     if not _is_number(value) or not SHORTEST <= value <= LONGEST:
         raise InvalidSchedule(
-            f"a period of {value!r} s is not between a second and {LONGEST / 86400:g} days",
+            f"a period of {_shown(value)} is not between a second and {LONGEST / 86400:g} days",
             "give seconds or a timedelta; for shorter periods, write one job that loops",
         )
 
@@ -89,7 +100,7 @@ def _jitter_of(value: float | timedelta, seconds: float, most: float) -> timedel
         length = timedelta(seconds=seconds * float(_seconds(value)))
     if length is None or not timedelta(0) <= length <= timedelta(seconds=seconds * most):
         raise InvalidSchedule(
-            f"a jitter of {value!r} is not within 0 to {most:g} of the period",
+            f"a jitter of {_shown(value)} is not within 0 to {most:g} of the period",
             "give a fraction such as 0.1, or a timedelta",
         )
     return length
@@ -98,7 +109,7 @@ def _jitter_of(value: float | timedelta, seconds: float, most: float) -> timedel
 def _aware(_: object, __: attrs.Attribute[datetime | None], value: object) -> None:
     if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
         raise InvalidSchedule(
-            f"until={value!r} is not a datetime with a time zone",
+            f"until={brief(value)} is not a datetime with a time zone",
             "give one such as datetime(2027, 1, 1, tzinfo=UTC)",
         )
 
@@ -107,7 +118,7 @@ def _count(_: object, __: attrs.Attribute[int | None], value: object) -> None:
     is_count = isinstance(value, int) and not isinstance(value, bool)
     if value is not None and not (is_count and 1 <= int(str(value)) <= MOST_TIMES):
         raise InvalidSchedule(
-            f"times={value!r} is not a whole number from 1 to {MOST_TIMES:,}",
+            f"times={brief(value)} is not a whole number from 1 to {MOST_TIMES:,}",
             "give the total number of jobs, or leave it out",
         )
 
@@ -192,14 +203,15 @@ def _zone(value: object) -> str:
         return ZoneInfo(str(value)).key
     except (KeyError, OSError, ValueError):
         raise InvalidSchedule(
-            f"there is no time zone {value!r}", "use a name such as Europe/Berlin or UTC"
+            f"there is no time zone {brief(value)}",
+            "use a name such as Europe/Berlin or UTC",
         ) from None
 
 
 def _delay(_: object, __: attrs.Attribute[timedelta], value: object) -> None:
     if not isinstance(value, timedelta) or not timedelta(0) <= value <= MOST_DELAY:
         raise InvalidSchedule(
-            f"a jitter of {value!r} is not a timedelta of up to an hour",
+            f"a jitter of {_shown(value)} is not a timedelta of up to an hour",
             "give one such as timedelta(minutes=5); a fraction needs a period, and cron has none",
         )
 
@@ -237,7 +249,7 @@ class Cron(_Ending):
             next(CronSim(value, EPOCH))
         except (CronSimError, StopIteration) as error:
             raise InvalidSchedule(
-                f"{value!r} is not a cron expression: {str(error) or 'it has no moments'}",
+                f"{brief(value)} is not a cron expression: {str(error) or 'it has no moments'}",
                 "write minute, hour, day of month, month and day of week, as in '0 3 * * *'",
             ) from None
 

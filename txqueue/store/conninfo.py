@@ -10,7 +10,7 @@ from typing import Any
 from attrs import field, frozen
 from psycopg2.extensions import make_dsn, parse_dsn
 
-__all__ = ["ConnectAttempt", "attempts", "redirected", "socket_of"]
+__all__ = ["ConnectAttempt", "attempts", "database_name", "redirected", "socket_of"]
 
 # Seconds in which a host must answer; shorter with several hosts, so that the next is tried soon.
 PATIENCE, PATIENCE_OF_SEVERAL = 10.0, 3.0
@@ -60,6 +60,11 @@ def socket_of(dsn: str) -> Path | None:
     given = parse_dsn(dsn)
     folder = given.get("host", "")
     return Path(folder) / f".s.PGSQL.{given.get('port', 5432)}" if folder[:1] == "/" else None
+
+
+def database_name(dsn: str) -> str:
+    """Return the name of the database in a DSN; empty if it names none."""
+    return str(parse_dsn(dsn).get("dbname", ""))
 
 
 def redirected(dsn: str, socket: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from psycopg2.extensions import POLL_READ, POLL_WRITE, STATUS_READY
 from twisted.internet.defer import CancelledError, Deferred, fail
@@ -23,6 +23,10 @@ from txpostgres import txpostgres
 from zope.interface import implementer
 
 __all__ = ["Driver", "IStoreReactor"]
+
+
+# libpq's CONNECTION_BAD.
+_FAILED: Final = 1
 
 
 class IStoreReactor(IReactorFDSet, IReactorThreads, IReactorTime):
@@ -114,7 +118,9 @@ class _Watcher:
 
     def addReader(self, reader: IReadDescriptor) -> None:
         connection: Any = reader
-        if connection.pollable().status == STATUS_READY:
+        session = connection.pollable()
+        # txpostgres would poll a failed attempt once more, and log its error.
+        if session.status == STATUS_READY or session.info.status == _FAILED:
             return
         # After a failed attempt to connect there is no socket.
         with suppress(ValueError, OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -299,7 +300,7 @@ def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
     }
     for option, holds, remedy in _RULES:
         if (value := options.get(option)) is not None and not holds(value):
-            raise InvalidWork(f"{option} {value!r} is not valid", remedy)
+            raise InvalidWork(f"{option} {reprlib.repr(value)} is not valid", remedy)
     given = {key: option_json(value) for key, value in options.items() if value is not None}
     if "tags" in given:
         given["tags"] = checked_tags(given["tags"])

@@ -190,7 +190,7 @@ def translated() -> Iterator[None]:
 
 @contextmanager
 def answered(
-    patience: float, remedy: str = "ask for less, for instance one --state"
+    patience: float, remedy: str = "try again; if it stays slow, ask for less: use filters"
 ) -> Iterator[None]:
     """Convert the errors of operators' queries and acts, and give a timeout its own message.
 

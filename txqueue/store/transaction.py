@@ -156,7 +156,9 @@ class Transaction:
         if first is None:
             return []
         with sending(first.work_type, options) as call:
-            ids = await self._enqueue_texts(batches(chain([first], remaining), call.options))
+            ids = await self._enqueue_texts(
+                batches(call.watch(chain([first], remaining)), call.options)
+            )
             call.enqueued(*ids)
         return ids
 

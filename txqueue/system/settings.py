@@ -21,6 +21,7 @@ NAMES: Final = frozenset(
         *("admin", "listen", "tls_dir", "state_dir", "host", "operator", "kill_stuck"),
         *("health", "metrics", "log_format"),
         *("web", "web_users", "web_proxy", "web_hosts", "web_base", "web_title", "web_key"),
+        *("databases",),
     }
 )
 """The names of all settings that a configuration file may have."""

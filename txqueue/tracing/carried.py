@@ -16,7 +16,10 @@ TRACE_OPTIONS = ("traceparent", "tracestate", "traced_at")
 LATE = 600.0
 """Seconds after which a run belongs to a trace of its own, with a link to the sender's."""
 
-_TRACEPARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+# Version ff, and numbers of zeros alone, are not valid.
+_TRACEPARENT = re.compile(
+    "(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+)
 
 
 def is_traceparent(value: object) -> bool:
@@ -43,11 +46,11 @@ class CarriedTrace:
         """Read a job's terms; None without a trace, as other clients may put anything there."""
         if not isinstance(terms, Mapping) or not is_traceparent(terms.get("traceparent")):
             return None
-        state, sent_at = terms.get("tracestate", ""), terms.get("traced_at")
+        state = terms.get("tracestate", "")
         return cls(
             terms["traceparent"],
             state if isinstance(state, str) else "",
-            float(sent_at) if isinstance(sent_at, int | float) else None,
+            _moment(terms.get("traced_at")),
         )
 
     @property
@@ -72,3 +75,11 @@ class CarriedTrace:
             now: The present moment, in seconds since 1970.
         """
         return attempt == 1 and (self.sent_at is None or now - self.sent_at <= LATE)
+
+
+def _moment(value: object) -> float | None:
+    """Return a number as seconds; None for anything else, and for one that is too large."""
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None

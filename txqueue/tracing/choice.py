@@ -5,37 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from txqueue.tracing.sending import Sending, Untraced
+from txqueue.tracing.trouble import harmless
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
     from txqueue.tracing.spans import RunSpan
 
-__all__ = ["Sending", "begin_run", "is_tracing", "sending"]
-
-
-class Sending(Protocol):
-    """A call that enqueues, while it runs."""
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """The options for its jobs."""
-
-    def enqueued(self, *job_ids: int) -> None:
-        """Note the jobs that were enqueued."""
-
-
-@frozen
-class _Untraced:
-    """A call that enqueues without a trace."""
-
-    options: Mapping[str, Any]
-
-    def enqueued(self, *job_ids: int) -> None:
-        """Note nothing."""
+__all__ = ["begin_run", "is_tracing", "sending"]
 
 
 def sending(work_type: str, options: Mapping[str, Any]) -> AbstractContextManager[Sending]:
@@ -50,7 +30,7 @@ def sending(work_type: str, options: Mapping[str, Any]) -> AbstractContextManage
     """
     its_tracer = _tracer()
     if its_tracer is None:
-        return nullcontext(_Untraced(options))
+        return nullcontext(Untraced(options))
     from txqueue.tracing.spans import SendSpan
 
     return SendSpan.started(its_tracer, work_type, options)
@@ -68,7 +48,9 @@ def begin_run(work_type: str, job_id: int, attempt: int, terms: Any) -> RunSpan 
         return None
     from txqueue.tracing.spans import RunSpan
 
-    return RunSpan.started(its_tracer, work_type, job_id, attempt, terms)
+    with harmless():
+        return RunSpan.started(its_tracer, work_type, job_id, attempt, terms)
+    return None
 
 
 def _tracer() -> Tracer | None:

@@ -18,9 +18,11 @@ __all__ = [
     "QUEUE",
     "SCOPE",
     "SEND",
+    "SEVERAL",
     "SYSTEM",
     "SYSTEM_NAME",
     "WORK_TYPE",
+    "WORK_TYPES",
     "span_name",
 ]
 
@@ -35,6 +37,7 @@ BATCH_SIZE = "messaging.batch.message_count"
 ERROR_TYPE = "error.type"
 
 WORK_TYPE, ATTEMPT, OUTCOME = "txqueue.work_type", "txqueue.attempt", "txqueue.outcome"
+WORK_TYPES, SEVERAL = "txqueue.work_types", "several work types"
 
 
 def span_name(operation: str, work_type: str) -> str:

@@ -16,8 +16,11 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from txqueue.model.work_item import WorkItem
 from txqueue.tracing import names
 from txqueue.tracing.carried import CarriedTrace
+from txqueue.tracing.sending import Sending, Untraced
+from txqueue.tracing.trouble import harmless
 
 __all__ = ["RunSpan", "SendSpan", "tracer"]
 
@@ -52,52 +55,72 @@ class SendSpan:
     Args:
         span: The span.
         options: The options of the call.
+
+    Attributes:
+        options: The same, with the trace for the call's jobs; one that the caller gave stays.
     """
 
     def __init__(self, span: Span, options: Mapping[str, Any]) -> None:
         self._span = span
-        self._given = options
+        self._work_types: set[str] = set()
+        self.options = options
+        if options.get("traceparent") is None:
+            self.options = {**options, **_carried_by(span)}
 
     @classmethod
     @contextmanager
     def started(
         cls, tracer: Tracer, work_type: str, options: Mapping[str, Any]
-    ) -> Iterator[SendSpan]:
+    ) -> Iterator[Sending]:
         """Start one; it ends with the block, and records an error that leaves it."""
         attributes = _attributes(names.SEND, work_type)
         if isinstance(queue := options.get("queue"), str):
             attributes[names.QUEUE] = queue
-        name = names.span_name(names.SEND, work_type)
-        # It is not made the current span: the block of a coroutine may end in another context.
-        span = tracer.start_span(name, kind=SpanKind.PRODUCER, attributes=attributes)
+        call: Sending = Untraced(options)
+        span = None
+        with harmless():
+            # It is not made the current span: the block of a coroutine may end in another context.
+            name = names.span_name(names.SEND, work_type)
+            span = tracer.start_span(name, kind=SpanKind.PRODUCER, attributes=attributes)
+            call = cls(span, options)
         try:
-            yield cls(span, options)
+            yield call
         except Exception as error:
-            _note_error(span, error)
+            if span is not None:
+                with harmless():
+                    _note_error(span, error)
             raise
         finally:
-            span.end()
+            if span is not None:
+                with harmless():
+                    span.end()
 
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """The options of the call, with the trace for its jobs; one that the caller gave stays."""
-        if self._given.get("traceparent") is not None:
-            return self._given
-        headers: dict[str, str] = {}
-        _W3C.inject(headers, trace.set_span_in_context(self._span))
-        if "traceparent" not in headers:
-            return self._given
-        carried = CarriedTrace(
-            headers["traceparent"], headers.get("tracestate", ""), round(time.time(), 3)
-        )
-        return {**self._given, **carried.options}
+    def watch(self, works: Iterator[WorkItem]) -> Iterator[WorkItem]:
+        """Note the work types of work items as they pass."""
+        for work in works:
+            self._work_types.add(work.work_type)
+            yield work
 
     def enqueued(self, *job_ids: int) -> None:
         """Note the jobs that were enqueued."""
-        if len(job_ids) == 1:
-            self._span.set_attribute(names.JOB_ID, str(job_ids[0]))
-        else:
-            self._span.set_attribute(names.BATCH_SIZE, len(job_ids))
+        with harmless():
+            if len(job_ids) == 1:
+                self._span.set_attribute(names.JOB_ID, str(job_ids[0]))
+            else:
+                self._span.set_attribute(names.BATCH_SIZE, len(job_ids))
+            if len(self._work_types) > 1:
+                self._span.update_name(names.span_name(names.SEND, names.SEVERAL))
+                self._span.set_attribute(names.WORK_TYPES, sorted(self._work_types))
+
+
+def _carried_by(span: Span) -> dict[str, Any]:
+    """Return the options of jobs that a span sends."""
+    headers: dict[str, str] = {}
+    _W3C.inject(headers, trace.set_span_in_context(span))
+    if "traceparent" not in headers:
+        return {}
+    state = headers.get("tracestate", "")
+    return CarriedTrace(headers["traceparent"], state, round(time.time(), 3)).options
 
 
 class RunSpan:
@@ -115,6 +138,8 @@ class RunSpan:
         cls, tracer: Tracer, work_type: str, job_id: int, attempt: int, terms: Any
     ) -> RunSpan:
         """Start one: a child of the span that enqueued the job, or one of its own trace.
+
+        An error of the application's tracer is raised.
 
         Args:
             tracer: The application's tracer.
@@ -154,12 +179,14 @@ class RunSpan:
 
     def failed(self, error: BaseException, *, is_hidden: bool = False) -> None:
         """Record the error that failed the attempt; only its class, if its text is hidden."""
-        _note_error(self._span, error, is_hidden=is_hidden)
+        with harmless():
+            _note_error(self._span, error, is_hidden=is_hidden)
 
     def end(self, outcome: str) -> None:
         """End it with the outcome of the run."""
-        self._span.set_attribute(names.OUTCOME, outcome)
-        self._span.end()
+        with harmless():
+            self._span.set_attribute(names.OUTCOME, outcome)
+            self._span.end()
 
 
 def _origin(carried: CarriedTrace | None, attempt: int) -> tuple[Context, list[Link]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from twisted.internet.defer import Deferred
@@ -13,7 +14,7 @@ from txqueue.errors import TxqueueError
 from txqueue.store.dashboard_queries import about_changes
 from txqueue.store.operations import Operations
 
-__all__ = ["Changes", "Watcher"]
+__all__ = ["AllChanges", "ChangeFeed", "Changes", "Watcher"]
 
 # Seconds between two looks; one statement each, while any page is open.
 EVERY = 1.0
@@ -28,6 +29,20 @@ class Watcher(Protocol):
 
     def changed(self) -> None:
         """Tell the page to refresh."""
+
+
+class ChangeFeed(Protocol):
+    """Tells open pages to refresh."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more pages can get events."""
+
+    def add(self, watcher: Watcher) -> None:
+        """Send a page events from now on."""
+
+    def remove(self, watcher: Watcher) -> None:
+        """Send a page no more events."""
 
 
 class Changes:
@@ -49,7 +64,6 @@ class Changes:
         self._last: object = None
         self._told_at = float("-inf")
         self._looking = LoopingCall(self._look)
-        self._looking.clock = clock
 
     @property
     def is_full(self) -> bool:
@@ -60,6 +74,9 @@ class Changes:
         """Send a page events from now on."""
         self._watchers.add(watcher)
         if not self._looking.running:
+            # A new one, as a look of the one that was stopped may still run.
+            self._looking = LoopingCall(self._look)
+            self._looking.clock = self._clock
             self._looking.start(EVERY, now=False)
 
     def remove(self, watcher: Watcher) -> None:
@@ -81,3 +98,29 @@ class Changes:
             self._last, self._told_at = found, self._clock.seconds()
             for watcher in tuple(self._watchers):
                 watcher.changed()
+
+
+class AllChanges:
+    """Tells pages about several databases when any of these has changed.
+
+    Args:
+        feeds: The changes of each database.
+    """
+
+    def __init__(self, feeds: Sequence[ChangeFeed]) -> None:
+        self._feeds = feeds
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more pages can get events."""
+        return any(feed.is_full for feed in self._feeds)
+
+    def add(self, watcher: Watcher) -> None:
+        """Send a page events from now on."""
+        for feed in self._feeds:
+            feed.add(watcher)
+
+    def remove(self, watcher: Watcher) -> None:
+        """Send a page no more events."""
+        for feed in self._feeds:
+            feed.remove(watcher)

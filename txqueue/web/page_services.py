@@ -14,23 +14,19 @@ from txqueue.web.reads import Reads
 from txqueue.web.rendering import Renderer
 from txqueue.web.visitors import Visitor
 
-__all__ = ["PageServices"]
+__all__ = ["IndexServices", "PageServices", "VisitorServices"]
 
 
 @frozen
-class PageServices:
-    """The collaborators of the pages.
+class VisitorServices:
+    """The collaborators of all pages.
 
     Attributes:
-        reads: Reads what the pages show.
-        operations: Runs operators' acts.
         renderer: Makes the HTML.
         notices: Texts about acts.
         logins: Who has logged in; None if there are no users.
     """
 
-    reads: Reads
-    operations: Operations
     renderer: Renderer
     notices: Notices
     logins: Logins | None
@@ -38,6 +34,30 @@ class PageServices:
     def show(self, name: str, request: PageRequest, status: int = 200, **values: Any) -> Reply:
         """Return the reply with a rendered page."""
         return html(self.renderer.page(name, request, **values), status)
+
+
+@frozen
+class IndexServices(VisitorServices):
+    """The collaborators of the list of databases.
+
+    Attributes:
+        databases: Reads of each database what its pages show, by its name.
+    """
+
+    databases: Mapping[str, Reads]
+
+
+@frozen
+class PageServices(VisitorServices):
+    """The collaborators of the pages of a database.
+
+    Attributes:
+        reads: Reads what the pages show.
+        operations: Runs operators' acts.
+    """
+
+    reads: Reads
+    operations: Operations
 
     async def act(
         self, visitor: Visitor, name: str, arguments: Mapping[str, object]

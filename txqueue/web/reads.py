@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from attrs import define, field, frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
-from txqueue.errors import TxqueueError
+from txqueue.errors import DatabaseUnavailable, TxqueueError
 from txqueue.store.operations import Operations
 from txqueue.store.queries import Inquiry
 
@@ -32,11 +34,13 @@ class Figures(Generic[T]):
         value: What was read.
         age: Seconds since then.
         trouble: Why it could not be read again; None if it is current.
+        is_down: Whether that is because the database does not answer.
     """
 
     value: T
     age: float = 0.0
     trouble: str | None = None
+    is_down: bool = False
 
 
 @define
@@ -47,6 +51,7 @@ class _Shared:
     read_at: float = float("-inf")
     due_at: float = float("-inf")
     trouble: str | None = None
+    is_down: bool = False
     waiting: list[Deferred[None]] = field(factory=list)
     is_reading: bool = False
 
@@ -59,6 +64,8 @@ class Reads:
         operations: Runs the queries.
         schema: The name of the schema.
     """
+
+    log = Logger()
 
     def __init__(self, clock: IReactorTime, operations: Operations, schema: str) -> None:
         self._clock = clock
@@ -88,12 +95,37 @@ class Reads:
         """
         kept = self._kept(name)
         if kept.is_reading:
-            await self._wait(kept)
+            await self._ended(kept)
         elif self._clock.seconds() >= kept.due_at:
             await self._read(kept, inquire)
         if kept.read_at == float("-inf"):
             return Figures(await self._operations.find(inquire(self.schema)))
-        return Figures(kept.value, self._clock.seconds() - kept.read_at, kept.trouble)
+        return self._figures(kept)
+
+    async def latest(
+        self, name: str, inquire: Callable[[str], Inquiry[T]], patience: float
+    ) -> Figures[T | None]:
+        """Return shared figures, the last ones if current ones take long; None if there are none.
+
+        Args:
+            name: The name of the figures.
+            inquire: Returns the inquiry, given the name of the schema.
+            patience: Seconds to wait for current figures.
+        """
+        kept = self._kept(name)
+        if not kept.is_reading and self._clock.seconds() >= kept.due_at:
+            Deferred.fromCoroutine(self._read(kept, inquire)).addErrback(
+                lambda failure: self.log.failure("a read of the dashboard failed", failure=failure)
+            )
+        if kept.is_reading:
+            with suppress(TimeoutError):
+                await self._ended(kept).addTimeout(patience, self._clock)
+        return self._figures(kept)
+
+    def _figures(self, kept: _Shared) -> Figures[Any]:
+        was_read = kept.read_at > float("-inf")
+        age = self._clock.seconds() - kept.read_at if was_read else 0.0
+        return Figures(kept.value, age, kept.trouble, kept.is_down)
 
     def _kept(self, name: str) -> _Shared:
         """Return the figures of a name, the last used ones last; forget the first of too many."""
@@ -103,22 +135,25 @@ class Reads:
             del self._shared[next(iter(self._shared))]
         return kept
 
-    async def _wait(self, kept: _Shared) -> None:
+    def _ended(self, kept: _Shared) -> Deferred[None]:
+        """Return a Deferred that fires when the read that runs has ended."""
         waiting = Deferred[None]()
         kept.waiting.append(waiting)
-        await waiting
+        return waiting
 
     async def _read(self, kept: _Shared, inquire: Callable[[str], Inquiry[Any]]) -> None:
-        began = self._clock.seconds()
+        began, cost = self._clock.seconds(), COST
         kept.is_reading = True
         try:
             kept.value = await self._operations.find(inquire(self.schema))
-            kept.read_at, kept.trouble = self._clock.seconds(), None
+            kept.read_at, kept.trouble, kept.is_down = self._clock.seconds(), None, False
         except TxqueueError as error:
-            kept.trouble = error.what
+            kept.trouble, kept.is_down = error.what, isinstance(error, DatabaseUnavailable)
+            # A server that does not answer is spared nothing by a long wait.
+            cost = 1.0 if kept.is_down else COST
         finally:
             took = self._clock.seconds() - began
-            kept.due_at = self._clock.seconds() + max(FRESH, COST * took)
+            kept.due_at = self._clock.seconds() + max(FRESH, cost * took)
             kept.is_reading = False
             waiting, kept.waiting = kept.waiting, []
             for each in waiting:

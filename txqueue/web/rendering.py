@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote_plus
 
+from attrs import frozen
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
@@ -16,7 +17,7 @@ from txqueue.model import humanize
 from txqueue.web.messages import PageRequest
 from txqueue.web.static_files import StaticFile
 
-__all__ = ["Renderer"]
+__all__ = ["DatabaseMenu", "Renderer"]
 
 # The pages in the order of the menu: address, title.
 MENU = (
@@ -31,6 +32,8 @@ MENU = (
     ("/nodes", "Nodes"),
     ("/actions", "Actions"),
 )
+# The pages that every database has under the same address.
+_COMMON = frozenset({*(address for address, _ in MENU), "/queues/queue", "/types/type"})
 # A job that a text names: "job 12", "with job 12", "jobs 12".
 _JOB = re.compile(r"\b([Jj]obs? )(\d{1,18})\b(?! jobs)")
 # Where to look at what a warning is about.
@@ -50,19 +53,42 @@ WARNING_PAGES = {
 MOST_SHOWN = 20_000
 
 
+@frozen
+class DatabaseMenu:
+    """The databases to choose from, if a dashboard shows several.
+
+    Attributes:
+        paths: The path of each database's pages below the dashboard's base path, by its name.
+        chosen: The one whose page is shown; None for the list of all.
+    """
+
+    paths: Mapping[str, str]
+    chosen: str | None = None
+
+
 class Renderer:
     """Renders templates.
 
     Args:
-        base: The dashboard's base path, without a slash at its end.
+        root: The base path of the whole dashboard, without a slash at its end.
         title: The name of the installation.
         static: The files that pages load, by name.
+        databases: The databases to choose from; None if there is only one.
     """
 
-    def __init__(self, base: str, title: str, static: Mapping[str, StaticFile]) -> None:
+    def __init__(
+        self,
+        root: str,
+        title: str,
+        static: Mapping[str, StaticFile],
+        databases: DatabaseMenu | None = None,
+    ) -> None:
         self.static = static
-        self._base = base
+        self._root = root
         self._title = title
+        self._databases = databases
+        chosen = None if databases is None else databases.chosen
+        self._base = root if databases is None or chosen is None else root + databases.paths[chosen]
         self._environment = Environment(
             loader=PackageLoader("txqueue.web"),
             autoescape=select_autoescape(default=True, default_for_string=True),
@@ -87,7 +113,7 @@ class Renderer:
 
     def _address(self, name: str) -> str:
         """Return the address of a file, which changes with its content."""
-        return f"{self._base}/static/{name}?v={self.static[name].version}"
+        return f"{self._root}/static/{name}?v={self.static[name].version}"
 
     def _linked(self, text: object) -> Markup:
         """Return a text in which each "job N" leads to that job."""
@@ -104,7 +130,11 @@ class Renderer:
         """
         template = self._environment.get_template(f"{name}.html")
         return template.render(
+            root=self._root,
             base=self._base,
+            databases=self._databases,
+            has_pages=self._databases is None or self._databases.chosen is not None,
+            same_page=same_page,
             static=self._address,
             title=self._title,
             menu=MENU,
@@ -112,6 +142,18 @@ class Renderer:
             visitor=request.visitor,
             **values,
         )
+
+
+def same_page(request: PageRequest) -> str:
+    """Return the address of a page in another database; its list, for what only one database has.
+
+    A page of a list begins at the first row.
+    """
+    if request.path in _COMMON:
+        query = request.address(after=None)
+        return request.path if query == "?" else request.path + query
+    listed = f"/{request.path.split('/')[1]}"
+    return listed if listed in _COMMON else "/"
 
 
 def _warned_page(warning: Mapping[str, str]) -> str:

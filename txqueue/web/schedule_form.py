@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
 from attrs import field, frozen
@@ -13,7 +15,7 @@ from txqueue.errors import InvalidSchedule
 from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Schedule
 from txqueue.model.time_text import length_of, length_text, moment_of
 
-__all__ = ["FIELDS", "FilledForm", "filled_by", "read_form"]
+__all__ = ["FIELDS", "FilledForm", "filled_by", "mark_of", "read_form"]
 
 FIELDS: Final = ["kind", "expression", "zone", "period", "jitter", "catch_up", "until", "times"]
 """The fields of the form."""
@@ -61,6 +63,11 @@ def filled_by(row: Mapping[str, Any]) -> dict[str, str]:
         "until": "" if row["until"] is None else row["until"].isoformat(" "),
         "times": "" if row["times"] is None else str(row["times"]),
     }
+
+
+def mark_of(row: Mapping[str, Any]) -> str:
+    """Return a short text that changes with the times of a schedule, to notice other editors."""
+    return blake2b(json.dumps(filled_by(row)).encode(), digest_size=8).hexdigest()
 
 
 def read_form(fields: Mapping[str, str]) -> FilledForm:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from attrs import evolve, frozen
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
@@ -11,11 +12,14 @@ from twisted.logger import Logger
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.operations import Operations
 from txqueue.web.acts import acting_routes
-from txqueue.web.changes import Changes
+from txqueue.web.changes import AllChanges, Changes
+from txqueue.web.databases import ShownDatabase, database_path
 from txqueue.web.identification import Identification
 from txqueue.web.logins import Logins, Notices
-from txqueue.web.page_services import PageServices
+from txqueue.web.mounting import MountedDoors
+from txqueue.web.page_services import IndexServices, PageServices
 from txqueue.web.pages import lists, session
+from txqueue.web.pages.database_list import database_list
 from txqueue.web.pages.job_details import job
 from txqueue.web.pages.job_list import confirmation, jobs
 from txqueue.web.pages.overview import overview
@@ -23,19 +27,38 @@ from txqueue.web.pages.queue_details import queue
 from txqueue.web.pages.schedule_editor import edit_form
 from txqueue.web.pages.type_details import work_type
 from txqueue.web.reads import Reads
-from txqueue.web.rendering import Renderer
+from txqueue.web.rendering import DatabaseMenu, Renderer
 from txqueue.web.routing import Route, Router
 from txqueue.web.settings import DashboardSettings
 from txqueue.web.site import Door, QuietSite, Rules
 from txqueue.web.static_files import read_static
 from txqueue.web.visitors import Role
 
-__all__ = ["Dashboard", "routes"]
+__all__ = ["Dashboard", "index_routes", "routes"]
 
 # Connections: two for reads, one for acts.
 _CONNECTIONS: Final = 3
 # Seconds after which a read or an act is given up.
 _PATIENCE: Final = 2
+
+
+@frozen
+class DatabaseLink:
+    """The connections to one database, and what its pages read and watch.
+
+    Attributes:
+        shown: The database.
+        pool: Its connections.
+        operations: Runs queries and acts.
+        reads: Reads what the pages show.
+        changes: Tells open pages to refresh.
+    """
+
+    shown: ShownDatabase
+    pool: ConnectionPool
+    operations: Operations
+    reads: Reads
+    changes: Changes
 
 
 class Dashboard(Service):
@@ -51,14 +74,9 @@ class Dashboard(Service):
     def __init__(self, reactor: Any, settings: DashboardSettings) -> None:
         self._reactor = reactor
         self._settings = settings
-        self._pool = ConnectionPool(
-            reactor,
-            settings.dsn,
-            _CONNECTIONS,
-            "txqueue dashboard",
-            patience=_PATIENCE + 3.0,
-            any_moment=True,
-        )
+        self._logins = _logins(reactor, settings)
+        self._static = read_static()
+        self._links = [_linked(reactor, each) for each in settings.databases]
         self._listening: Deferred[Any] = succeed(None)
 
     def startService(self) -> None:
@@ -71,7 +89,8 @@ class Dashboard(Service):
         port = await self._listening
         if port is not None:
             await port.stopListening()
-        self._pool.close()
+        for link in self._links:
+            link.pool.close()
 
     def stopService(self) -> Deferred[None]:
         """Stop listening, and close the connections."""
@@ -80,27 +99,48 @@ class Dashboard(Service):
 
     def site(self) -> QuietSite:
         """Return the HTTP server."""
-        settings = self._settings
-        logins = None
-        if settings.users is not None or settings.key is not None:
-            logins = Logins(self._reactor, settings.users or {}, settings.key)
-        operations = Operations(self._pool, settings.schema, patience=_PATIENCE, at_once=2)
+        return QuietSite(self._resource(), reactor=self._reactor)
+
+    def _resource(self) -> Door | MountedDoors:
+        """Return what answers: the pages of one database, or of each below a list of all."""
+        paths = {link.shown.name: database_path(link.shown.name) for link in self._links}
+        if list(paths) == [""]:
+            return self._door(self._links[0], None)
+        menu, root = DatabaseMenu(paths), self._settings.base
+        doors = {
+            root + paths[link.shown.name]: self._door(link, evolve(menu, chosen=link.shown.name))
+            for link in self._links
+        }
+        return MountedDoors(self._index(menu), doors)
+
+    def _door(self, link: DatabaseLink, menu: DatabaseMenu | None) -> Door:
+        """Return the door to the pages of a database."""
         services = PageServices(
-            Reads(self._reactor, operations, settings.schema),
-            operations,
-            Renderer(settings.base, settings.title, read_static()),
-            Notices(),
-            logins,
-        )
-        rules = Rules(
-            settings.base,
-            self._hosts(),
-            Identification(settings.users, logins, settings.proxy),
-            settings.endpoint.credentials is not None,
+            self._renderer(menu), Notices(), self._logins, link.reads, link.operations
         )
         router = Router([*routes(), *acting_routes()])
-        changes = Changes(self._reactor, operations, settings.schema)
-        return QuietSite(Door(router, services, changes, rules), reactor=self._reactor)
+        return Door(router, services, link.changes, self._rules(database_path(link.shown.name)))
+
+    def _index(self, menu: DatabaseMenu) -> Door:
+        """Return the door to the list of databases."""
+        reads = {link.shown.name: link.reads for link in self._links}
+        services = IndexServices(self._renderer(menu), Notices(), self._logins, reads)
+        changes = AllChanges([link.changes for link in self._links])
+        return Door(Router(index_routes()), services, changes, self._rules(""))
+
+    def _renderer(self, menu: DatabaseMenu | None) -> Renderer:
+        return Renderer(self._settings.base, self._settings.title, self._static, menu)
+
+    def _rules(self, path: str) -> Rules:
+        """Return what requests for pages below a path must satisfy."""
+        settings = self._settings
+        return Rules(
+            settings.base + path,
+            settings.base,
+            self._hosts(),
+            Identification(settings.users, self._logins, settings.proxy),
+            settings.endpoint.credentials is not None,
+        )
 
     def _hosts(self) -> frozenset[str] | None:
         endpoint = self._settings.endpoint
@@ -119,6 +159,31 @@ class Dashboard(Service):
             endpoint=self._settings.endpoint,
             error=failure.value,
         )
+
+
+def _linked(reactor: Any, shown: ShownDatabase) -> DatabaseLink:
+    pool = ConnectionPool(
+        reactor,
+        shown.dsn,
+        _CONNECTIONS,
+        "txqueue dashboard",
+        patience=_PATIENCE + 3.0,
+        any_moment=True,
+    )
+    operations = Operations(pool, shown.schema, patience=_PATIENCE, at_once=2)
+    return DatabaseLink(
+        shown,
+        pool,
+        operations,
+        Reads(reactor, operations, shown.schema),
+        Changes(reactor, operations, shown.schema),
+    )
+
+
+def _logins(reactor: Any, settings: DashboardSettings) -> Logins | None:
+    if settings.users is None and settings.key is None:
+        return None
+    return Logins(reactor, settings.users or {}, settings.key)
 
 
 def routes() -> list[Route]:
@@ -142,6 +207,17 @@ def routes() -> list[Route]:
     return [
         *(Route("GET", path, Role.VIEWER, handler) for path, handler in pages.items()),
         Route("GET", "/schedules/edit", Role.OPERATOR, edit_form),
+        *_visitor_routes(),
+    ]
+
+
+def index_routes() -> list[Route]:
+    """Return the routes of the list of databases."""
+    return [Route("GET", "/", Role.VIEWER, database_list), *_visitor_routes()]
+
+
+def _visitor_routes() -> list[Route]:
+    return [
         Route("GET", "/static/{name}", Role.STRANGER, session.static_file),
         Route("GET", "/login", Role.STRANGER, session.login_page),
         Route("POST", "/login", Role.STRANGER, session.log_in),

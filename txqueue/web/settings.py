@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from txqueue.errors import ConfigurationError
 from txqueue.system.settings import Settings
+from txqueue.web.databases import ShownDatabase
 from txqueue.web.identification import IdentityProxy, parsed_proxy
 from txqueue.web.users import User, read_users
 from txqueue.wire.endpoints import Endpoint
@@ -23,9 +24,8 @@ class DashboardSettings:
     """The settings of a dashboard.
 
     Attributes:
-        dsn: A libpq URI or keyword string.
+        databases: The databases that it shows; the only one may have no name.
         endpoint: Where it listens.
-        schema: The name of the schema.
         users: The users by name; None if none are configured, so that all of this host may look.
         key: A secret with which one operator logs in; None for none.
         proxy: The proxy that identifies users; None for none.
@@ -34,9 +34,8 @@ class DashboardSettings:
         title: The name of the installation.
     """
 
-    dsn: str = field(repr=False)
+    databases: tuple[ShownDatabase, ...]
     endpoint: Endpoint
-    schema: str = "txqueue"
     users: Mapping[str, User] | None = field(default=None, repr=False)
     key: str | None = field(default=None, repr=False)
     proxy: IdentityProxy | None = None
@@ -46,14 +45,13 @@ class DashboardSettings:
 
 
 def dashboard_settings(
-    settings: Settings, dsn: str, schema: str, endpoint: Endpoint
+    settings: Settings, databases: tuple[ShownDatabase, ...], endpoint: Endpoint
 ) -> DashboardSettings:
     """Return the settings of a dashboard.
 
     Args:
         settings: ``web_users``, ``web_proxy``, ``web_hosts``, ``web_base`` and ``web_title``.
-        dsn: The database.
-        schema: The name of the schema.
+        databases: The databases.
         endpoint: Where the dashboard listens.
 
     Raises:
@@ -63,9 +61,8 @@ def dashboard_settings(
         raise ConfigurationError("the dashboard needs Jinja2", "run: pip install 'txqueue[web]'")
     users, proxy = settings.get("web_users"), settings.get("web_proxy")
     return DashboardSettings(
-        dsn=dsn,
+        databases=databases,
         endpoint=endpoint,
-        schema=schema,
         users=None if users is None else read_users(Path(str(users))),
         key=settings.get("web_key"),
         proxy=None if proxy is None else parsed_proxy(str(proxy)),

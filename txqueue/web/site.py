@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from twisted.web import resource, server
 
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, JobNotFound, TxqueueError
-from txqueue.web.changes import Changes
+from txqueue.web.changes import ChangeFeed
 from txqueue.web.guard import (
     LONGEST_BODY,
     SECURITY_HEADERS,
@@ -23,7 +23,7 @@ from txqueue.web.guard import (
 )
 from txqueue.web.identification import Identification
 from txqueue.web.messages import LOGIN, NOTICE, THEME, PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices
+from txqueue.web.page_services import VisitorServices
 from txqueue.web.routing import Router
 from txqueue.web.visitors import Role, Visitor
 
@@ -42,13 +42,15 @@ class Rules:
     """What a request must satisfy.
 
     Attributes:
-        base: The base path, without a slash at its end.
+        base: The base path of these pages, without a slash at its end.
+        root: The base path of the whole dashboard, to which its cookies are sent.
         hosts: The host names that the dashboard answers to besides loopback's; None for any.
         identification: Identifies visitors.
         is_secure: Whether browsers reach the dashboard by TLS only.
     """
 
     base: str
+    root: str
     hosts: frozenset[str] | None
     identification: Identification
     is_secure: bool = False
@@ -76,7 +78,7 @@ class QuietSite(server.Site):
 
 
 class Door(resource.Resource):
-    """Answers all requests.
+    """Answers all requests below one base path.
 
     Args:
         router: The routes.
@@ -89,7 +91,7 @@ class Door(resource.Resource):
     log = Logger()
 
     def __init__(
-        self, router: Router, services: PageServices, changes: Changes, rules: Rules
+        self, router: Router, services: VisitorServices, changes: ChangeFeed, rules: Rules
     ) -> None:
         super().__init__()
         self._router = router
@@ -229,7 +231,7 @@ class Door(resource.Resource):
         request.addCookie(
             name,
             value,
-            path=self._rules.base or "/",
+            path=self._rules.root or "/",
             max_age=None if value else "0",
             secure=self._rules.is_secure,
             httpOnly=True,

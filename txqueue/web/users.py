@@ -9,7 +9,6 @@ import hashlib
 import hmac
 import os
 import secrets
-import stat
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Final
 from attrs import field, frozen
 
 from txqueue.errors import ConfigurationError
+from txqueue.system.private_files import read_private
 from txqueue.web.visitors import Role
 
 __all__ = ["NO_PASSWORD", "User", "read_users", "user_line", "without_user"]
@@ -59,18 +59,7 @@ def read_users(path: Path) -> Mapping[str, User]:
         ConfigurationError: When the file cannot be read, others may change it, or a line is not
             valid.
     """
-    try:
-        mode = path.stat().st_mode
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(
-            f"cannot read the users in {path}: {error}", "check the path: --web-users FILE"
-        ) from None
-    if mode & (stat.S_IWGRP | stat.S_IRWXO):
-        raise ConfigurationError(
-            f"other accounts can read or change {path}", f"run: chmod 600 {path}"
-        )
-    lines = enumerate(text.splitlines(), 1)
+    lines = enumerate(read_private(path, "the users", "--web-users").splitlines(), 1)
     users = [_user(path, number, line) for number, line in lines if line.strip()]
     return {user.name: user for user in users}
 

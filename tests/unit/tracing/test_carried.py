@@ -16,7 +16,9 @@ JSON = st.recursive(
 )
 TRACES = st.builds(
     CarriedTrace,
-    st.from_regex(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", fullmatch=True),
+    st.from_regex(r"0[0-9a-f]-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", fullmatch=True).filter(
+        is_traceparent
+    ),
     st.text(max_size=20),
     st.none() | st.floats(0, 4e9),
 )
@@ -54,9 +56,27 @@ def test_a_trace_without_a_moment_is_continued_by_the_first_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [None, 7, "", PARENT.upper(), PARENT + "\n", PARENT[1:], [PARENT]]
+    "value",
+    [
+        None,
+        7,
+        "",
+        PARENT.replace("00-", "ff-"),
+        PARENT.upper(),
+        PARENT + "\n",
+        PARENT[1:],
+        [PARENT],
+    ],
 )
 def test_what_is_no_header_is_told_apart(value: object) -> None:
     """As enqueue() refuses it."""
     assert is_traceparent(PARENT)
     assert not is_traceparent(value)
+
+
+@pytest.mark.parametrize("moment", [10**400, float("inf"), True, "1", None])
+def test_an_odd_moment_is_no_error(moment: object) -> None:
+    """PostgreSQL's JSON has numbers that no float can hold."""
+    carried = CarriedTrace.of_terms({"traceparent": PARENT, "traced_at": moment})
+    assert carried is not None
+    assert isinstance(carried.is_continued(1, 0), bool)

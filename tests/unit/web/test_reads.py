@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.operations import Operations
 from txqueue.store.queries import Inquiry, Question
-from txqueue.web.changes import EVERY, STILL, Changes
+from txqueue.web.changes import EVERY, STILL, AllChanges, Changes
 from txqueue.web.reads import COST, FRESH, MOST_KEPT, Reads
 
 
@@ -116,6 +116,41 @@ def test_without_any_figures_the_reason_is_raised(
     assert failures[0].check(DatabaseUnavailable)
 
 
+def test_a_viewer_of_the_latest_figures_waits_for_them_a_moment_only(database: Answering) -> None:
+    """The read goes on, and later viewers see what it has found."""
+    reads = Reads(database.clock, cast("Operations", database), "txqueue")
+
+    def latest() -> Deferred[Any]:
+        return Deferred.fromCoroutine(reads.latest("figures", inquiry, 1.0))
+
+    first, second = latest(), latest()
+    database.clock.advance(1)
+    assert (result(first).value, result(second).value, database.reads) == (None, None, 1)
+    database.answer("one")
+    assert result(latest()).value == "one"
+
+
+def test_a_database_that_does_not_answer_is_asked_again_soon(database: Answering) -> None:
+    """Its last figures are shown, however long it took to fail; a slow query is not repeated so."""
+    reads = Reads(database.clock, cast("Operations", database), "txqueue")
+
+    def latest() -> Deferred[Any]:
+        return Deferred.fromCoroutine(reads.latest("figures", inquiry, 20.0))
+
+    first = latest()
+    database.answer("one")
+    assert not result(first).is_down
+    database.clock.advance(FRESH)
+    second = latest()
+    database.clock.advance(10)
+    database.fail()
+    found = result(second)
+    assert (found.value, found.age, found.is_down) == ("one", 10 + FRESH, True)
+    database.clock.advance(10)
+    latest()
+    assert database.reads == 3
+
+
 @define(eq=False)
 class Page:
     """An open page."""
@@ -144,6 +179,39 @@ def test_pages_get_changes_while_any_is_open(database: Answering) -> None:
     reads = database.reads
     database.clock.advance(10 * EVERY)
     assert database.reads == reads
+
+
+def test_a_page_that_opens_during_the_last_look_of_another_gets_changes(
+    database: Answering,
+) -> None:
+    """By one look a second, which ends with it."""
+    changes, page = Changes(database.clock, cast("Operations", database), "txqueue"), Page()
+    changes.add(page)
+    database.clock.advance(EVERY)
+    changes.remove(page)
+    changes.add(page)
+    database.answer(1)
+    database.clock.advance(EVERY)
+    assert len(database.waiting) == 1
+    database.answer(2)
+    changes.remove(page)
+    reads = database.reads
+    database.clock.advance(10 * EVERY)
+    assert (page.told, database.reads) == (2, reads)
+
+
+def test_a_page_about_several_databases_gets_the_changes_of_each(database: Answering) -> None:
+    """Until it closes."""
+    both = [Changes(database.clock, cast("Operations", database), "txqueue") for _ in range(2)]
+    page, changes = Page(), AllChanges(both)
+    changes.add(page)
+    database.clock.advance(EVERY)
+    database.answer(1)
+    database.answer(1)
+    assert (page.told, changes.is_full) == (2, False)
+    changes.remove(page)
+    database.clock.advance(10 * EVERY)
+    assert database.reads == 2
 
 
 def test_figures_that_were_not_used_for_long_are_forgotten() -> None:

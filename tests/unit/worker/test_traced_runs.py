@@ -4,14 +4,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from attrs import define
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from twisted.internet.defer import Deferred
 
+from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.worker.performing import Handled, Harness
-from txqueue import Next, Retry, RunningJob
+from txqueue import Next, Retry, RunningJob, WorkItem
+from txqueue.tracing import trouble
 from txqueue.tracing.choice import sending
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -212,3 +215,59 @@ def test_a_job_that_is_stopped_ends_its_span(exporter: InMemorySpanExporter) -> 
         bench.performer.stop()
         bench.turn()
     assert span_of(exporter).end_time is not None
+
+
+class Broken(SpanProcessor):
+    """A part of an application's tracer that fails."""
+
+    def __init__(self, when: str) -> None:
+        self._when = when
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        """Fail."""
+        if self._when == "start":
+            raise ConnectionError("on start")
+
+    def on_end(self, span: Any) -> None:
+        """Fail."""
+        if self._when == "end":
+            raise ConnectionError("on end")
+
+
+@pytest.mark.parametrize("when", ["start", "end"])
+def test_a_tracer_that_fails_changes_nothing_for_jobs(
+    monkeypatch: pytest.MonkeyPatch, logged_failures: LoggedFailures, when: str
+) -> None:
+    """Jobs are enqueued, run and end; one line says what is wrong."""
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(Broken(when))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    monkeypatch.setattr(trouble, "complaints", trouble.Complaints())
+    with sending("shop.Order", {}) as call:
+        call.enqueued(7)
+        assert ("traceparent" in call.options) is (when == "end")
+    assert performed(nothing).finished == [(5, 3, [1], 1, 1)]
+
+    async def fails(_: Any, job: RunningJob) -> None:
+        raise LookupError
+
+    assert [each["outcome"] for each in performed(fails).settled] == ["failed"]
+    assert len(logged_failures.flush(ConnectionError)) == 1
+
+
+def test_a_call_for_several_work_types_names_none(exporter: InMemorySpanExporter) -> None:
+    """All are in an attribute."""
+
+    @define
+    class Other(WorkItem):
+        work_type = "traced.other"
+
+    works: list[WorkItem] = [Handled(), Other(), Handled()]
+    with sending(works[0].work_type, {}) as call:
+        assert list(call.watch(iter(works))) == works
+        call.enqueued(1, 2, 3)
+    span = span_of(exporter)
+    assert span.name == "send several work types"
+    assert span.attributes is not None
+    assert span.attributes["txqueue.work_types"] == ("performing.handled", "traced.other")
+    assert span.attributes["messaging.batch.message_count"] == 3

@@ -16,7 +16,7 @@ from txqueue.store.queries import about_clock
 from txqueue.store.schedule_queries import about_schedules
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
-from txqueue.web.schedule_form import FIELDS, FilledForm, filled_by, read_form
+from txqueue.web.schedule_form import FIELDS, FilledForm, filled_by, mark_of, read_form
 
 __all__ = ["edit", "edit_form"]
 
@@ -35,8 +35,10 @@ async def edit(services: PageServices, request: PageRequest) -> Reply:
     form = read_form({name: request.sent(name) or "" for name in FIELDS})
     if form.when is None:
         return await _shown(services, request, row, form, HTTPStatus.UNPROCESSABLE_ENTITY)
-    if request.sent("do") == "preview":
+    if request.sent("do") != "save":
         return await _shown(services, request, row, form, HTTPStatus.OK)
+    if request.sent("seen") != mark_of(row):
+        return await _shown(services, request, row, form, HTTPStatus.CONFLICT)
     name = row["name"]
     arguments = {"name": name, "terms": json.dumps(schedule_object(form.when))}
     [changed] = await services.act(request.visitor, "edit_schedule", arguments)
@@ -72,6 +74,8 @@ async def _shown(
         request,
         status,
         schedule=row,
+        seen=mark_of(row),
+        has_conflict=status is HTTPStatus.CONFLICT,
         form=form,
         moments=[] if form.when is None else _preview(form.when, row, now),
         now=now,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from txqueue.web.messages import LOGIN, THEME, PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices
+from txqueue.web.page_services import VisitorServices
 
 __all__ = ["log_in", "log_out", "login_page", "set_theme", "static_file"]
 
 
-async def login_page(services: PageServices, request: PageRequest) -> Reply:
+async def login_page(services: VisitorServices, request: PageRequest) -> Reply:
     """Ask for name and password; a key in the address logs in at once."""
     if services.logins is None:
         return redirect("/")
@@ -21,7 +21,7 @@ async def login_page(services: PageServices, request: PageRequest) -> Reply:
     return services.show("login", request, trouble="" if key is None else "The key is wrong.")
 
 
-async def log_in(services: PageServices, request: PageRequest) -> Reply:
+async def log_in(services: VisitorServices, request: PageRequest) -> Reply:
     """Log a user in, if the password is right."""
     logins, name = services.logins, request.sent("name") or ""
     if logins is None:
@@ -37,7 +37,7 @@ async def log_in(services: PageServices, request: PageRequest) -> Reply:
     return services.show("login", request, HTTPStatus.UNAUTHORIZED, trouble=trouble)
 
 
-async def log_out(services: PageServices, request: PageRequest) -> Reply:
+async def log_out(services: VisitorServices, request: PageRequest) -> Reply:
     """End the visitor's login."""
     if services.logins is None:
         return redirect("/")
@@ -45,14 +45,14 @@ async def log_out(services: PageServices, request: PageRequest) -> Reply:
     return redirect("/login", {LOGIN: ""})
 
 
-async def set_theme(services: PageServices, request: PageRequest) -> Reply:  # noqa: ARG001 - a handler
+async def set_theme(services: VisitorServices, request: PageRequest) -> Reply:  # noqa: ARG001 - a handler
     """Choose dark or light; anything else leaves it to the browser."""
     theme = request.sent("theme")
     kept = theme if theme in ("dark", "light") else ""
     return redirect(request.way_back(), {THEME: kept})
 
 
-async def static_file(services: PageServices, request: PageRequest) -> Reply:
+async def static_file(services: VisitorServices, request: PageRequest) -> Reply:
     """Send a file that pages load."""
     found = services.renderer.static.get(request.names["name"])
     if found is None:

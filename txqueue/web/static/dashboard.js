@@ -58,9 +58,12 @@ function watch() {
 }
 
 const places = { o: "/", j: "/jobs", f: "/failures", q: "/queues", n: "/nodes", s: "/schedules" };
+const keys = document.getElementById("keys");
 let isGoing = false;
 
 addEventListener("keydown", (event) => {
+  // The list of databases has no pages that keys lead to.
+  if (keys === null) return;
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
   if (isGoing && places[event.key]) location.href = base + places[event.key];
   isGoing = event.key === "g";
@@ -70,7 +73,7 @@ addEventListener("keydown", (event) => {
     if (field) field.focus();
     else location.href = `${base}/jobs#search`;
   }
-  if (event.key === "?") document.getElementById("keys").showModal();
+  if (event.key === "?") keys.showModal();
 });
 
 addEventListener("change", (event) => {

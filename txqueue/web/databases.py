@@ -1,0 +1,111 @@
+"""The databases that a dashboard shows: from a file, or those of a node."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from txqueue.errors import ConfigurationError
+from txqueue.store.conninfo import attempts, database_name
+from txqueue.store.errors import translated
+from txqueue.store.schema_files import checked_name
+from txqueue.system.private_files import read_private
+
+__all__ = ["ShownDatabase", "database_path", "named_databases", "read_databases"]
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+_EXAMPLE: Final = 'write a line for each database: orders = "postgresql://..."'
+
+
+@frozen
+class ShownDatabase:
+    """A database that a dashboard shows.
+
+    Attributes:
+        dsn: A libpq URI or keyword string.
+        schema: The name of the schema.
+        name: Its name in the dashboard; empty for the only one, whose pages need none.
+    """
+
+    dsn: str = field(repr=False)
+    schema: str = "txqueue"
+    name: str = ""
+
+
+def database_path(name: str) -> str:
+    """Return the path of a database's pages below the dashboard's base path."""
+    return f"/databases/{name}" if name else ""
+
+
+def read_databases(path: Path, schema: str) -> tuple[ShownDatabase, ...]:
+    """Read the file of databases: TOML, with a DSN or a table for each name.
+
+    Args:
+        path: The file.
+        schema: The name of the schema of those that name none.
+
+    Raises:
+        ConfigurationError: When the file cannot be read, others may read it, or a database is not
+            valid.
+    """
+    try:
+        found = tomllib.loads(read_private(path, "the databases", "--databases"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path} is not valid TOML: {error}", _EXAMPLE) from None
+    if not found:
+        raise ConfigurationError(f"{path} has no database", _EXAMPLE)
+    try:
+        return tuple(_database(name, given, schema) for name, given in found.items())
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error.what}", error.remedy) from None
+
+
+def named_databases(dsns: Sequence[str], schema: str) -> tuple[ShownDatabase, ...]:
+    """Return the databases of a node; several are named as their DSNs name them."""
+    if len(dsns) == 1:
+        return (ShownDatabase(dsns[0], schema),)
+    found: dict[str, ShownDatabase] = {}
+    for dsn in dsns:
+        name = _unused(_plain_name(database_name(dsn)), found)
+        found[name] = ShownDatabase(dsn, schema, name)
+    return tuple(found.values())
+
+
+def _database(name: str, given: Any, schema: str) -> ShownDatabase:
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{name!r} is not a name for a database",
+            "use lower-case letters, digits, - and _, at most 40, the first a letter or digit",
+        )
+    table = given if isinstance(given, dict) else {"dsn": given}
+    if unknown := sorted(table.keys() - {"dsn", "schema"}):
+        raise ConfigurationError(
+            f"{name} has {unknown[0]!r}, which is not a setting", "give dsn, and perhaps schema"
+        )
+    dsn, its_schema = table.get("dsn"), table.get("schema", schema)
+    if not isinstance(dsn, str) or not dsn.strip():
+        raise ConfigurationError(f"{name} has no DSN", f'give it as a text: {name} = "DSN"')
+    try:
+        with translated():
+            attempts(dsn)
+        return ShownDatabase(dsn, checked_name(str(its_schema)), name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{name}: {error.what}", error.remedy) from None
+
+
+def _plain_name(text: str) -> str:
+    """Return a database's name as it may stand in an address."""
+    return re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_")[:30] or "database"
+
+
+def _unused(name: str, used: Any) -> str:
+    number, found = 1, name
+    while found in used:
+        number += 1
+        found = f"{name}-{number}"
+    return found
