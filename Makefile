@@ -8,18 +8,20 @@ DEMO_STAMP := $(VENV)/.installed-embedded
 DEV_STAMP := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
+SCREENSHOTS_ARGS ?=
 PYTEST := $(BIN)/python -m pytest
 SLOW := tests/cluster tests/docs
 FAULTS := tests/faults
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint clean
+.PHONY: help demo test test-fast lint screenshots clean
 
 help:
 	@echo "make demo    install into $(VENV) and run txqueue demo on an embedded PostgreSQL"
 	@echo "make test    install into $(VENV), lint, and run every test (PYTEST_ARGS adds arguments)"
 	@echo "make test-fast  lint and the unit tests: the inner loop"
 	@echo "make lint    ruff and mypy only"
+	@echo "make screenshots  pictures of the dashboard into build/screenshots (needs chromium)"
 	@echo "make clean   remove $(VENV) and everything that was built"
 	@echo "PYTHON=...   the Python that makes $(VENV) (now: $(PYTHON))"
 
@@ -47,6 +49,10 @@ lint: $(DEV_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# SCREENSHOTS_ARGS=--docs also writes those that the documentation shows.
+screenshots: $(DEV_STAMP)
+	$(BIN)/python docs/take_screenshots.py $(SCREENSHOTS_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* htmlcov

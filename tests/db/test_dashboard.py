@@ -12,7 +12,10 @@ from twisted.web.http_headers import Headers
 from tests.browser import Body, Browser, body_of
 from tests.dashboards import served
 from tests.db.masters import Master
+from tests.db.test_parents import end, put
 from tests.waiting import eventually, running_reactor
+from txqueue.errors import Refused
+from txqueue.store.queries import Inquiry, Question
 from txqueue.web.acts import acting_routes
 from txqueue.web.databases import ShownDatabase
 from txqueue.web.identification import parsed_proxy
@@ -78,6 +81,44 @@ async def test_a_job_s_page_has_the_log_of_its_failed_attempts(node: Master, dsn
     assert "Log of attempt 2</summary>" in text
     assert "shop.errors.CardDeclined" in text
     assert "one\n&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[31m" in text
+
+
+async def test_a_callback_s_page_has_the_progress_of_its_batch(node: Master, dsn: str) -> None:
+    """While it waits and after its end, also of more jobs than the page lists."""
+    ids = node.enqueue(*[{} for _ in range(25)])
+    callback = put(node, ids, after_any_end=True)
+    end(node, "done", ids[0])
+    end(node, "failed", ids[1])
+    async with served(dsn) as browser:
+        waiting = (await browser.get(f"/jobs/{callback}")).text
+        for job_id in ids[2:]:
+            end(node, "done", job_id)
+        end(node, "done", callback)
+        ended = (await browser.get(f"/jobs/{callback}")).text
+        alone = (await browser.get(f"/jobs/{ids[0]}")).text
+    assert "2 of 25 jobs have ended: 1 done, 1 failed" in waiting
+    assert '<progress max="25" value="2"' in waiting
+    assert "and 5 more" in waiting
+    assert "25 of 25 jobs have ended: 24 done, 1 failed" in ended
+    assert "<progress" not in alone
+
+
+async def test_a_callback_s_page_does_without_a_count_that_takes_too_long(
+    node: Master, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of the page is shown."""
+
+    def refuse(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
+        yield Question("select 1")
+        raise Refused("the query took too long", "try again")
+
+    monkeypatch.setattr("txqueue.web.pages.job_details.about_batch", refuse)
+    callback = put(node, node.enqueue({}, {}), after_any_end=True)
+    async with served(dsn) as browser:
+        answer = await browser.get(f"/jobs/{callback}")
+    assert answer.status == 200
+    assert "Parents and children" in answer.text
+    assert "<progress" not in answer.text
 
 
 @pytest.mark.parametrize("number", ["0", "999999", "9" * 18, "9" * 30, "x", "1;drop"])

@@ -36,14 +36,16 @@ def counted(number: int, noun: str) -> str:
 
 def rate(number: float) -> str:
     """Return the text of a rate, with more digits for a small one."""
-    return f"{number:,.0f}" if number >= 10 or number == 0 else f"{number:.1f}"
+    return f"{number:,.0f}" if number >= 9.95 or number == 0 else f"{number:.1f}"
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time: ``3.2 ms``, ``4.1 s``, ``2 min 5 s``, ``3 d 4 h``."""
+    """Return a length of time: ``3.2 ms``, ``320 ms``, ``4.1 s``, ``2 min 5 s``, ``3 d 4 h``."""
     seconds = max(seconds, 0.0)
-    if seconds < 1:
+    if seconds < 0.01:
         return f"{seconds * 1000:.1f} ms"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 10 else age(seconds)
 
 

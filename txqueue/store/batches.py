@@ -13,7 +13,7 @@ from txqueue.store.queries import Inquiry, Question
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
 
-__all__ = ["Batch", "about_batch"]
+__all__ = ["ENDS", "Batch", "about_batch"]
 
 ENDS = ("done", "failed", "cancelled")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from txqueue.model.humanize import duration, rate
+from txqueue.model.humanize import age, duration, rate
 
 __all__ = ["SPANS", "Chart", "Line", "charts"]
 
@@ -22,6 +22,8 @@ SPANS: Final[Mapping[str, tuple[timedelta, timedelta]]] = {
 
 WIDTH: Final = 600.0
 HEIGHT: Final = 100.0
+# A smaller value is drawn as none: powers of ten of the smallest floats are zero.
+LEAST: Final = 1e-9
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -49,12 +51,14 @@ class Chart:
     Attributes:
         title: What it shows.
         top: The value at its upper edge, as text.
+        begin: How long ago its left edge is, as text.
         lines: Its lines.
         summary: The chart in words, for those who cannot see it.
     """
 
     title: str
     top: str
+    begin: str
     lines: tuple[Line, ...]
     summary: str
 
@@ -130,7 +134,9 @@ def _chart(
     top = nice_ceiling(max(values, default=0.0))
     lines = tuple(_line(column, *said, rows, place, top, show) for column, said in named.items())
     summary = "; ".join(f"{line.name} {line.last}" for line in lines)
-    return Chart(title, show(top), lines, f"{title}, last: {summary}")
+    return Chart(
+        title, show(top), age(place.span.total_seconds()), lines, f"{title}, last: {summary}"
+    )
 
 
 def _line(  # noqa: PLR0917 - what a line is drawn from
@@ -155,8 +161,8 @@ def _line(  # noqa: PLR0917 - what a line is drawn from
 
 
 def nice_ceiling(value: float) -> float:
-    """Return the least of 1, 2 and 5 times a power of ten that is not below a value."""
-    if value <= 0 or not math.isfinite(value):
+    """Return the least of 1, 2 and 5 times a power of ten that is not below a value; 1 for none."""
+    if value < LEAST or not math.isfinite(value):
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
     return next(power * step for step in (1.0, 2.0, 5.0, 10.0) if power * step >= value * 0.999)

@@ -70,7 +70,7 @@ def chips(request: PageRequest) -> list[Chip]:
     chosen = chosen_filters(request)
     return [
         Chip(
-            f"{_label(name)}: {value}",
+            f"{_label(name)}: {_shown(name, value)}",
             request.address(after=None, **{name: _without(chosen[name], value)}),
         )
         for name, value in _pairs(chosen)
@@ -79,6 +79,11 @@ def chips(request: PageRequest) -> list[Chip]:
 
 def _label(name: str) -> str:
     return MORE[name][0] if name in MORE else USUAL.get(name, "State")
+
+
+def _shown(name: str, value: str) -> str:
+    """Return a value as the pages name it."""
+    return "running" if (name, value) == ("state", "assigned") else value
 
 
 def _pairs(filters: Mapping[str, str | Sequence[str] | None]) -> Iterator[tuple[str, str]]:

@@ -35,7 +35,7 @@ MENU = (
 # The pages that every database has under the same address.
 _COMMON = frozenset({*(address for address, _ in MENU), "/queues/queue", "/types/type"})
 # A job that a text names: "job 12", "with job 12", "jobs 12".
-_JOB = re.compile(r"\b(jobs? )(\d{1,18})\b(?! jobs)")
+_JOB = re.compile(r"\b([Jj]obs? )(\d{1,18})\b(?! jobs)")
 # Where to look at what a warning is about.
 WARNING_PAGES = {
     "dead_node": "/nodes",
@@ -102,6 +102,7 @@ class Renderer:
             "age": humanize.age,
             "duration": humanize.duration,
             "plain": humanize.plain,
+            "sentence": _sentence,
             "lines": _lines,
             "pretty": _pretty,
             "ago": _ago,
@@ -159,6 +160,11 @@ def _warned_page(warning: Mapping[str, str]) -> str:
     """Return the page that shows what a warning is about; empty for none."""
     pattern = WARNING_PAGES.get(warning["kind"], "")
     return pattern.format(quote_plus(warning["subject"]))
+
+
+def _sentence(text: str) -> str:
+    """Return a message as a sentence begins; the name of a command stays as it is."""
+    return text if text.startswith("txqueue ") else text[:1].upper() + text[1:]
 
 
 def _lines(text: object) -> str:

@@ -30,17 +30,24 @@ def test_ages(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.00321, "3.2 ms"), (4.12, "4.1 s"), (75, "1 min 15 s"), (-1, "0.0 ms")],
+    [
+        (0.00321, "3.2 ms"),
+        (0.25, "250 ms"),
+        (0.9996, "1.0 s"),
+        (4.12, "4.1 s"),
+        (75, "1 min 15 s"),
+        (-1, "0.0 ms"),
+    ],
 )
 def test_durations(seconds: float, text: str) -> None:
-    """Short ones to the tenth."""
+    """Short ones to the tenth, a part of a second to the millisecond."""
     assert duration(seconds) == text
 
 
 def test_numbers() -> None:
     """Thousands are set apart; a slow rate keeps a decimal."""
     assert amount(1234567) == "1,234,567"
-    assert [rate(0), rate(0.25), rate(12345.6)] == ["0", "0.2", "12,346"]
+    assert [rate(0), rate(0.25), rate(9.96), rate(12345.6)] == ["0", "0.2", "10", "12,346"]
 
 
 def test_moments_say_how_long_ago_or_ahead() -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from txqueue.web.charts import HEIGHT, WIDTH, charts, nice_ceiling
@@ -25,6 +25,7 @@ def row(minutes: float, value: float | None) -> dict[str, Any]:
 values = st.none() | st.floats(0, 1e9)
 
 
+@example([(0, 5e-324)])
 @given(st.lists(st.tuples(st.integers(0, 90), values), max_size=60, unique_by=lambda pair: pair[0]))
 def test_each_point_lies_in_the_box(points: list[tuple[int, float | None]]) -> None:
     """Whatever the values, and also those of before the time."""
@@ -47,13 +48,14 @@ def test_a_chart_says_its_last_values_in_words() -> None:
     """For a reader who does not see it."""
     [speed, *_] = charts([row(2, 7.0), row(1, 30.0)], NOW, SPAN, STEP)
     assert speed.summary == "Jobs a second, last: done 30; enqueued 30; failed attempts 30"
-    assert speed.top == "50"
+    assert (speed.top, speed.begin) == ("50", "1 h")
     [_, _, wait, _] = charts([row(1, None)], NOW, SPAN, STEP)
     assert [line.last for line in wait.lines] == ["unknown", "unknown"]
 
 
 @pytest.mark.parametrize(
-    ("value", "top"), [(0, 1), (0.3, 0.5), (1, 1), (1.2, 2), (21, 50), (99, 100), (501, 1000)]
+    ("value", "top"),
+    [(0, 1), (5e-324, 1), (0.3, 0.5), (1, 1), (1.2, 2), (21, 50), (99, 100), (501, 1000)],
 )
 def test_the_upper_edge_is_a_round_number(value: float, top: float) -> None:
     """The next one above."""

@@ -64,3 +64,9 @@ def test_a_form_has_the_same_filters() -> None:
 def test_without_filters_there_are_no_links(query: Mapping[str, Sequence[str]]) -> None:
     """Nor with empty fields."""
     assert chips(asking(query)) == []
+
+
+def test_a_state_has_the_name_that_the_list_shows() -> None:
+    """Jobs that are assigned are called running."""
+    [chip] = chips(asking({"state": ["assigned"]}))
+    assert chip.text == "State: running"

@@ -7,14 +7,15 @@ from http import HTTPStatus
 from typing import Any
 
 from txqueue.errors import JobNotFound, TxqueueError
-from txqueue.model.humanize import duration
+from txqueue.model.humanize import amount, counted, duration
 from txqueue.policy.blockers import Explanation
+from txqueue.store.batches import ENDS, about_batch
 from txqueue.store.dashboard_queries import about_family
 from txqueue.store.queries import about_job, about_obstacles
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
 
-__all__ = ["job", "timeline"]
+__all__ = ["ended_text", "job", "timeline"]
 
 _LIVE = ("waiting", "ready", "assigned")
 
@@ -29,6 +30,8 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
     is_live = found["state"] in _LIVE
     why = await _explained(services, job_id) if is_live else None
     family = await services.reads.find(about_family(schema, job_id))
+    has_parents = family["parents"] or "parents" in (found["options"] or {})
+    batch = await _batch(services, job_id) if has_parents else None
     return services.show(
         "job",
         request,
@@ -37,6 +40,8 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
         why=why,
         parents=family["parents"],
         children=family["children"],
+        batch=batch,
+        ended=ended_text(batch) if batch else "",
         timeline=timeline(found),
         now=found["at"],
     )
@@ -53,6 +58,24 @@ async def _explained(services: PageServices, job_id: int) -> Explanation | None:
         return Explanation(
             job_id, "", "unknown", f"this could not be read: {error.what}", error.remedy
         )
+
+
+async def _batch(services: PageServices, job_id: int) -> dict[str, Any] | None:
+    """Return how many of the jobs have ended that a job waits for; None if that is not known."""
+    try:
+        return await services.reads.find(about_batch(services.reads.schema, job_id))
+    except TxqueueError:
+        # Its history is gone, or counting took too long: the rest of the page is still of use.
+        return None
+
+
+def ended_text(batch: Mapping[str, Any]) -> str:
+    """Return the progress of a batch: ``950 of 1,000 jobs have ended: 947 done, 3 failed``."""
+    ended = batch["jobs"] - batch["left"]
+    verb = "has" if batch["jobs"] == 1 else "have"
+    said = f"{amount(ended)} of {counted(batch['jobs'], 'job')} {verb} ended"
+    by_state = ", ".join(f"{amount(batch[state])} {state}" for state in ENDS if batch[state])
+    return f"{said}: {by_state}" if by_state else said
 
 
 def timeline(job: Mapping[str, Any]) -> list[dict[str, Any]]:

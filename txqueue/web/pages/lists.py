@@ -117,6 +117,11 @@ async def actions(services: PageServices, request: PageRequest) -> Reply:
         services.reads.schema, before, _ON_A_PAGE + 1, request.asked("subject")
     )
     rows = await services.reads.find(asked)
+    now = await services.reads.shared("clock", queries.about_clock)
     return services.show(
-        "actions", request, actions=rows[:_ON_A_PAGE], has_more=len(rows) > _ON_A_PAGE
+        "actions",
+        request,
+        actions=rows[:_ON_A_PAGE],
+        has_more=len(rows) > _ON_A_PAGE,
+        now=now.value,
     )
