@@ -368,3 +368,15 @@ async def test_a_list_of_schedules_is_filtered_by_work_type(node: Master, dsn: s
     async with served(dsn) as browser:
         text = (await browser.get("/schedules?work_type=mail.receipt")).text
     assert links(text, "/types/type") == {"mail.receipt"}
+
+
+async def test_a_queue_that_nobody_knows_is_no_outage(node: Master, dsn: str) -> None:
+    """It may be a typing mistake; one with jobs and without a node is an outage."""
+    node.enqueue({"queue": "mail"})
+    async with served(dsn) as browser:
+        unknown = words((await browser.get(address("/queues/queue", "mial"))).text)
+        unserved = words((await browser.get(address("/queues/queue", "mail"))).text)
+    assert "Check how it is spelled" in unknown
+    assert "Start a node" not in unknown
+    assert "Check how it is spelled" not in unserved
+    assert "Start a node" in unserved

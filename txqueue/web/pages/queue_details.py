@@ -27,6 +27,11 @@ async def queue(services: PageServices, request: PageRequest) -> Reply:
     controls = (await services.reads.shared("controls", about_controls)).value
     limits = (each for each in controls if (each["kind"], each["key"]) == ("queue", name))
     nodes = (await services.reads.shared("nodes", about_nodes)).value
+    serve = serving(nodes, name, depth["running_on"])
+    limit = next(limits, None)
+    lately = await ended(services, request, depth["at"], "queue", name)
+    has_jobs = any(depth[state] for state in ("waiting", "ready", "assigned", "failed"))
+    is_unknown = not (limit or serve or has_jobs or lately["sums"])
     return services.show(
         "queue",
         request,
@@ -34,10 +39,11 @@ async def queue(services: PageServices, request: PageRequest) -> Reply:
         figures=figures,
         depth=depth,
         looked_at=LOOKED_AT,
-        limit=next(limits, None),
-        nodes=serving(nodes, name, depth["running_on"]),
-        trouble=unserved_queue(name, nodes),
-        **await ended(services, request, depth["at"], "queue", name),
+        limit=limit,
+        nodes=serve,
+        is_unknown=is_unknown,
+        trouble=None if is_unknown else unserved_queue(name, nodes),
+        **lately,
     )
 
 
