@@ -49,9 +49,10 @@ def running(tmp_path: Path) -> Iterator[tuple[Path, int]]:
     try:
         yield log, port
     finally:
-        process.send_signal(signal.SIGINT)
+        # A shell without job control starts what is in its background with SIGINT ignored.
+        process.send_signal(signal.SIGTERM)
         try:
-            assert process.wait(60) == 130
+            assert process.wait(60) == 128 + signal.SIGTERM
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

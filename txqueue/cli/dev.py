@@ -6,10 +6,12 @@ import os
 import secrets
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Final, Self
 
 import click
@@ -39,6 +41,8 @@ def dev(options: GlobalOptions, *, app: Sequence[str], web: str, queues: str, wo
     Without a DSN the database is an embedded server, whose data stay for the next time.
     """
     _check(web)
+    # It stops the node and the server, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, _end)
     with ExitStack() as stack:
         from txqueue.bench.node import twistd
 
@@ -52,6 +56,10 @@ def dev(options: GlobalOptions, *, app: Sequence[str], web: str, queues: str, wo
         watch = SourceWatch(Path.cwd())
         _greet(dsn, web, key, len(watch))
         _run(command, environment, watch)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)
 
 
 def _check(web: str) -> None:

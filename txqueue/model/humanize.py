@@ -42,6 +42,8 @@ def rate(number: float) -> str:
 def duration(seconds: float) -> str:
     """Return a length of time: ``3.2 ms``, ``320 ms``, ``4.1 s``, ``2 min 5 s``, ``3 d 4 h``."""
     seconds = max(seconds, 0.0)
+    if seconds == 0:
+        return "0 s"
     if seconds < 0.01:
         return f"{seconds * 1000:.1f} ms"
     if seconds < 0.9995:

@@ -36,7 +36,7 @@ def test_ages(seconds: float, text: str) -> None:
         (0.9996, "1.0 s"),
         (4.12, "4.1 s"),
         (75, "1 min 15 s"),
-        (-1, "0.0 ms"),
+        (-1, "0 s"),
     ],
 )
 def test_durations(seconds: float, text: str) -> None:
