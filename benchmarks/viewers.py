@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from socket import SHUT_RDWR
 from threading import Event, Thread
 from typing import Any
 
@@ -55,18 +56,34 @@ def got(port: int, path: str) -> bytes:
         connection.close()
 
 
-def view(path: str, is_over: Event, fetched: list[str]) -> None:
-    """Keep a page open, and fetch it at each change, at most once a second."""
-    connection = HTTPConnection("localhost", WEB, timeout=1)
-    connection.request("GET", "/events")
-    stream = connection.getresponse()
-    while not is_over.is_set():
-        with suppress(TimeoutError):
-            if stream.readline().startswith(b"event: changed"):
-                got(WEB, path)
-                fetched.append(path)
-                is_over.wait(1.0)
-    connection.close()
+class Viewer(Thread):
+    """Keeps a page open, and fetches it at each change, at most once a second.
+
+    Args:
+        path: The page.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+        self._is_over = Event()
+        self._connection = HTTPConnection("localhost", WEB)
+        self._connection.request("GET", "/events")
+        self._stream = self._connection.getresponse()
+
+    def run(self) -> None:
+        """Follow the stream of changes until it is closed."""
+        with suppress(OSError, HTTPException, ValueError):
+            while line := self._stream.readline():
+                if line.startswith(b"event: changed") and not self._is_over.wait(1.0):
+                    got(WEB, self._path)
+
+    def end(self) -> None:
+        """Close the page."""
+        self._is_over.set()
+        with suppress(OSError):
+            self._connection.sock.shutdown(SHUT_RDWR)
+        self.join()
 
 
 @contextmanager
@@ -89,21 +106,16 @@ def dashboard(target: BenchSchema) -> Iterator[None]:
 
 
 @contextmanager
-def viewers(count: int) -> Iterator[list[str]]:
-    """Have pages open; yields what was fetched."""
-    is_over, fetched = Event(), list[str]()
-    threads = [
-        Thread(target=view, args=(PAGES[number % len(PAGES)], is_over, fetched))
-        for number in range(count)
-    ]
+def viewers(count: int) -> Iterator[None]:
+    """Have pages open."""
+    threads = [Viewer(PAGES[number % len(PAGES)]) for number in range(count)]
     for thread in threads:
         thread.start()
     try:
-        yield fetched
+        yield
     finally:
-        is_over.set()
         for thread in threads:
-            thread.join()
+            thread.end()
 
 
 @contextmanager
