@@ -16,10 +16,11 @@ from txqueue.store.operations import Operations
 
 __all__ = ["AllChanges", "ChangeFeed", "Changes", "Watcher"]
 
-# Seconds between two looks; one statement each, while any page is open.
-EVERY = 1.0
+# Seconds between two looks; one statement each, while any page is open. Every second look is left
+# out once nothing has changed for QUIET seconds.
+EVERY, QUIET = 1.0, 30.0
 # Seconds after which open pages refresh even if nothing changed: ages and loads do.
-STILL = 10.0
+STILL = 20.0
 # The most pages that get events; others do not refresh by themselves.
 MOST = 200
 
@@ -62,7 +63,7 @@ class Changes:
         self._schema = schema
         self._watchers: set[Watcher] = set()
         self._last: object = None
-        self._told_at = float("-inf")
+        self._changed_at = self._told_at = self._looked_at = float("-inf")
         self._looking = LoopingCall(self._look)
 
     @property
@@ -89,13 +90,20 @@ class Changes:
         return Deferred.fromCoroutine(self._tell())
 
     async def _tell(self) -> None:
+        now = self._clock.seconds()
+        if now - self._changed_at >= QUIET and now - self._looked_at < 1.5 * EVERY:
+            return
+        self._looked_at = now
         try:
             found: object = await self._operations.find(about_changes(self._schema))
         except TxqueueError as error:
             # The pages then show the last figures, and why.
             found = error.what
-        if found != self._last or self._clock.seconds() - self._told_at >= STILL:
-            self._last, self._told_at = found, self._clock.seconds()
+        has_changed = found != self._last
+        if has_changed:
+            self._last, self._changed_at = found, now
+        if has_changed or now - self._told_at >= STILL:
+            self._told_at = now
             for watcher in tuple(self._watchers):
                 watcher.changed()
 

@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.operations import Operations
 from txqueue.store.queries import Inquiry, Question
-from txqueue.web.changes import EVERY, STILL, AllChanges, Changes
+from txqueue.web.changes import EVERY, QUIET, STILL, AllChanges, Changes
 from txqueue.web.reads import COST, FRESH, MOST_KEPT, Reads
 
 
@@ -179,6 +179,26 @@ def test_pages_get_changes_while_any_is_open(database: Answering) -> None:
     reads = database.reads
     database.clock.advance(10 * EVERY)
     assert database.reads == reads
+
+
+def test_a_page_at_which_nothing_changes_costs_half_as_much(database: Answering) -> None:
+    """Every second look is left out, until something changes again."""
+    changes, page = Changes(database.clock, cast("Operations", database), "txqueue"), Page()
+    changes.add(page)
+
+    def looks(seconds: float, value: int) -> int:
+        before = database.reads
+        for _ in range(round(seconds / EVERY)):
+            database.clock.advance(EVERY)
+            if database.waiting:
+                database.answer(value)
+        return database.reads - before
+
+    assert looks(QUIET, 1) == QUIET / EVERY
+    assert looks(QUIET, 1) == QUIET / EVERY / 2
+    assert looks(2 * EVERY, 2) == 1
+    assert looks(QUIET / 2, 2) == QUIET / EVERY / 2
+    changes.remove(page)
 
 
 def test_a_page_that_opens_during_the_last_look_of_another_gets_changes(
