@@ -19,6 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from socket import SHUT_RDWR
@@ -51,7 +52,10 @@ def got(port: int, path: str) -> bytes:
     connection = HTTPConnection("localhost", port, timeout=30)
     try:
         connection.request("GET", path, headers={"X-Part": "1"})
-        return connection.getresponse().read()
+        reply = connection.getresponse()
+        if reply.status != HTTPStatus.OK:
+            raise HTTPException(f"{path} is answered by {reply.status}")
+        return reply.read()
     finally:
         connection.close()
 
