@@ -90,7 +90,7 @@ def timed(ask: Callable[[], object], times: int) -> dict[str, float]:
         ask()
         took.append((time.perf_counter() - began) * 1000)
     parts = quantiles(took, n=20)
-    return {"p50": round(parts[9], 1), "p95": round(parts[18], 1)}
+    return {"p50": round(parts[9], 2), "p95": round(parts[18], 2)}
 
 
 def main(finished: int = 10_000_000, ready: int = 1_000_000, times: int = 40) -> None:
