@@ -285,14 +285,12 @@ def _dashboard_settings(options: Options) -> Any:
         ConfigurationError: When a setting is not valid, or Jinja2 is not installed.
     """
     settings = _settings(options)
-    text = settings.get("web")
-    if text is None:
+    endpoint = _secured_endpoint(settings, "web")
+    if endpoint is None:
         return None
     from txqueue.web.databases import named_databases
     from txqueue.web.settings import dashboard_settings
 
-    name = str(settings.get("name", socket.gethostname()))
-    endpoint = parsed_endpoint(str(text), _credentials(settings, name))
     endpoint.ensure_free("choose another --web")
     dsns, schema = [node.dsn for node in options.nodes], options.nodes[0].schema
     return dashboard_settings(settings, named_databases(dsns, schema), endpoint)
@@ -319,15 +317,20 @@ def _metrics_settings(options: Options, node: NodeSettings) -> Any:
     Raises:
         ConfigurationError: When a setting is not valid, or prometheus_client is not installed.
     """
-    settings = _settings(options)
-    text = settings.get("metrics")
-    if text is None:
+    endpoint = _secured_endpoint(_settings(options), "metrics")
+    if endpoint is None:
         return None
     from txqueue.metrics.settings import metrics_settings
 
-    name = str(settings.get("name", socket.gethostname()))
-    endpoint = parsed_endpoint(str(text), _credentials(settings, name))
     return metrics_settings(node.dsn, node.schema, endpoint)
+
+
+def _secured_endpoint(settings: Settings, option: str) -> Endpoint | None:
+    """Return where an option has this process listen, with its certificate; None for nowhere."""
+    if (text := settings.get(option)) is None:
+        return None
+    name = str(settings.get("name", socket.gethostname()))
+    return parsed_endpoint(str(text), _credentials(settings, name))
 
 
 def _kill_stuck(settings: Settings) -> float | None:

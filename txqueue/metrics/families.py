@@ -131,6 +131,31 @@ def _state_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
 def installation_families(found: Installation) -> Iterator[Metric]:
     """Return the metrics of the whole installation, which every node reports alike."""
     make = _Maker({})
+    yield from _queue_families(found, make)
+    yield make.counter(
+        "jobs_enqueued", "Jobs numbered since the schema was made.", {(): found.enqueued}
+    )
+    yield make.gauge(
+        "nodes",
+        "Nodes by state.",
+        {(each,): times for each, times in found.nodes.items()},
+        ["state"],
+    )
+    items = {
+        ("done",): found.items_done,
+        ("failed",): found.items_failed,
+        ("remaining",): found.items_remaining,
+    }
+    yield make.gauge("workset_items", "Items of all worksets.", items, ["state"])
+    yield make.gauge("schedules_overdue", "Schedules late by a minute.", {(): found.overdue})
+    yield make.gauge(
+        "oldest_snapshot_seconds",
+        "The age of the oldest snapshot that keeps dead rows.",
+        {(): found.snapshot},
+    )
+
+
+def _queue_families(found: Installation, make: _Maker) -> Iterator[Metric]:
     weights = Counter(
         {each["queue"]: sum(each[state] for state in _STATES) for each in found.queues}
     )
@@ -163,27 +188,6 @@ def installation_families(found: Installation) -> Iterator[Metric]:
         "Percentiles of the time until jobs of the last minute started.",
         waits,
         ["queue", "quantile"],
-    )
-    yield make.counter(
-        "jobs_enqueued", "Jobs numbered since the schema was made.", {(): found.enqueued}
-    )
-    yield make.gauge(
-        "nodes",
-        "Nodes by state.",
-        {(each,): times for each, times in found.nodes.items()},
-        ["state"],
-    )
-    items = {
-        ("done",): found.items_done,
-        ("failed",): found.items_failed,
-        ("remaining",): found.items_remaining,
-    }
-    yield make.gauge("workset_items", "Items of all worksets.", items, ["state"])
-    yield make.gauge("schedules_overdue", "Schedules late by a minute.", {(): found.overdue})
-    yield make.gauge(
-        "oldest_snapshot_seconds",
-        "The age of the oldest snapshot that keeps dead rows.",
-        {(): found.snapshot},
     )
 
 
