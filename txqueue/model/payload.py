@@ -15,6 +15,7 @@ from cattrs import (
     StructureHandlerNotFoundError,
     transform_error,
 )
+from cattrs.gen import make_dict_structure_fn
 from cattrs.preconf.json import make_converter
 
 from txqueue.errors import InvalidWork
@@ -28,9 +29,11 @@ _converter = make_converter(forbid_extra_keys=True, detailed_validation=False)
 _explaining = make_converter(forbid_extra_keys=True)
 
 
-def _strictly(kind: type, *accepted: type) -> Callable[[Any, Any], Any]:
+def _strictly(kind: type, *converted: type) -> Callable[[Any, Any], Any]:
     def structure(value: Any, _: Any) -> Any:
-        if type(value) in accepted:
+        if type(value) is kind:
+            return value
+        if type(value) in converted:
             return kind(value)
         raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
 
@@ -44,10 +47,10 @@ def _from_text(value: Any, kind: Any) -> Any:
 
 
 for _each in (_converter, _explaining):
-    _each.register_structure_hook(int, _strictly(int, int))
-    _each.register_structure_hook(str, _strictly(str, str))
-    _each.register_structure_hook(bool, _strictly(bool, bool))
-    _each.register_structure_hook(float, _strictly(float, float, int))
+    _each.register_structure_hook(int, _strictly(int))
+    _each.register_structure_hook(str, _strictly(str))
+    _each.register_structure_hook(bool, _strictly(bool))
+    _each.register_structure_hook(float, _strictly(float, int))
     for _kind in (UUID, Decimal):
         _each.register_unstructure_hook(_kind, str)
         _each.register_structure_hook(_kind, _from_text)
@@ -72,12 +75,30 @@ def _made_codec(cls: type[WorkItem]) -> tuple[Callable[[Any], Any], Callable[[An
             f"{cls.__qualname__} is not an attrs class", "decorate it with attrs.define"
         )
     try:
-        return _converter.get_unstructure_hook(cls), _converter.get_structure_hook(cls)
+        structure = _quickly(cls, _converter.get_structure_hook(cls))
+        return _converter.get_unstructure_hook(cls), structure
     except StructureHandlerNotFoundError as error:
         raise InvalidWork(
             f"{cls.__qualname__} has a field that JSON cannot carry, of type {error.type_!r}",
             "declare plain data, dates, UUIDs, Decimals, enums or attrs classes",
         ) from None
+
+
+def _quickly(cls: Any, structure: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Look for extra fields only where their number is wrong, if the class requires all of its own.
+
+    The converter makes a set of each payload's keys, which takes half as long as all the rest.
+    """
+    own = attrs.fields(cls)
+    if any(field.default is not attrs.NOTHING or not field.init for field in own):
+        return structure
+    number = len(own)
+    trusting = make_dict_structure_fn(cls, _converter, _cattrs_forbid_extra_keys=False)
+
+    def quick(payload: Any, kind: Any) -> Any:
+        return (trusting if len(payload) == number else structure)(payload, kind)
+
+    return quick
 
 
 def encode(work: WorkItem) -> dict[str, Any]:

@@ -97,8 +97,9 @@ class InFlight:
 
     def begin(self, job_id: int) -> None:
         """Note the start of a job; the job noted before has ended, or was noted with `keep`."""
-        self._cells[self._next] = job_id
-        self._next += 1
+        place = self._next
+        self._cells[place] = job_id
+        self._next = place + 1
 
     def pause(self) -> None:
         """Note that the job started last has ended, or was noted with `keep`."""

@@ -7,7 +7,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Protocol
 
 from attrs import evolve
@@ -148,7 +148,7 @@ class Performer:
         """Accept the jobs of an assignment, and start them as the capacity allows."""
         held = HeldAssignment(assignment)
         is_idle = not self._waiting and not self._is_scheduled
-        self._waiting.extend((held, job) for job in read_chunk(assignment.chunk))
+        self._waiting.extend(zip(repeat(held), read_chunk(assignment.chunk), strict=False))
         if assignment.incarnation < self._incarnation:
             self._forget_former()
         if is_idle and self._may_start():
@@ -254,13 +254,14 @@ class Performer:
         # stopped by the master.
         began = time.monotonic()
         until = began + LONGEST_SILENCE
+        note_begin, begin, monotonic = self._in_flight.begin, self._begin, time.monotonic
         for _ in range(min(self._burst, len(waiting))):
             held, job = waiting.popleft()
-            self._in_flight.begin(job.job_id)
-            self._begin(held, job)
+            note_begin(job.job_id)
+            begin(held, job)
             if self._running_weight and waiting and not self._has_room(waiting[0][1].weight):
                 break
-            if (now := time.monotonic()) >= self._lease_until or now >= until:
+            if (now := monotonic()) >= self._lease_until or now >= until:
                 break
         # What follows belongs to none of these jobs.
         RUNNING.set(None)
@@ -366,7 +367,8 @@ class Performer:
             self._settle(job, SettledJob(job.id, job.token.assignment, "done"))
             return
         self._runs.done.append(job.work_type)
-        end_records(job, "done")
+        if job.log is not None or job.span is not None:
+            end_records(job, "done")
         held = job.assignment
         if not job.is_completed:
             held.done.append(job.id)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
-from txqueue.model.run_tally import RunTally
+from txqueue.model.run_tally import RunTally, counted
 
 __all__ = ["RunCounts"]
 
@@ -43,7 +42,7 @@ class RunCounts:
 
     def sum_up(self) -> None:
         """Add the lists to the counts; once for many jobs."""
-        for work_type, times in Counter(self.done).items():
+        for work_type, times in counted(self.done).items():
             self.tally.ended[work_type, "done"] += times
         self.done.clear()
         if self._quick:

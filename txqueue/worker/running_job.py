@@ -81,6 +81,7 @@ class RunningJob:
 
     Attributes:
         id: The job's number.
+        assignment: The assignment to which the job belongs.
         attempt: The number of this run, from 1.
         weight: The share of the worker's capacity that the job takes.
         work_type: The name of its work type.
@@ -99,10 +100,10 @@ class RunningJob:
     """
 
     __slots__ = (
-        "_assignment",
         "_has_beaten",
         "_open",
         "_progress",
+        "assignment",
         "attempt",
         "cancelled_by",
         "follow_ups",
@@ -133,7 +134,7 @@ class RunningJob:
         self.follow_ups: Sequence[tuple[WorkItem, EnqueueOptions]] = ()
         self.result: str | None = None
         self.within: Transaction | None = None
-        self._assignment = held
+        self.assignment = held
         self._open = opener
         self._has_beaten = False
         self._progress: str | None = None
@@ -160,17 +161,12 @@ class RunningJob:
     @property
     def token(self) -> Token:
         """The fencing token that every write about this run names."""
-        return self._assignment.token
+        return self.assignment.token
 
     @property
     def key(self) -> JobKey:
         """The number of the job's assignment and the job's own number."""
-        return JobKey(self._assignment.token.assignment, self.id)
-
-    @property
-    def assignment(self) -> HeldAssignment:
-        """The assignment to which the job belongs."""
-        return self._assignment
+        return JobKey(self.assignment.token.assignment, self.id)
 
     def beat(self) -> None:
         """Report that the handler is alive; required within each ``heartbeat`` if the class has

@@ -189,6 +189,17 @@ def test_a_payload_of_another_shape_is_refused(payload: dict[str, Any]) -> None:
         decode(Login, payload)
 
 
+@define
+class Required(WorkItem):
+    """A class without defaults."""
+
+    one: int
+    two: int
+
+    async def perform(self, job: Any) -> None:
+        """Do nothing."""
+
+
 @pytest.mark.parametrize("payload", [None, 7, "text", [], [1]], ids=str)
 def test_a_payload_that_is_no_object_is_refused(payload: object) -> None:
     """JSON alone is not enough."""
@@ -200,6 +211,14 @@ def test_an_extra_field_is_refused() -> None:
     """A misspelt field is an error, not ignored."""
     with pytest.raises(InvalidWork, match="extra fields found"):
         decode(Login, {"user": 7, "password": "x", "pasword": SECRET})
+
+
+def test_extra_fields_are_refused_whether_or_not_some_are_missing() -> None:
+    """Also in a class without defaults, whose fields are counted first."""
+    decode(Required, {"one": 1, "two": 2})
+    for payload in ({"one": 1, "tow": 2}, {"one": 1, "two": 2, "three": 3}, {"one": 1}, "12"):
+        with pytest.raises(InvalidWork):
+            decode(Required, payload)
 
 
 def test_what_a_validator_says_of_a_value_is_not_shown() -> None:
