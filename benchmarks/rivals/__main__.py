@@ -1,15 +1,18 @@
-"""txqueue beside other queues: the same work, on one machine, one after the other.
+"""txqueue beside other queues: the same work, on one machine, by turns.
 
     python -m benchmarks.rivals [jobs [rounds [name …]]]
 
 The others are graphile-worker (needs npm), PGQueuer, procrastinate, and Celery (needs
 redis-server); all, or those that are named. Installs them into a temporary folder, runs a fresh
-embedded server, and measures each in turn, some rounds: enqueueing one at a time on one connection
-and in bulk, two workers that drain a full queue of jobs that do nothing, and how soon a job starts
-on an idle worker, one every 20 ms, and at a steady 500 a second, with the CPU time in seconds of
-1,000 such jobs; txqueue's also where its process has joined the node.
-Prints all figures, their medians, and how many times better txqueue's median is. Figures
-of one run belong to one machine and one hour: compare them with each other and nothing else.
+embedded server, and measures one thing with each of them before the next, some rounds: enqueueing
+one at a time on one connection and in bulk, and two workers that drain a full queue of jobs that do
+nothing; how soon a job starts on an idle worker, one every 20 ms; and that at a steady 500 a
+second, with the CPU time in seconds of 1,000 such jobs. txqueue's also where its process has
+joined the node.
+
+Prints all figures, their medians, and how many times better txqueue is: the middle of the rounds'
+ratios. Figures of one run belong to one machine and one hour: compare them with each other and
+nothing else.
 
 The rivals' time of a drain is from the first job that ran to the last one that ran; txqueue's also
 has the claim of the first and the completion of the last. graphile-worker and Celery delete jobs
@@ -25,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,7 +36,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.rivals.installed import RIVALS, VERSIONS, rivals
-from benchmarks.rivals.rival import LIMIT, RATE, STEADY_SECONDS, TIMED, WORKERS, Figures
+from benchmarks.rivals.rival import LIMIT, RATE, STEADY_SECONDS, TIMED, WORKERS, Figures, Stage
 from txqueue.bench.environment import warm_log
 from txqueue.embedded import EmbeddedServer
 from txqueue.store.reader import Session
@@ -41,8 +44,8 @@ from txqueue.store.reader import Session
 FALLS = ("p50", "p99", "steady_p50", "steady_p99", "steady_cpu")
 
 
-def ours(dsn: str, jobs: int) -> Figures:
-    """Measure txqueue by its own commands."""
+def ours(dsn: str) -> Mapping[str, Stage]:
+    """Measure txqueue by its own commands, by plain SQL and where the process has joined a node."""
 
     def bench(*what: object) -> dict[str, Any]:
         line = [Path(sys.executable).parent / "txqueue", "bench", *what, "--json"]
@@ -55,32 +58,31 @@ def ours(dsn: str, jobs: int) -> Figures:
         )
         return dict(json.loads(told.stdout))
 
-    enqueued = bench("enqueue", "--jobs", jobs)
-    return {
-        "one_at_a_time": enqueued["one_at_a_time_per_second"],
-        "bulk": enqueued["bulk_per_second"],
-        "drain": bench("drain", "--jobs", jobs, "--workers", WORKERS)["jobs_per_second"],
-        **our_trickle(bench),
-    }
+    def bulk(jobs: int) -> Figures:
+        enqueued = bench("enqueue", "--jobs", jobs)
+        return {
+            "one_at_a_time": enqueued["one_at_a_time_per_second"],
+            "bulk": enqueued["bulk_per_second"],
+            "drain": bench("drain", "--jobs", jobs, "--workers", WORKERS)["jobs_per_second"],
+        }
 
+    def idle(way: str, *road: str) -> Figures:
+        told = bench("latency", "--jobs", TIMED, *road)
+        return {f"{way}p50": told["p50_ms"], f"{way}p99": told["p99_ms"]}
 
-def our_trickle(bench: Callable[..., dict[str, Any]]) -> Figures:
-    """Measure how soon jobs start, by plain SQL and where the process has joined the node."""
-    idle = bench("latency", "--jobs", TIMED, "--road", "claim")
-    short = bench("latency", "--jobs", TIMED)
-    pace = ("--rate", RATE, "--seconds", STEADY_SECONDS)
-    steady, joined = bench("steady", *pace, "--road", "claim"), bench("steady", *pace)
+    def steady(way: str, *road: str) -> Figures:
+        told = bench("steady", "--rate", RATE, "--seconds", STEADY_SECONDS, *road)
+        return {
+            f"steady_{way}p50": told["p50_ms"],
+            f"steady_{way}p99": told["p99_ms"],
+            f"steady_{way}cpu": told["cpu_seconds_per_1000"],
+        }
+
     return {
-        "p50": idle["p50_ms"],
-        "p99": idle["p99_ms"],
-        "joined_p50": short["p50_ms"],
-        "joined_p99": short["p99_ms"],
-        "steady_p50": steady["p50_ms"],
-        "steady_p99": steady["p99_ms"],
-        "steady_cpu": steady["cpu_seconds_per_1000"],
-        "steady_joined_p50": joined["p50_ms"],
-        "steady_joined_p99": joined["p99_ms"],
-        "steady_joined_cpu": joined["cpu_seconds_per_1000"],
+        "bulk": bulk,
+        "idle": lambda _: idle("", "--road", "claim"),
+        "steady": lambda _: steady("", "--road", "claim"),
+        "joined": lambda _: idle("joined_") | steady("joined_"),
     }
 
 
@@ -90,19 +92,32 @@ def better(what: str, mine: float, theirs: float) -> float:
 
 
 def summary(figures: Mapping[str, Mapping[str, list[float]]]) -> dict[str, Any]:
-    """Return the medians, and how many times as good txqueue's are as each rival's."""
-    medians = {
-        name: {what: median(rounds) for what, rounds in its.items()}
-        for name, its in figures.items()
-    }
-    mine = medians.pop("txqueue")
+    """Return the medians, and how many times as good txqueue's figures are as each rival's: the
+    middle of the rounds' own ratios, as the machine's pace changes from round to round.
+    """
+    mine = figures["txqueue"]
     return {
-        "medians": {"txqueue": mine, **medians},
+        "medians": {
+            name: {what: median(rounds) for what, rounds in its.items()}
+            for name, its in figures.items()
+        },
         "times_as_good": {
-            name: {what: better(what, mine[what], theirs) for what, theirs in its.items()}
-            for name, its in medians.items()
+            name: {
+                what: median(better(what, *pair) for pair in zip(mine[what], rounds, strict=True))
+                for what, rounds in its.items()
+            }
+            for name, its in figures.items()
+            if name != "txqueue"
         },
     }
+
+
+def turns(systems: Mapping[str, Mapping[str, Stage]]) -> Iterator[tuple[str, str, Stage]]:
+    """Give one round's measurements: each of them by all systems, before the next."""
+    for what in max(systems.values(), key=len):
+        for name, stages in systems.items():
+            if what in stages:
+                yield name, what, stages[what]
 
 
 def main(jobs: int = 200_000, rounds: int = 3, names: Collection[str] = RIVALS) -> None:
@@ -114,22 +129,18 @@ def main(jobs: int = 200_000, rounds: int = 3, names: Collection[str] = RIVALS) 
         tempfile.TemporaryDirectory(prefix="txqueue-rivals-") as folder,
         EmbeddedServer() as dsn,
         rivals(dsn, Path(folder), names) as others,
+        Session(dsn) as session,
     ):
         for rival in others.values():
             rival.ask("migrate")
-        with Session(dsn) as session:
-            warm_log(session)
-        measured: dict[str, Callable[[int], Figures]] = {
-            "txqueue": lambda jobs: ours(dsn, jobs),
-            **{name: rival.measure for name, rival in others.items()},
-        }
+        warm_log(session)
+        systems = {"txqueue": ours(dsn), **{name: each.stages for name, each in others.items()}}
         for turn in range(rounds):
-            for name, measure in measured.items():
-                console.print(f"round {turn + 1}: {name}")
-                with Session(dsn) as session:
-                    session.rows("checkpoint")
-                for what, figure in measure(jobs).items():
-                    figures[name][what].append(round(figure, 2))
+            for name, what, measure in turns(systems):
+                console.print(f"round {turn + 1}, {what}: {name}")
+                session.rows("checkpoint")
+                for figure, value in measure(jobs).items():
+                    figures[name][figure].append(round(value, 2))
     Console().print_json(data={"versions": versions, "figures": figures, **summary(figures)})
 
 

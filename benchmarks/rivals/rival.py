@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import quantiles
@@ -30,6 +30,7 @@ __all__ = [
     "PostgresBroker",
     "RedisBroker",
     "Rival",
+    "Stage",
 ]
 
 WORKERS, SECONDS, TIMED, WARM_UP, EVERY_MS = 2, 3, 500, 20, 20
@@ -41,6 +42,8 @@ GROUP = 2
 TIMES = slice(11, 15)
 
 Figures = dict[str, float]
+Stage = Callable[[int], Figures]
+"""Measures some figures with a number of jobs."""
 
 
 class Broker(Protocol):
@@ -181,25 +184,27 @@ class Rival:
                 raise TimeoutError(f"{self.command} is not done after {LIMIT:.0f} s")
             time.sleep(0.1)
 
-    def measure(self, jobs: int) -> Figures:
-        """Measure all."""
+    def bulk(self, jobs: int) -> Figures:
+        """Measure enqueueing, and a drain."""
         singly = self.ask("one", SECONDS)["per_second"]
         self.drain(workers=1)
         bulk = self.ask("bulk", jobs)["per_second"]
-        return {
-            **{"one_at_a_time": singly, "bulk": bulk, "drain": self.drain()},
-            **self.trickle(),
-        }
+        return {"one_at_a_time": singly, "bulk": bulk, "drain": self.drain()}
 
-    def trickle(self) -> Figures:
-        """Measure how soon jobs start, and what they cost."""
+    def idle(self, _: int) -> Figures:
+        """Measure how soon a job starts on an idle worker."""
         idle = self.latency(TIMED, EVERY_MS)
+        return {"p50": idle["p50"], "p99": idle["p99"]}
+
+    def steady(self, _: int) -> Figures:
+        """Measure how soon jobs start at a steady pace, and what they cost."""
         steady = self.latency(RATE * STEADY_SECONDS, 1000 / RATE)
-        return {
-            "p50": idle["p50"],
-            "p99": idle["p99"],
-            **{f"steady_{part}": figure for part, figure in steady.items()},
-        }
+        return {f"steady_{part}": figure for part, figure in steady.items()}
+
+    @property
+    def stages(self) -> Mapping[str, Stage]:
+        """The measurements, in their order."""
+        return {"bulk": self.bulk, "idle": self.idle, "steady": self.steady}
 
     def drain(self, workers: int = WORKERS) -> float:
         """Return the jobs a second of some workers."""
