@@ -19,22 +19,19 @@ masters show what a larger one would.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from attrs import define, frozen
+from attrs import define
 from rich.console import Console
 from twisted.logger import (
     FilteringLogObserver,
@@ -44,29 +41,17 @@ from twisted.logger import (
     textFileLogObserver,
 )
 
+from benchmarks.simulated_workers import simulating
 from txqueue import WorkItem
 from txqueue.bench.cpu_time import cpu_seconds
 from txqueue.bench.traffic import enqueue_all, publish
 from txqueue.embedded import EmbeddedServer
-from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
 from txqueue.node.node import Node, NodeSettings
-from txqueue.node.worker_process import PIPE_FD
 from txqueue.store.migrations import migrate
 from txqueue.store.reader import Session
 from txqueue.system.clock import steady
 from txqueue.system.procfs import stat_of
 from txqueue.wire.endpoints import parsed_endpoint
-from txqueue.wire.pipe import PipeFactory
-from txqueue.wire.prompt_pipe import PromptPipe
-from txqueue.wire.worker_commands import (
-    CancelRunning,
-    Configure,
-    Finish,
-    GiveBack,
-    Hold,
-    Perform,
-    RenewLease,
-)
 
 PROCESSES, CAPACITY, LEASE = 5, 10, 10.0
 IDLE, PATIENCE = 20.0, 300.0
@@ -105,108 +90,6 @@ class Lasts(WorkItem):
         """Never called: the workers are simulated."""
 
 
-class SimulatedWorker:
-    """The other end of a master's pipe: ends each job after the time that its payload says.
-
-    Args:
-        reactor: Times the jobs.
-        descriptor: A connected socket.
-    """
-
-    def __init__(self, reactor: Any, descriptor: int) -> None:
-        self._reactor = reactor
-        self._waiting: deque[tuple[Assignment, AssignedJob]] = deque()
-        self._held: Counter[int] = Counter()
-        self._jobs: dict[int, set[int]] = {}
-        self._running = 0
-        self._pipe = PromptPipe(
-            {
-                Configure: lambda settings: {},  # noqa: ARG005 - the command's argument
-                RenewLease: lambda until, incarnation: {},  # noqa: ARG005
-                CancelRunning: lambda assignment, job_id, who: {},  # noqa: ARG005
-                Perform: self._perform,
-                GiveBack: self._give_back,
-                Hold: self._hold,
-            },
-            lost=lambda: None,
-        )
-        with socket.socket(fileno=os.dup(descriptor)) as pipe:
-            pipe.setblocking(False)
-            reactor.adoptStreamConnection(pipe.fileno(), socket.AF_UNIX, PipeFactory(self._pipe))
-
-    def _perform(self, **message: Any) -> dict[str, Any]:
-        assignment = Assignment(
-            *(
-                message[name]
-                for name in ("incarnation", "assignment", "lane", "jobs", "weight", "chunk")
-            )
-        )
-        jobs = read_chunk(assignment.chunk)
-        self._jobs[assignment.number] = {job.job_id for job in jobs}
-        self._waiting.extend((assignment, job) for job in jobs)
-        self._begin()
-        return {}
-
-    def _begin(self) -> None:
-        while self._waiting and self._running < CAPACITY:
-            self._running += 1
-            assignment, job = self._waiting.popleft()
-            seconds = dict(job.payload)["seconds"]
-            self._reactor.callLater(seconds, self._end, assignment, job.job_id)
-
-    def _end(self, assignment: Assignment, job_id: int) -> None:
-        self._running -= 1
-        self._let_go(assignment.number, job_id)
-        self._pipe.say(
-            Finish,
-            lane=assignment.lane,
-            assignment=assignment.number,
-            weight=1,
-            jobs=1,
-            ids=str(job_id),
-            results="",
-        )
-        self._begin()
-
-    def _let_go(self, assignment: int, job_id: int) -> None:
-        self._jobs[assignment].discard(job_id)
-        if not self._jobs[assignment]:
-            del self._jobs[assignment]
-
-    def _give_back(self, most: int | None = None) -> dict[str, Any]:
-        unstarted: dict[int, list[int]] = {}
-        count = len(self._waiting) if most is None else min(most, len(self._waiting))
-        for _ in range(count):
-            assignment, job = self._waiting.pop()
-            unstarted.setdefault(assignment.number, []).append(job.job_id)
-            self._let_go(assignment.number, job.job_id)
-        return {"unstarted": json.dumps(unstarted), "weight": count}
-
-    def _hold(self, assignments: str) -> dict[str, Any]:
-        held = {each: sorted(self._jobs.get(each, ())) for each in json.loads(assignments)}
-        return {"held": json.dumps(held)}
-
-
-@frozen
-class Process:
-    """Stands for the process of a simulated worker, which ends with this one."""
-
-    pid: int
-
-    def signalProcess(self, signalID: str) -> None:
-        """Do nothing."""
-
-
-def simulating(kind: type[Any]) -> type[Any]:
-    """Return a reactor class that starts simulated workers instead of processes."""
-
-    def spawn(reactor: Any, *_: object, childFDs: Mapping[int, int], **__: object) -> Process:
-        SimulatedWorker(reactor, childFDs[PIPE_FD])
-        return Process(os.getpid())
-
-    return type("SimulatingReactor", (kind,), {"spawnProcess": spawn})
-
-
 def run_nodes(dsn: str, lease: float, first: int, count: int) -> None:
     """Run the masters of some nodes until this process is killed."""
     from twisted.internet import main
@@ -216,7 +99,7 @@ def run_nodes(dsn: str, lease: float, first: int, count: int) -> None:
         textFileLogObserver(sys.stderr), [LogLevelFilterPredicate(LogLevel.warn)]
     )
     globalLogBeginner.beginLoggingTo([warnings], redirectStandardIO=False)
-    reactor = simulating(steady(EPollReactor))()
+    reactor = simulating(steady(EPollReactor), CAPACITY)()
     main.installReactor(reactor)
     for number in range(first, first + count):
         settings = NodeSettings(
