@@ -74,7 +74,7 @@ LATENCY = """
       from (select extract(epoch from assigned_at - enqueued_at) * 1000 as ms
               from txqueue.job order by job_id desc limit %s) as last
 """
-DEAD = "select count(*) from txqueue.node_info where state = 'dead'"
+REGISTERED = "select pg_sequence_last_value('txqueue.incarnation')"
 DONE = "select count(*) from txqueue.job where job_id >= {} and state = 'done'"
 
 
@@ -139,6 +139,7 @@ class Fleet:
         self.session = session
         self.nodes = nodes
         self.lease = lease
+        self.registered = 0
         size = self._size = -(-nodes // PROCESSES)
         with (folder / "log").open("wb") as log:
             self.processes = [
@@ -218,6 +219,13 @@ class Fleet:
         masters = sum(sum(process_seconds(process.pid)) for process in self.processes)
         return cpu_seconds(0, backend) or 0.0, masters
 
+    def _registrations(self) -> int:
+        return int(self.session.value(REGISTERED))
+
+    def quieted(self) -> None:
+        """Note the registrations so far; each later one is of a node taken for dead."""
+        self.registered = self._registrations()
+
     def _claims(self) -> int:
         return int(self.session.value(CLAIMS))
 
@@ -278,7 +286,7 @@ class Fleet:
             "rescued_after_seconds": round(rescued, 1),
             "lease": self.lease,
             "all_done_after_seconds": round(time.monotonic() - began, 1),
-            "nodes_declared_dead": int(self.session.value(DEAD)),
+            "registered_again": self._registrations() - self.registered,
         }
 
     def _enqueue(self, seconds: float) -> int:
@@ -304,6 +312,7 @@ def fleet(nodes: int, lease: float) -> Iterator[Fleet]:
         its.wait("select count(*) from txqueue.node_info where state = 'alive'", nodes)
         # Until they have linked and calmed down.
         time.sleep(max(2 * lease, CALM_DOWN * nodes))
+        its.quieted()
         yield its
 
 
