@@ -1,6 +1,6 @@
 """What hundreds of nodes cost each other and the database: idle, in a burst, and when many die.
 
-    python -m benchmarks.many_nodes [nodes ...]
+    python -m benchmarks.many_nodes [--lease seconds] [nodes ...]
 
 Runs a fresh embedded server and the real masters of so many nodes, many in one process, with their
 own connections, leases and links between them. Only their workers are simulated: they speak the
@@ -10,55 +10,56 @@ many claims single jobs cause, and how soon they are assigned; how many nodes ge
 and how long it takes; and, after one process with its nodes is
 killed, how long it takes until each of their jobs has run. Their hosts look different to each
 other, so that only the leases tell who is dead.
+
+The first burst is measured with new sessions, each of which plans every statement at its first use;
+the second one with the same sessions. A longer lease lets a machine that is too small for so many
+masters show what a larger one would.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from attrs import define, frozen
+from attrs import define
 from rich.console import Console
+from twisted.logger import (
+    FilteringLogObserver,
+    LogLevel,
+    LogLevelFilterPredicate,
+    globalLogBeginner,
+    textFileLogObserver,
+)
 
+from benchmarks.simulated_workers import simulating
 from txqueue import WorkItem
 from txqueue.bench.cpu_time import cpu_seconds
 from txqueue.bench.traffic import enqueue_all, publish
 from txqueue.embedded import EmbeddedServer
-from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
 from txqueue.node.node import Node, NodeSettings
-from txqueue.node.worker_process import PIPE_FD
 from txqueue.store.migrations import migrate
 from txqueue.store.reader import Session
 from txqueue.system.clock import steady
+from txqueue.system.procfs import stat_of
 from txqueue.wire.endpoints import parsed_endpoint
-from txqueue.wire.pipe import PipeFactory
-from txqueue.wire.prompt_pipe import PromptPipe
-from txqueue.wire.worker_commands import (
-    CancelRunning,
-    Configure,
-    Finish,
-    GiveBack,
-    Hold,
-    Perform,
-    RenewLease,
-)
 
 PROCESSES, CAPACITY, LEASE = 5, 10, 10.0
 IDLE, PATIENCE = 20.0, 300.0
+# Seconds for each node until a fleet has planned its statements, with two cores.
+CALM_DOWN = 0.15
 JOBS, BURST_SECONDS, DEATH_SECONDS = 10_000, 4.0, 8.0
 TRICKLE, TRICKLE_RATE = 1000, 50
+ALONE, TOGETHER = ("idle", "trickle"), ("burst", "burst_again", "die")
 FIRST_PORT = 20_000
 STATEMENTS = """
     select xact_commit + xact_rollback from pg_stat_database where datname = current_database()
@@ -73,6 +74,7 @@ LATENCY = """
       from (select extract(epoch from assigned_at - enqueued_at) * 1000 as ms
               from txqueue.job order by job_id desc limit %s) as last
 """
+REGISTERED = "select pg_sequence_last_value('txqueue.incarnation')"
 DONE = "select count(*) from txqueue.job where job_id >= {} and state = 'done'"
 
 
@@ -88,114 +90,16 @@ class Lasts(WorkItem):
         """Never called: the workers are simulated."""
 
 
-class SimulatedWorker:
-    """The other end of a master's pipe: ends each job after the time that its payload says.
-
-    Args:
-        reactor: Times the jobs.
-        descriptor: A connected socket.
-    """
-
-    def __init__(self, reactor: Any, descriptor: int) -> None:
-        self._reactor = reactor
-        self._waiting: deque[tuple[Assignment, AssignedJob]] = deque()
-        self._held: Counter[int] = Counter()
-        self._jobs: dict[int, set[int]] = {}
-        self._running = 0
-        self._pipe = PromptPipe(
-            {
-                Configure: lambda settings: {},  # noqa: ARG005 - the command's argument
-                RenewLease: lambda until, incarnation: {},  # noqa: ARG005
-                CancelRunning: lambda assignment, job_id, who: {},  # noqa: ARG005
-                Perform: self._perform,
-                GiveBack: self._give_back,
-                Hold: self._hold,
-            },
-            lost=lambda: None,
-        )
-        with socket.socket(fileno=os.dup(descriptor)) as pipe:
-            pipe.setblocking(False)
-            reactor.adoptStreamConnection(pipe.fileno(), socket.AF_UNIX, PipeFactory(self._pipe))
-
-    def _perform(self, **message: Any) -> dict[str, Any]:
-        assignment = Assignment(
-            *(
-                message[name]
-                for name in ("incarnation", "assignment", "lane", "jobs", "weight", "chunk")
-            )
-        )
-        jobs = read_chunk(assignment.chunk)
-        self._jobs[assignment.number] = {job.job_id for job in jobs}
-        self._waiting.extend((assignment, job) for job in jobs)
-        self._begin()
-        return {}
-
-    def _begin(self) -> None:
-        while self._waiting and self._running < CAPACITY:
-            self._running += 1
-            assignment, job = self._waiting.popleft()
-            seconds = dict(job.payload)["seconds"]
-            self._reactor.callLater(seconds, self._end, assignment, job.job_id)
-
-    def _end(self, assignment: Assignment, job_id: int) -> None:
-        self._running -= 1
-        self._let_go(assignment.number, job_id)
-        self._pipe.say(
-            Finish,
-            lane=assignment.lane,
-            assignment=assignment.number,
-            weight=1,
-            jobs=1,
-            ids=str(job_id),
-            results="",
-        )
-        self._begin()
-
-    def _let_go(self, assignment: int, job_id: int) -> None:
-        self._jobs[assignment].discard(job_id)
-        if not self._jobs[assignment]:
-            del self._jobs[assignment]
-
-    def _give_back(self, most: int | None = None) -> dict[str, Any]:
-        unstarted: dict[int, list[int]] = {}
-        count = len(self._waiting) if most is None else min(most, len(self._waiting))
-        for _ in range(count):
-            assignment, job = self._waiting.pop()
-            unstarted.setdefault(assignment.number, []).append(job.job_id)
-            self._let_go(assignment.number, job.job_id)
-        return {"unstarted": json.dumps(unstarted), "weight": count}
-
-    def _hold(self, assignments: str) -> dict[str, Any]:
-        held = {each: sorted(self._jobs.get(each, ())) for each in json.loads(assignments)}
-        return {"held": json.dumps(held)}
-
-
-@frozen
-class Process:
-    """Stands for the process of a simulated worker, which ends with this one."""
-
-    pid: int
-
-    def signalProcess(self, signalID: str) -> None:
-        """Do nothing."""
-
-
-def simulating(kind: type[Any]) -> type[Any]:
-    """Return a reactor class that starts simulated workers instead of processes."""
-
-    def spawn(reactor: Any, *_: object, childFDs: Mapping[int, int], **__: object) -> Process:
-        SimulatedWorker(reactor, childFDs[PIPE_FD])
-        return Process(os.getpid())
-
-    return type("SimulatingReactor", (kind,), {"spawnProcess": spawn})
-
-
-def run_nodes(dsn: str, first: int, count: int) -> None:
+def run_nodes(dsn: str, lease: float, first: int, count: int) -> None:
     """Run the masters of some nodes until this process is killed."""
     from twisted.internet import main
     from twisted.internet.epollreactor import EPollReactor
 
-    reactor = simulating(steady(EPollReactor))()
+    warnings = FilteringLogObserver(
+        textFileLogObserver(sys.stderr), [LogLevelFilterPredicate(LogLevel.warn)]
+    )
+    globalLogBeginner.beginLoggingTo([warnings], redirectStandardIO=False)
+    reactor = simulating(steady(EPollReactor), CAPACITY)()
     main.installReactor(reactor)
     for number in range(first, first + count):
         settings = NodeSettings(
@@ -203,7 +107,7 @@ def run_nodes(dsn: str, first: int, count: int) -> None:
             [],
             capacity=CAPACITY,
             name=f"n{number}",
-            lease=LEASE,
+            lease=lease,
             listen=parsed_endpoint(f"tcp:{FIRST_PORT + number}"),
             host=f"host {first}",
         )
@@ -213,6 +117,13 @@ def run_nodes(dsn: str, first: int, count: int) -> None:
     reactor.run()
 
 
+def process_seconds(pid: int) -> tuple[float, float]:
+    """Return the CPU time of a process so far: in its own code, and in the system's."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    user, system = stat_of(pid)[11:13]
+    return int(user) / ticks, int(system) / ticks
+
+
 class Fleet:
     """The processes of some nodes on one database.
 
@@ -220,12 +131,15 @@ class Fleet:
         dsn: The database.
         session: A session in it.
         nodes: How many nodes there are.
+        lease: Their lease, in seconds.
         folder: The folder for their logs.
     """
 
-    def __init__(self, dsn: str, session: Session, nodes: int, folder: Path) -> None:
+    def __init__(self, dsn: str, session: Session, nodes: int, lease: float, folder: Path) -> None:
         self.session = session
         self.nodes = nodes
+        self.lease = lease
+        self.registered = 0
         size = self._size = -(-nodes // PROCESSES)
         with (folder / "log").open("wb") as log:
             self.processes = [
@@ -235,6 +149,7 @@ class Fleet:
                         "-m",
                         __spec__.name,
                         "run",
+                        str(lease),
                         str(first),
                         str(min(size, nodes - first)),
                     ],
@@ -270,17 +185,19 @@ class Fleet:
     def idle(self) -> dict[str, float]:
         """Measure the fleet while there is no work."""
         backend = int(self.session.value("select pg_backend_pid()"))
-        before = cpu_seconds(0, backend) or 0.0, int(self.session.value(STATEMENTS))
+        before, statements = self._cpu(backend), int(self.session.value(STATEMENTS))
         began = time.monotonic()
         time.sleep(IDLE)
         passed = time.monotonic() - began
-        cpu = (cpu_seconds(0, backend) or 0.0) - before[0]
+        server, masters = (now - then for now, then in zip(self._cpu(backend), before, strict=True))
         # A session reports its statements about once a second while it is not idle.
-        statements = int(self.session.value(STATEMENTS)) - before[1]
+        statements = int(self.session.value(STATEMENTS)) - statements
         return {
             "statements_per_second_and_node": round(statements / passed / self.nodes, 2),
-            "server_cpu_percent": round(cpu / passed * 100, 1),
-            "server_cpu_ms_per_second_and_node": round(cpu / passed / self.nodes * 1000, 3),
+            "server_cpu_percent": round(server / passed * 100, 1),
+            "server_cpu_ms_per_second_and_node": round(server / passed / self.nodes * 1000, 3),
+            "masters_cpu_percent": round(masters / passed * 100, 1),
+            "masters_cpu_ms_per_second_and_node": round(masters / passed / self.nodes * 1000, 3),
         }
 
     def trickle(self) -> dict[str, float]:
@@ -299,11 +216,15 @@ class Fleet:
         }
 
     def _cpu(self, backend: int) -> tuple[float, float]:
-        server = cpu_seconds(0, backend) or 0.0
-        groups = sum(
-            (cpu_seconds(process.pid, backend) or 0.0) - server for process in self.processes
-        )
-        return server, groups
+        masters = sum(sum(process_seconds(process.pid)) for process in self.processes)
+        return cpu_seconds(0, backend) or 0.0, masters
+
+    def _registrations(self) -> int:
+        return int(self.session.value(REGISTERED))
+
+    def quieted(self) -> None:
+        """Note the registrations so far; each later one is of a node taken for dead."""
+        self.registered = self._registrations()
 
     def _claims(self) -> int:
         return int(self.session.value(CLAIMS))
@@ -311,7 +232,7 @@ class Fleet:
     def burst(self) -> dict[str, float]:
         """Enqueue many jobs at once, which take all nodes together `BURST_SECONDS`."""
         backend = int(self.session.value("select pg_backend_pid()"))
-        first, before = self._enqueue(BURST_SECONDS), self._cpu(backend)
+        claims, first, before = self._claims(), self._enqueue(BURST_SECONDS), self._cpu(backend)
         seconds = self.wait(DONE.format(first), JOBS)
         server, nodes = (
             round((now - then) / seconds * 100)
@@ -326,9 +247,14 @@ class Fleet:
             "ideal_seconds": BURST_SECONDS,
             "nodes_with_jobs": len(spread),
             "most_jobs_of_a_node": max(row[0] for row in spread),
+            "claims": self._claims() - claims,
             "server_cpu_percent": server,
             "nodes_cpu_percent": nodes,
         }
+
+    def burst_again(self) -> dict[str, float]:
+        """Measure a burst once the sessions have planned their statements."""
+        return self.burst()
 
     def die(self) -> dict[str, float]:
         """Kill one process with all its nodes while all have jobs."""
@@ -358,8 +284,9 @@ class Fleet:
             "nodes_killed": number,
             "jobs_they_held": lost,
             "rescued_after_seconds": round(rescued, 1),
-            "lease": LEASE,
+            "lease": self.lease,
             "all_done_after_seconds": round(time.monotonic() - began, 1),
+            "registered_again": self._registrations() - self.registered,
         }
 
     def _enqueue(self, seconds: float) -> int:
@@ -368,7 +295,7 @@ class Fleet:
 
 
 @contextmanager
-def fleet(nodes: int) -> Iterator[Fleet]:
+def fleet(nodes: int, lease: float) -> Iterator[Fleet]:
     """Start a server and so many nodes, and wait until all are registered."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txqueue-nodes-")))
@@ -380,34 +307,42 @@ def fleet(nodes: int) -> Iterator[Fleet]:
         migrate(dsn)
         session = stack.enter_context(Session(dsn, "txqueue", "benchmark"))
         publish(session, Lasts)
-        its = Fleet(dsn, session, nodes, folder)
+        its = Fleet(dsn, session, nodes, lease, folder)
         stack.callback(its.stop)
         its.wait("select count(*) from txqueue.node_info where state = 'alive'", nodes)
         # Until they have linked and calmed down.
-        time.sleep(2 * LEASE)
+        time.sleep(max(2 * lease, CALM_DOWN * nodes))
+        its.quieted()
         yield its
 
 
-def main(numbers: Sequence[int]) -> None:
+def main(numbers: Sequence[int], lease: float) -> None:
     """Measure and print."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
     console = Console(stderr=True)
     told: dict[str, Any] = {}
     for nodes in numbers or (1, 100, 500):
-        with fleet(nodes) as its:
+        with fleet(nodes, lease) as its:
             told[str(nodes)] = figures = {}
-            for what in (
-                ("idle", "trickle", "burst", "die") if nodes >= PROCESSES else ("idle", "trickle")
-            ):
+            for what in ALONE if nodes < PROCESSES else ALONE + TOGETHER:
                 console.print(f"{nodes} nodes: {what}")
                 figures[what] = getattr(its, what)()
                 console.print_json(data=figures[what])
     Console().print_json(data=told)
 
 
+def read_arguments() -> argparse.Namespace:
+    """Return the numbers of nodes and their lease."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("nodes", nargs="*", type=int, help="how many nodes; several in turn")
+    parser.add_argument("--lease", type=float, default=LEASE, help="the nodes' lease, in seconds")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["run"]:
-        run_nodes(os.environ["TXQUEUE_DSN"], int(sys.argv[2]), int(sys.argv[3]))
+        run_nodes(os.environ["TXQUEUE_DSN"], float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
     else:
-        main([int(each) for each in sys.argv[1:]])
+        chosen = read_arguments()
+        main(chosen.nodes, chosen.lease)

@@ -497,7 +497,7 @@ release(its_incarnation integer, assignments bigint[], died boolean, all_but boo
 settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed boolean);  -- worker
 started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
     returns integer;  -- worker
--- only the owner may execute: complete_each_N, complete_in_N, end_assigned, forget_attempts, give_back,
+-- only the owner may execute: complete_each_N, complete_in_N, end_assigned, forget_attempts, give_back, lane_of_jobs,
 -- make_next_stage, note_attempt, start_next_stages
 
 -- enqueue
@@ -560,7 +560,7 @@ direct_jobs(its_incarnation integer, its_assignment bigint = null, known bigint[
 drain_node(its_name text, who text) returns boolean;  -- worker
 heartbeat(its_incarnation integer, its_load double precision, its_report jsonb = '{}') returns (owned boolean,
     its_state text, peers jsonb, cancels jsonb, neighbours jsonb, next_end double precision, place integer,
-    places integer, rescued integer);  -- worker
+    places integer, rescued integer, nodes integer);  -- worker
 identity() returns uuid;  -- enqueue, worker
 jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker
@@ -574,8 +574,8 @@ renew_for_peer(its_incarnation integer, heard integer[]) returns integer[];  -- 
 rescue(its_incarnation integer = null) returns integer;  -- worker
 reserve_incarnation() returns integer;  -- worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
--- only the owner may execute: find_cancellations, is_stale_cancellation, lease_margin, lock_live_node, mark_dead,
--- nearest_nodes
+-- only the owner may execute: find_cancellations, first_end, is_stale_cancellation, lease_margin, lock_live_node,
+-- mark_dead, nearest_nodes
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker

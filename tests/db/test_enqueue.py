@@ -192,6 +192,19 @@ def test_many_jobs_of_a_type_become_ready_in_parts(node: Master) -> None:
     assert node.waiting("type") == []
 
 
+def test_nodes_that_start_together_do_not_wait_for_each_other(node: Master, other: Master) -> None:
+    """They publish the same types with the same policies."""
+    node.publish("enqueue.same", priority=3)
+    node.connection.autocommit = False
+    node.publish("enqueue.same", priority=3)
+    other.cursor.execute("set lock_timeout = '1s'")
+    assert other.publish("enqueue.same", priority=3) == 0
+    node.publish("enqueue.same", priority=4)
+    node.connection.commit()
+    priority = "select priority from txqueue.work_type where work_type = 'enqueue.same'"
+    assert other.value(priority) == 4
+
+
 def test_a_type_published_while_an_enqueue_is_open_is_seen_to(node: Master, other: Master) -> None:
     """The enqueue did not see it, and the publishing did not see the job: a heartbeat sees both."""
     other.connection.autocommit = False

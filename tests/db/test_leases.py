@@ -11,6 +11,8 @@ from tests.db.masters import Master
 HOST = json.dumps({"host": "this boot, this space of processes"})
 VOUCH = "select txqueue.renew_for_peer(%s, %s::int[])"
 BURY = "select txqueue.declare_dead(%s, %s::int[])"
+NEXT_END = "select next_end from txqueue.heartbeat(%s, 0)"
+STATE = "select state from txqueue.node_info where incarnation = %s"
 NEIGHBOURS = "select neighbours from txqueue.heartbeat(%s, 0, %s)"
 
 
@@ -71,10 +73,31 @@ def test_a_node_that_has_just_come_takes_nothing_yet(node: Master, other: Master
 def test_a_heartbeat_says_when_the_next_lease_ends(node: Master, other: Master) -> None:
     """So that its jobs are rescued then, and not at the next beat."""
     node.falls_silent(4)
-    asked = "select next_end from txqueue.heartbeat(%s, 0)"
-    assert 6.0 < other.value(asked, other.incarnation) <= 7.0
+    assert 6.0 < other.value(NEXT_END, other.incarnation) <= 7.0
     other.cursor.execute("delete from txqueue.node_info where node_id = %s", (node.node_id,))
-    assert other.value(asked, other.incarnation) is None
+    assert other.value(NEXT_END, other.incarnation) is None
+
+
+def test_a_node_that_may_not_rescue_yet_need_not_beat_early(node: Master, other: Master) -> None:
+    """It has registered only now: the silent node has a lease from then on."""
+    node.falls_silent()
+    other.cursor.execute(
+        "update txqueue.node_info set leased_at = now() where node_id = %s", (other.node_id,)
+    )
+    assert 10.0 < other.value(NEXT_END, other.incarnation) <= 11.0
+
+
+def test_of_many_nodes_those_next_to_a_silent_one_beat_early(node: Master) -> None:
+    """The others would all do so again and again while one of them rescues its jobs."""
+    circle = [node.register(f"node-{number}")[1] for number in range(40)]
+    node.cursor.execute("update txqueue.node_info set leased_at = 'epoch'")
+    silent = "update txqueue.node_info set heartbeat_at = 'epoch' where incarnation = %s"
+    node.cursor.execute(silent, (circle[20],))
+    ends = {each: node.value("select txqueue.first_end(%s)", each) for each in circle}
+    assert [each for each in circle if ends[each] <= 0] == circle[12:20] + circle[21:29]
+    # Each of these rescues, while of the others only about eight a round do.
+    assert node.value(NEXT_END, circle[12]) > 0
+    assert node.value(STATE, circle[20]) == "dead"
 
 
 def test_a_heartbeat_tells_the_place_among_nodes_with_room_for_the_same_jobs(
@@ -230,10 +253,9 @@ def test_a_node_with_many_jobs_is_rescued_in_parts(node: Master, other: Master) 
     while node.claim(6_000):
         pass
     node.falls_silent()
-    beat = "select next_end from txqueue.heartbeat(%s, 0)"
-    assert other.value(beat, other.incarnation) == 0
+    assert other.value(NEXT_END, other.incarnation) == 0
     assert other.states() == {"ready": 5_000, "assigned": 1_000}
-    assert other.value(beat, other.incarnation) != 0
+    assert other.value(NEXT_END, other.incarnation) != 0
     assert other.states() == {"ready": 6_000}
 
 

@@ -64,6 +64,26 @@ def test_a_session_that_meets_a_moving_job_finds_it_in_its_new_place(
         assert ending.result(LIMIT)
 
 
+SEARCHED = """select coalesce(sum(calls), 0)::integer from pg_stat_xact_user_functions
+    where funcname ~ '^complete_in_'"""
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_completion_searches_no_lane_in_vain(is_moved: bool, node: Master) -> None:
+    """Jobs that were returned to the queue are in none, and moved ones in one other."""
+    node.enqueue({}, {})
+    (chunk,) = node.claim()
+    if is_moved:
+        assert node.value(MOVE, "assigned", chunk.lane) == 2
+    else:
+        assert node.release(chunk.assignment) == 2
+    node.cursor.execute("set track_functions = 'pl'")
+    node.connection.autocommit = False
+    assert node.complete(chunk) == (2 if is_moved else 0)
+    assert node.value(SEARCHED) == (2 if is_moved else 1)
+    node.connection.rollback()
+
+
 def test_rotation_does_not_wait_for_a_lane_in_use(node: Master, mover: Master) -> None:
     """Its jobs are moved another time."""
     node.enqueue({})

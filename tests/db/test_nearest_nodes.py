@@ -4,6 +4,8 @@ import pytest
 
 from tests.db.masters import Master
 
+SCANS = "select seq_scan from pg_stat_xact_user_tables where relname = 'node_info'"
+
 
 def circle(node: Master, size: int) -> dict[int, set[int]]:
     """Register so many nodes that listen; returns the incarnations that each receives."""
@@ -49,3 +51,15 @@ def test_dead_and_stopped_nodes_leave_the_circle(node: Master) -> None:
     asked = "select count(*), bool_or(incarnation = any(%s)) from txqueue.nearest_nodes(%s)"
     node.cursor.execute(asked, (gone, min(told)))
     assert node.cursor.fetchall() == [(16, False)]
+
+
+def test_the_nearest_of_many_nodes_are_read_by_their_index(node: Master) -> None:
+    """A heartbeat that read and sorted all nodes would cost more with each node that is added."""
+    numbers = sorted(circle(node, 40))
+    node.connection.autocommit = False
+    before = node.value(SCANS)
+    for number in (numbers[0], numbers[20], numbers[-1]):
+        assert node.value("select count(*) from txqueue.nearest_nodes(%s)", number) == 16
+        assert node.value("select txqueue.first_end(%s)", number) > 0
+    assert node.value(SCANS) == before
+    node.connection.rollback()

@@ -16,6 +16,9 @@ __all__ = ["LagMeter", "memory"]
 BEAT = 0.1
 # The fraction of the measured lag that remains after each beat: a stall shows for about a second.
 FADING = 0.8
+# Seconds for which a measurement of memory is used, as reading it costs more than all else in a
+# report.
+MEMORY_AGE = 1.0
 _STATM = Path("/proc/self/statm")
 
 
@@ -40,11 +43,17 @@ class LagMeter(Periodic):
         self._waited = 0
         self.lag = 0.0
         self.steady = 0
+        self._memory, self._memory_at = 0, float("-inf")
 
     @property
     def memory(self) -> int:
-        """The memory of this process in bytes; 0 where the system does not report it."""
-        return memory()
+        """The memory of this process in bytes, at most a second old; 0 where the system does not
+        report it.
+        """
+        now = time.monotonic()
+        if now - self._memory_at >= MEMORY_AGE:
+            self._memory, self._memory_at = memory(), now
+        return self._memory
 
     async def step(self) -> float | None:
         """Measure once."""

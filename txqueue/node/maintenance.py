@@ -7,11 +7,15 @@ import time
 from txqueue.node.collaborators import Capacity, Records
 from txqueue.node.periodic import Periodic
 from txqueue.store.functions import StoredFunctions
+from txqueue.store.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 
 __all__ = ["Maintenance"]
 
 ROTATE_BUSY, ROTATE_IDLE = 1.0, 15.0
+# Each node rotates for all, so of more than this many nodes each does so more seldom, at most every
+# LONGEST seconds.
+ROTATING, LONGEST = 8, 60.0
 HISTORY = 3600.0
 # Nodes ask this often; the first of them notes the minute.
 MINUTE = 30.0
@@ -42,6 +46,11 @@ class Maintenance(Periodic):
         self._minute_at = float("-inf")
         self._taken = 0
         self._holders: list[str] = []
+        self._nodes = 1
+
+    def heard(self, reply: HeartbeatReply) -> None:
+        """Note how many nodes share the work."""
+        self._nodes = reply.nodes
 
     def claimed(self, jobs: int) -> None:
         """Note the number of jobs that a claim took."""
@@ -59,7 +68,11 @@ class Maintenance(Periodic):
             await self._functions.note_minute()
             self._minute_at = time.monotonic()
         did, self._holders = await self._functions.rotate(self._holders)
-        return ROTATE_BUSY if did or self._is_busy else ROTATE_IDLE
+        return self._pause_for(ROTATE_BUSY if did or self._is_busy else ROTATE_IDLE)
+
+    def _pause_for(self, alone: float) -> float:
+        """Return the pause of one of many nodes, from that of a node alone, in seconds."""
+        return min(alone * max(1.0, self._nodes / ROTATING), LONGEST)
 
     @property
     def _is_busy(self) -> bool:

@@ -149,6 +149,7 @@ class Services:
             self.lease_proxy,
             self.credits,
             self.handover,
+            self.maintenance,
         ]
         return Heartbeats(
             self.reactor,

@@ -19,6 +19,9 @@ __all__ = ["EVERY", "SILENT", "Watchdog", "Watched", "WatchedWorkers"]
 # Seconds between two pings, and seconds of silence after which a worker must not start other jobs;
 # after twice that silence, its unstarted jobs are returned to the queue.
 EVERY, SILENT = 1.0, 2.0
+# A check that is later than this many seconds stops no worker: the master itself has been busy, and
+# the answers may wait to be read.
+LATE = 0.5
 
 
 class Watched(Protocol):
@@ -97,6 +100,8 @@ class Watchdog(Periodic):
         kill_after: float | None = None,
     ) -> None:
         super().__init__(clock)
+        self._clock = clock
+        self._due_at = float("inf")
         self._functions = functions
         self._lease = lease
         self._workers = workers
@@ -107,15 +112,19 @@ class Watchdog(Periodic):
 
     async def step(self) -> float | None:
         """Ping each busy worker, and act on silent ones."""
+        is_late = self._clock.seconds() - self._due_at > LATE
         for worker in self._workers.ready:
             if self._kill_after is not None and worker.silent >= self._kill_after:
                 self._kill(worker)
+            elif is_late and not worker.is_stopped:
+                pass
             elif worker.silent >= SILENT and not worker.is_stopped:
                 self._stop(worker)
             elif worker.silent >= 2 * SILENT:
                 await self._relieve(worker)
             if worker.held:
                 worker.ping()
+        self._due_at = self._clock.seconds() + EVERY
         return EVERY
 
     def _kill(self, worker: Watched) -> None:

@@ -219,6 +219,8 @@ def choose_steal(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | No
 
 def overflow_shares(mine: NodeReport, peers: Sequence[NodeReport]) -> list[Transfer]:
     """Divide the work beyond a node's room among the peers that could start work at once."""
+    if not mine.excess:
+        return []
     return drain_shares(mine.excess, [peer for peer in peers if peer.idle > 0])
 
 
@@ -232,7 +234,7 @@ def drain_shares(weight: int, peers: Sequence[NodeReport]) -> list[Transfer]:
     Returns:
         One transfer for each chosen peer, none larger than the peer's room; the largest first.
     """
-    room = sum(peer.free for peer in peers)
+    room = sum(peer.free for peer in peers) if weight else 0
     if room == 0:
         return []
     part = min(1.0, weight / room)

@@ -103,8 +103,8 @@ class StoredFunctions:
     ) -> HeartbeatReply:
         """Renew the lease and rescue dead nodes' jobs; return what concerns the node."""
         rows = await self.pool.query(
-            "select owned, its_state, peers, cancels, neighbours, next_end, place, places, rescued"
-            f" from {self.schema}.heartbeat(%s, %s, %s)",
+            "select owned, its_state, peers, cancels, neighbours, next_end, place, places, rescued,"
+            f" nodes from {self.schema}.heartbeat(%s, %s, %s)",
             (incarnation, load, json.dumps(report)),
         )
         owned, state, peers, cancels, neighbours, *others = rows[0]

@@ -23,12 +23,13 @@ class HeartbeatReply:
             port, state, capacity, queues, work_types`` each.
         cancels: The node's running jobs that it must cancel.
         neighbours: The other live nodes of the node's host: incarnation and process id each.
-        next_end: Seconds until the first lease of another node expires; None if no other node is
-            alive.
+        next_end: Seconds until the node may rescue the first of the nodes next to it, if that one
+            sends no heartbeat; None if no other node is alive.
         place: The node's place, from 0, among the live nodes that have room and serve the same
             queues and types; None if it has no room.
         places: How many such nodes there are.
         rescued: How many jobs of dead nodes it returned to the queue.
+        nodes: How many nodes are alive, with this one.
     """
 
     owned: bool
@@ -40,6 +41,7 @@ class HeartbeatReply:
     place: int | None = None
     places: int | None = None
     rescued: int = 0
+    nodes: int = 1
 
 
 @frozen

@@ -37,11 +37,14 @@ begin
         continue when ids[each]::bigint[] && done;
         remaining := coalesce(cardinality(ids[each]::bigint[]), 0);
         -- Rotation may have moved a long-running job to another lane, and may move it again during this
-        -- search.
-        foreach lane in array array[lanes[each]] || '{0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7}'::smallint[] loop
+        -- search. A job that is in none has been returned to the queue.
+        lane := lanes[each];
+        for search in 1 .. 16 loop
             exit when remaining = 0;
-            -- Ignore numbers that are not lanes.
-            continue when (lane between 0 and 7) is not true;
+            if search > 1 or cardinality(done) > 0 or (lane between 0 and 7) is not true then
+                lane := lane_of_jobs(its_incarnation, assignments[each], ids[each]::bigint[]);
+            end if;
+            exit when lane is null;
             case lane
                 when 0 then select * into moved, keys, limited, ended
                     from complete_in_0(its_incarnation, assignments[each], ids[each]::bigint[], results[each]::jsonb);

@@ -14,8 +14,7 @@ declare
     since     timestamptz;
     span      double precision;
     numbered  bigint := (select case when is_called then last_value else last_value - 1 end from job_id);
-    is_large  boolean := (select coalesce(sum(n_live_tup), 0) > 2000000 from pg_stat_all_tables
-                           where schemaname = 'txqueue' and relname ~ '^job_(waiting|ready_[0-9]|assigned_[0-9])$');
+    is_large  boolean;
 begin
     select * into last from minute_mark order by at desc limit 1;
     if last.at > now_ - interval '1 minute' or not try_duty('minute') then
@@ -26,6 +25,8 @@ begin
     if last.at > now_ - interval '1 minute' then
         return false;
     end if;
+    is_large := (select coalesce(sum(n_live_tup), 0) > 2000000 from pg_stat_all_tables
+                  where schemaname = 'txqueue' and relname ~ '^job_(waiting|ready_[0-9]|assigned_[0-9])$');
     since := greatest(last.at, now_ - interval '2 minutes', date_trunc('day', now_, 'UTC'));
     if last.at is null then
         since := greatest(now_ - interval '1 minute', since);

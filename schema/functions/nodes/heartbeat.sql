@@ -4,20 +4,20 @@
 -- Returns whether this incarnation still owns its name (if not, it must drop its work), the state that
 -- operators ordered, the nearest_nodes() to which it connects, the running jobs that it must cancel, as
 -- [[assignment, job_id, who], ...], the other nodes of its host, as [[incarnation, pid], ...], in how
--- many seconds the first lease of another node expires, and its place, from 0, among the so many nodes that
--- have room and serve the same queues and types (the place is null if it has no room), and how many jobs it
--- rescued. Of more than eight nodes only about eight a round do what concerns all, so that its cost does not grow with their number.
+-- many seconds it may rescue the first of the nodes next to it, its place, from 0, among the so many nodes
+-- that have room and serve the same queues and types (the place is null if it has no room), how many jobs it
+-- rescued, and how many nodes live. Of more than eight nodes only about eight a round do what concerns all,
+-- and those that find a node next to them dead.
 create or replace function txqueue.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
     out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision,
-    out place integer, out places integer, out rescued integer)
+    out place integer, out places integer, out rescued integer, out nodes integer)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
 as $$
 declare
     own     record;
-    nodes   integer;
     readied integer := 0;
 begin
     rescued := 0;
@@ -28,11 +28,12 @@ begin
     returning state, queues, work_types into own;
     owned := found;
     its_state := own.state;
+    next_end := first_end(its_incarnation);
     nodes := (select count(*) from node_info where state in ('alive', 'draining'));
     -- The rescue of other nodes' jobs must not cost this node its own lease, so locks time out soon.
     perform set_config('lock_timeout', '1s', true);
     begin
-        if random() * nodes < 8 then
+        if random() * nodes < 8 or next_end <= 0 then
             if owned then
                 rescued := rescue(its_incarnation);
             end if;
@@ -52,11 +53,13 @@ begin
                'state', state, 'capacity', capacity, 'queues', queues, 'work_types', work_types,
                'silence', extract(epoch from clock_timestamp() - heartbeat_at) / extract(epoch from lease)) order by node_id), '[]')
       into peers from nearest_nodes(its_incarnation);
-    select extract(epoch from min(heartbeat_at + lease + lease_margin()) - clock_timestamp()),
-           coalesce(jsonb_agg(jsonb_build_array(incarnation, pid)) filter (where report ->> 'host' = its_report ->> 'host'), '[]'),
+    if next_end <= 0 then
+        next_end := first_end(its_incarnation);
+    end if;
+    select coalesce(jsonb_agg(jsonb_build_array(incarnation, pid)) filter (where report ->> 'host' = its_report ->> 'host'), '[]'),
            1 + count(*) filter (where is_like), count(*) filter (where is_like and incarnation < its_incarnation)
-      into next_end, neighbours, places, place
-      from (select *, state = 'alive' and load < 1 and queues = own.queues and work_types = own.work_types as is_like
+      into neighbours, places, place
+      from (select incarnation, pid, report, state = 'alive' and load < 1 and queues = own.queues and work_types = own.work_types as is_like
               from node_info where state in ('alive', 'draining') and incarnation <> its_incarnation) as other;
     if its_load >= 1 then
         place := null;

@@ -10,6 +10,13 @@ begin
     select each.work_type, each.queue, each.priority, each.weight, coalesce(each.policy, '{}')
       from jsonb_to_recordset(work_types) as each (
                work_type text, queue text, priority smallint, weight integer, policy jsonb)
+     -- Only what changes: the clause on conflicts locks each row until the commit, and nodes that start together
+     -- would wait for each other.
+     where not exists (
+        select from work_type as same
+         where same.work_type = each.work_type
+           and (same.queue, same.priority, same.weight, same.policy)
+               is not distinct from (each.queue, each.priority, each.weight, coalesce(each.policy, '{}')))
      order by each.work_type
     on conflict (work_type) do update
        set queue = excluded.queue, priority = excluded.priority, weight = excluded.weight,

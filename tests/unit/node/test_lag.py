@@ -68,3 +68,14 @@ def test_memory_is_reported_in_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert memory() > 1_000_000
     monkeypatch.setattr(lag, "_STATM", tmp_path / "none")
     assert memory() == 0
+
+
+def test_memory_is_read_once_a_second(felt: Felt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report is made ten times a second, and reading it would cost more than the rest."""
+    sizes = iter((1, 2, 3))
+    monkeypatch.setattr(lag, "memory", lambda: next(sizes))
+    seen = []
+    for _ in range(4):
+        seen.append(felt.pulse.memory)
+        felt.now += 0.5
+    assert seen == [1, 1, 2, 2]

@@ -114,6 +114,17 @@ def test_what_a_silent_one_has_not_begun_runs_elsewhere(harness: Harness) -> Non
     assert set(harness.hand.disowned) == {(5, 2), (5, 3)}
 
 
+def test_a_master_that_is_late_itself_blames_no_worker(harness: Harness) -> None:
+    """The answer may wait to be read; a worker that stays silent is stopped once it is punctual."""
+    harness.watchdog.startService()
+    harness.clock.pump([SILENT] * 5)
+    assert harness.hand.silent >= 2 * SILENT
+    assert not harness.hand.is_stopped
+    harness.clock.pump([EVERY / 2] * 2)
+    assert harness.hand.is_stopped
+    harness.watchdog.stopService()
+
+
 @pytest.mark.parametrize("lacks", ["lease", "knowledge", "written"])
 def test_nothing_is_taken_on_a_guess(harness: Harness, lacks: str) -> None:
     """Without a lease, without knowing what it has begun, or while ends are not written."""
