@@ -85,6 +85,11 @@ class Node:
             if is_alive(pid) and ready & ({pid, parent_of(pid)} - {self.pid})
         }
 
+    @property
+    def templates(self) -> set[int]:
+        """The processes, besides the master, that its workers are children of."""
+        return {parent_of(pid) for pid in self.workers} - {0, self.pid}
+
     def processes(self) -> set[int]:
         """All processes that live and belong to it, orphans too: they inherit its environment."""
         mark = f"TXQUEUE_TEST_NODE={self.folder.name}".encode()
