@@ -7,13 +7,13 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import pytest_twisted
 from attrs import field, frozen
 from twisted.internet.defer import Deferred, succeed
-from twisted.logger import globalLogPublisher
+from twisted.logger import capturedLogs
 
 from tests.waiting import eventually, running_reactor
 from txqueue.node.worker_starter import Ended, SpawningStarter, StartedWorker, WorkerStarter
@@ -266,26 +266,16 @@ async def test_an_application_that_cannot_be_imported(bench: Bench) -> None:
     ],
     ids=["thread", "reactor", "loop", "socket"],
 )
-async def test_an_application_that_must_not_be_forked(
-    source: str, said: str, bench: Bench, notes: list[dict[str, Any]]
-) -> None:
+async def test_an_application_that_must_not_be_forked(source: str, said: str, bench: Bench) -> None:
     """Its workers are started one by one; the log says why, once."""
     bench.application(source)
-    for _ in range(2):
-        await bench.start()
+    with capturedLogs() as notes:
+        for _ in range(2):
+            await bench.start()
     assert len(bench.otherwise.started) == 2
     (note,) = [each for each in notes if "one by one" in each["log_format"]]
     assert said in str(note["why"])
     assert note["log_level"].name == "info"
-
-
-@pytest.fixture
-def notes() -> Iterator[list[dict[str, Any]]]:
-    """The entries of the log."""
-    found: list[dict[str, Any]] = []
-    globalLogPublisher.addObserver(found.append)
-    yield found
-    globalLogPublisher.removeObserver(found.append)
 
 
 async def test_a_template_that_dies_while_it_imports(bench: Bench) -> None:
