@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -172,7 +173,11 @@ async def test_a_worker_has_nothing_of_its_template(bench: Bench) -> None:
 
 def kinds(pid: int) -> list[str]:
     """What the descriptors of a process refer to, without numbers."""
-    found = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").glob("*")]
+    found = []
+    for path in Path(f"/proc/{pid}/fd").glob("*"):
+        # It may be closed meanwhile.
+        with suppress(FileNotFoundError):
+            found.append(str(path.readlink()))
     return sorted(target.split("[")[0] if ":[" in target else target for target in found)
 
 
