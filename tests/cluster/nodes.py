@@ -79,11 +79,7 @@ class Node:
         ready = {int(path.name.split("-")[1]) for path in self.folder.glob("imported-*")}
         # A forked worker has the application from its template, which the workers of a node that
         # spawns them have not: their parent is the master.
-        return {
-            pid
-            for pid in workers_of(self.pid)
-            if is_alive(pid) and ready & ({pid, parent_of(pid)} - {self.pid})
-        }
+        return {pid for pid in workers_of(self.pid) if ready & ({pid, parent_of(pid)} - {self.pid})}
 
     @property
     def templates(self) -> set[int]:

@@ -85,10 +85,10 @@ def parent_of(pid: int) -> int:
 
 
 def workers_of(master: int) -> list[int]:
-    """Return the ids of a master's workers, which are its children or those of its template."""
+    """Return the ids of a master's living workers, its children or those of its template."""
     children = children_of(master)
     near = [*children, *(each for child in children for each in children_of(child))]
-    return [pid for pid in near if _name_of(pid) == WORKER_NAME]
+    return [pid for pid in near if _name_of(pid) == WORKER_NAME and is_alive(pid)]
 
 
 def _name_of(pid: int) -> str:

@@ -93,6 +93,10 @@ class TortureNode:
         """Return the process ids of the workers, oldest first."""
         return sorted(workers_of(self.pid))
 
+    def started_pids(self) -> set[int]:
+        """Return the process ids of what the master has started: workers, or their template too."""
+        return {pid for pid in descendants_of(self.pid) if is_alive(pid)}
+
     def pids(self) -> list[int]:
         """Return the process ids of the master and its descendants, while the master is alive."""
         return [self.pid, *descendants_of(self.pid)]

@@ -61,11 +61,12 @@ def worker_kill_at_start(testbed: Testbed) -> None:
     killed: set[int] = set()
     with testbed.fault("kill new worker", nodes=[stricken], snapshot=False) as fault:
         for _ in range(int(KILLS * testbed.scale)):
-            testbed.wait(stricken.worker_pids, "another worker is started")
-            for pid in stricken.worker_pids():
+            # Forked workers are ready at once: what is killed is their template, as it imports.
+            testbed.wait(stricken.started_pids, "another worker is started")
+            for pid in stricken.started_pids():
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
-            testbed.wait(lambda: not killed & set(stricken.worker_pids()), "the killed are gone")
+            testbed.wait(lambda: not killed & stricken.started_pids(), "the killed are gone")
         fault.pids = killed
         fault.evidence = f"{len(killed)} workers of {stricken.name} were killed as they started"
     stricken.wait_up()
