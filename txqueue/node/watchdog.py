@@ -27,9 +27,7 @@ LATE = 0.5
 class Watched(Protocol):
     """A worker process, as the watchdog uses it."""
 
-    @property
-    def pid(self) -> int:
-        """The process id."""
+    pid: int
 
     @property
     def silent(self) -> float:
