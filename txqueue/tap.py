@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import importlib
 import os
 import signal
 import socket
 import sys
 import time
-import traceback
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,8 +21,10 @@ from twisted.python import usage
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.logs.setup import choose_log_format
 from txqueue.model.work_item import known_work_types
+from txqueue.node.application import import_work_items
 from txqueue.node.host import host_identity
 from txqueue.node.node import Node, NodeSettings
+from txqueue.policy.worker_start import checked_start
 from txqueue.store.encryption import check_key
 from txqueue.store.migrations import check_database
 from txqueue.store.schedules import declared
@@ -39,8 +39,6 @@ from txqueue.wire.tls import Credentials
 __all__ = ["Options", "makeService"]
 
 _log = Logger()
-# The folder of this package, whose files are not the application's.
-_OWN = str(Path(__file__).parent)
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 # Seconds after which a master returns free memory to the system again.
 GIVE_BACK = 60.0
@@ -54,6 +52,8 @@ _OPTIONS = {
     "name": "the node's name (default: the host's name)",
     "lease": "seconds of silence after which a node is presumed dead (default: 10)",
     "kill-stuck": "seconds after which a worker is killed whose handler blocks it (default: never)",
+    "worker-start": "fork: workers share the memory of one import; spawn: each imports the"
+    " application itself; auto: fork where there are several and it is safe (default: auto)",
     "schema": "the schema that has the tables (default: txqueue)",
     "admin": "where it answers operators and clients: unix:PATH or tcp:PORT[:interface=ADDRESS]"
     " (default: a unix socket in the state directory)",
@@ -120,7 +120,7 @@ class Options(usage.Options):
             for node in self.nodes:
                 _ensure_free(node)
             self.health = _health_endpoint(self)
-            _import(self.nodes[0].app)
+            import_work_items(self.nodes[0].app)
             if any(cls.encrypted for cls in known_work_types()):
                 check_key()
             # Report an invalid class as one line, not as a traceback of the service.
@@ -272,6 +272,7 @@ def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
         lease=settings.seconds("lease", 10.0, least=1.0),
         schema=checked_name(str(settings.get("schema", "txqueue"))),
         kill_stuck=_kill_stuck(settings),
+        worker_start=checked_start(str(settings.get("worker_start", "auto")), sys.platform),
         host=str(settings.get("host", host_identity())),
         admin=admin.beside(place),
         listen=None if listen is None else listen.beside(place),
@@ -395,39 +396,6 @@ def _peer_endpoint(text: object, credentials: Credentials | None) -> Endpoint | 
             f"peers of other hosts cannot reach {endpoint}", "give --listen tcp:PORT"
         )
     return endpoint
-
-
-def _import(modules: list[str]) -> None:
-    if not modules:
-        raise ConfigurationError(
-            "no --app is given", "name the modules that define your work items: --app myapp.work"
-        )
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except (Exception, SystemExit) as error:
-            raise ConfigurationError(
-                f"--app {module} cannot be imported: {type(error).__name__}: {error}"
-                + _place(error),
-                "fix the module, or run where it can be imported (PYTHONPATH)",
-            ) from None
-    if not known_work_types():
-        raise ConfigurationError(
-            f"--app {', '.join(modules)} defines no work items", "subclass txqueue.WorkItem in it"
-        )
-
-
-def _place(error: BaseException) -> str:
-    """Return the file and line of the application at which an import failed."""
-    if isinstance(error, SyntaxError):
-        # A syntax error's message has the place already.
-        return ""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [each for each in frames if not each.filename.startswith(("<", _OWN))]
-    own = [each for each in own if f"{os.sep}importlib{os.sep}" not in each.filename]
-    return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
 
 
 def _stop_at_once_on_second_signal(reactor: IReactorFromThreads, nodes: list[Node]) -> None:

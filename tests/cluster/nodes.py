@@ -16,7 +16,7 @@ from attrs import field, mutable
 
 from tests.cluster.database import Database
 from tests.waiting import pause
-from txqueue.system.procfs import all_processes, is_alive
+from txqueue.system.procfs import all_processes, is_alive, parent_of, workers_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 APP: Final = "tests.cluster.app"
@@ -77,7 +77,14 @@ class Node:
     def workers(self) -> set[int]:
         """Its worker processes that have imported the application and live."""
         ready = {int(path.name.split("-")[1]) for path in self.folder.glob("imported-*")}
-        return {pid for pid in ready - {self.pid} if is_alive(pid)}
+        # A forked worker has the application from its template, which the workers of a node that
+        # spawns them have not: their parent is the master.
+        return {pid for pid in workers_of(self.pid) if ready & ({pid, parent_of(pid)} - {self.pid})}
+
+    @property
+    def templates(self) -> set[int]:
+        """The processes, besides the master, that its workers are children of."""
+        return {parent_of(pid) for pid in self.workers} - {0, self.pid}
 
     def processes(self) -> set[int]:
         """All processes that live and belong to it, orphans too: they inherit its environment."""

@@ -15,13 +15,21 @@ from txqueue.errors import JobFailed
 
 LIMIT = 240.0
 
+both_starts = pytest.mark.parametrize("start", ["fork", "spawn"])
 
+
+@both_starts
 async def test_a_killed_worker(
-    nodes: Nodes, db: Database, queue: WorkQueue, record_property: Callable[[str, object], None]
+    start: str,
+    nodes: Nodes,
+    db: Database,
+    queue: WorkQueue,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """A job that was running when its process was killed starts again at once, elsewhere."""
-    node = await nodes.start("--workers", "2").up(2)
+    node = await nodes.start("--workers", "2", "--worker-start", start).up(2)
     before = node.workers
+    assert len(node.templates) == (start == "fork")
     job_id = await queue.enqueue(Kills(times=1))
     await queue.wait(job_id, LIMIT)
     first, second = db.rows("select at, pid from run where job_id = %s order by at", job_id)
@@ -35,9 +43,11 @@ async def test_a_killed_worker(
     assert len(before & node.workers) == 1
 
 
-async def test_nothing_is_lost(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+@both_starts
+async def test_nothing_is_lost(start: str, nodes: Nodes, db: Database, queue: WorkQueue) -> None:
     """Workers are killed again and again while jobs flow; every job ends done."""
-    node = await nodes.start("--workers", "2", "--capacity", "10").up(2)
+    options = ("--workers", "2", "--capacity", "10", "--worker-start", start)
+    node = await nodes.start(*options).up(2)
     ids = await queue.enqueue_many([Noted(0.05) for _ in range(200)])
     for part in (20, 60, 120):
         await eventually(lambda part=part: len(db.runs()) >= part, LIMIT)  # type: ignore[misc]
@@ -77,20 +87,55 @@ async def test_poison(after: float, nodes: Nodes, db: Database, queue: WorkQueue
     await node.up(2)
 
 
-async def test_workers_end_with_their_master(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
-    """No worker outlives a killed master, not even one that could not do anything about it."""
+async def test_the_jobs_of_a_killed_template(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
+    """Its workers end with it, and what they were running runs again in those of a new one."""
     node = await nodes.start("--workers", "2").up(2)
+    before = node.workers
+    ids = [await queue.enqueue(Noted(5.0)) for _ in range(2)]
+    await eventually(lambda: set(ids) == set(db.runs()), LIMIT)
+    (template,) = node.templates
+    os.kill(template, signal.SIGKILL)
+    for job_id in ids:
+        await queue.wait(job_id, LIMIT)
+        assert db.job(job_id)["deaths"] == 1
+    await eventually(lambda: len(node.workers) == 2, LIMIT)
+    assert not before & node.workers
+    assert template not in node.templates
+    assert "the template of the workers ended by SIGKILL, and its workers with it" in node.log
+
+
+async def test_an_application_with_a_thread_is_not_forked(nodes: Nodes, queue: WorkQueue) -> None:
+    """The node says why and starts its workers one by one; jobs run, and a worker is replaced."""
+    node = await nodes.start("--workers", "2", app="tests.cluster.app_with_thread").up(2)
+    assert node.templates == set()
+    said = "workers are started one by one: importing the application started a thread"
+    assert node.log.count(said) == 1
+    before = node.workers
+    os.kill(min(before), signal.SIGKILL)
+    await eventually(lambda: len(node.workers - before) == 1, LIMIT)
+    await queue.wait(await queue.enqueue(Noop()), LIMIT)
+    assert node.log.count(said) == 1
+
+
+@both_starts
+async def test_workers_end_with_their_master(
+    start: str, nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """No worker outlives a killed master, not even one that could not do anything about it."""
+    node = await nodes.start("--workers", "2", "--worker-start", start).up(2)
     running = await queue.enqueue(Noted(60.0))
     await eventually(lambda: running in db.runs(), LIMIT)
-    for pid in node.workers:
+    for pid in node.workers | node.templates:
         os.kill(pid, signal.SIGSTOP)
     node.kill()
     await eventually(lambda: not node.processes(), LIMIT)
 
 
-async def test_all_workers_die_at_start(nodes: Nodes, queue: WorkQueue) -> None:
+@both_starts
+async def test_all_workers_die_at_start(start: str, nodes: Nodes, queue: WorkQueue) -> None:
     """An application that no worker can import: the node says why, and starts none in a hurry."""
-    node = nodes.start("--workers", "1", app="tests.cluster.app_for_masters")
+    options = ("--workers", "1", "--worker-start", start)
+    node = nodes.start(*options, app="tests.cluster.app_for_masters")
     job_id = await queue.enqueue(Noop())
     await eventually(lambda: node.log.count("not for workers") >= 3, LIMIT)
     assert "a worker could not start: tests.cluster.app_for_masters: RuntimeError" in node.log

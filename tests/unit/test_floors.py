@@ -56,7 +56,10 @@ SERVICE_PACKAGES: Final = ("txqueue.node", "txqueue.worker")
 """Their modules are services, which do not import each other."""
 
 ASSEMBLERS: Final = frozenset(
-    {"__init__", "__main__", "description", "figures", "node", "service", "services"}
+    {
+        *("__init__", "__main__", "description", "figures", "node", "service", "services"),
+        *("process", "template"),
+    }
 )
 """The modules of those packages that put the services together, or ask all of them."""
 
@@ -80,6 +83,9 @@ PARTS: Final = {
     "txqueue.node.workers": "the jobs in the workers; the pool that keeps these is the service",
     "txqueue.node.settings": "values: how a node runs",
     "txqueue.node.worker_process": "one worker process; the pool of them is the service",
+    "txqueue.node.worker_starter": "how one process is started; the pool of them is the service",
+    "txqueue.node.worker_template": "how one process is forked; the pool of them is the service",
+    "txqueue.worker.application": "the import of the application; it calls no service",
     "txqueue.worker.unstarted": "the waiting jobs of a worker; it calls no service",
     "txqueue.worker.running_job": "what the services hand on: a job as its handler sees it",
     "txqueue.worker.next_stages": "follow-up work of a job; it calls no service",

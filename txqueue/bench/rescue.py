@@ -15,7 +15,7 @@ from txqueue.bench.tally import NOTES, noted_numbers
 from txqueue.bench.traffic import enqueue_all, publish
 from txqueue.bench.work import ENOUGH, Endless
 from txqueue.store.reader import Session
-from txqueue.system.procfs import children_of
+from txqueue.system.procfs import workers_of
 
 __all__ = ["rescue"]
 
@@ -107,7 +107,7 @@ class _Trial:
         noting = {
             int(path.name.partition(".")[0]) for path in self._bench_schema.folder.glob(NOTES)
         }
-        return max(noting.intersection(children_of(node.pid)))
+        return max(noting.intersection(workers_of(node.pid)))
 
     def _node(self, name: str, host: str) -> RunningNode:
         settings = {"TXQUEUE_HOST": host, "TXQUEUE_LEASE": f"{self._lease:g}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 
 from txqueue.node.admin_endpoint import AdminEndpoint
@@ -37,7 +38,10 @@ from txqueue.node.settings import NodeSettings, policy_row, row_of, served_types
 from txqueue.node.wakeups import Wakeups
 from txqueue.node.watchdog import Watchdog
 from txqueue.node.worker_pool import WorkerPool
+from txqueue.node.worker_starter import SpawningStarter, WorkerStarter
+from txqueue.node.worker_template import ForkingStarter
 from txqueue.node.workers import Workers
+from txqueue.policy.worker_start import forks_workers
 from txqueue.store.backoff import Backoff
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.functions import StoredFunctions
@@ -202,10 +206,19 @@ class Services:
         )
 
     @cached_property
+    def worker_starter(self) -> WorkerStarter:
+        """Starts worker processes, as the settings say."""
+        its, spawning = self.settings, SpawningStarter(self.reactor)
+        if not forks_workers(its.worker_start, its.workers, sys.platform):
+            return spawning
+        return ForkingStarter(self.reactor, worker_settings(its), spawning)
+
+    @cached_property
     def worker_pool(self) -> WorkerPool:
         """Starts and replaces the worker processes."""
         return WorkerPool(
             self.reactor,
+            self.worker_starter,
             self.workers,
             settings=worker_settings(self.settings),
             listeners=[self.claimer, self.handover, self.credits],

@@ -36,6 +36,7 @@ class NodeSettings:
         admin: The admin endpoint; None for no endpoint.
         listen: The endpoint for peers; None for no peers.
         kill_stuck: Seconds after which a worker that does not answer is killed; None for never.
+        worker_start: How workers are started, one of `WORKER_STARTS`.
         host: Identifies the host; a node detects at once when the process of another node of its
             host ends.
     """
@@ -51,6 +52,7 @@ class NodeSettings:
     admin: Endpoint | None = None
     listen: Endpoint | None = None
     kill_stuck: float | None = None
+    worker_start: str = "auto"
     host: str = field(factory=host_identity)
 
 

@@ -27,7 +27,9 @@ LATE = 0.5
 class Watched(Protocol):
     """A worker process, as the watchdog uses it."""
 
-    pid: int
+    @property
+    def pid(self) -> int:
+        """The process id."""
 
     @property
     def silent(self) -> float:

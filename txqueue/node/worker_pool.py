@@ -14,6 +14,7 @@ from txqueue.node.collaborators import RoomListener
 from txqueue.node.meters import Meters
 from txqueue.node.reactor import Spawner
 from txqueue.node.worker_process import WorkerProcess
+from txqueue.node.worker_starter import WorkerStarter
 from txqueue.node.workers import Workers
 from txqueue.system.clock import Clock, Timer
 
@@ -29,7 +30,8 @@ class WorkerPool(Service):
     """Keeps a fixed number of worker processes running.
 
     Args:
-        reactor: Starts the processes.
+        reactor: Times the starts, and reads the pipes to the processes.
+        starter: Starts the processes.
         workers: Gives jobs to the processes.
         settings: The settings that a worker gets at its start, as JSON.
         listeners: Notified when a worker has room.
@@ -42,6 +44,7 @@ class WorkerPool(Service):
     def __init__(
         self,
         reactor: Spawner,
+        starter: WorkerStarter,
         workers: Workers,
         *,
         settings: Mapping[str, Any],
@@ -49,6 +52,7 @@ class WorkerPool(Service):
         meters: Meters,
     ) -> None:
         self.reactor = reactor
+        self.starter = starter
         self.capacity = workers.capacity
         self.reports = workers.reports
         self._workers = workers
@@ -92,7 +96,8 @@ class WorkerPool(Service):
             worker.close()
         kill = self.reactor.callLater(EXIT_GRACE, self._kill)
         ended = DeferredList([worker.ended for worker in workers])
-        return ended.addBoth(lambda _: kill.cancel() if kill.active() else None)
+        ended.addBoth(lambda _: kill.cancel() if kill.active() else None)
+        return ended.addBoth(lambda _: self.starter.stop())
 
     def _kill(self) -> None:
         for worker in self._workers.all:
@@ -117,6 +122,17 @@ class WorkerPool(Service):
             listener.room_made()
 
     def _add(self) -> None:
+        self.starter.prepare().addCallbacks(lambda _: self._start(), self._not_prepared)
+
+    def _not_prepared(self, failure: Failure) -> None:
+        if self.running:
+            self.log.error("a worker could not start: {error}", error=failure.value)
+            self._add_later(self._longer_pause())
+
+    def _start(self) -> None:
+        # It may have taken a while to import the application.
+        if not self.running or self._is_draining:
+            return
         self._last_key += 1
         try:
             worker = WorkerProcess(self, self._last_key)

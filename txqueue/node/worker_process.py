@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from attrs import asdict
 from twisted.internet.defer import Deferred
-from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from txqueue.logs.entries import FAILED_RUN
 from txqueue.model.assignment import (
@@ -28,6 +24,7 @@ from txqueue.model.assignment import (
 from txqueue.node.collaborators import GivenBack
 from txqueue.node.meters import Meters
 from txqueue.node.reactor import Spawner
+from txqueue.node.worker_starter import StartedWorker, WorkerStarter
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load, updated_rate
 from txqueue.system.inflight import InFlight
@@ -49,7 +46,6 @@ from txqueue.wire.worker_commands import (
 
 __all__ = ["Owner", "Reports", "WorkerProcess"]
 
-PIPE_FD, SHARED_FD = 3, 4
 PACE_WINDOW = 0.02
 # Timeouts in seconds: to import the application, and to read a process's last messages.
 START_PATIENCE, LAST_WORDS = 300.0, 1.0
@@ -72,6 +68,7 @@ class Owner(Protocol):
     """The pool that started a worker process, as `WorkerProcess` uses it."""
 
     reactor: Spawner
+    starter: WorkerStarter
     capacity: int
     reports: Reports
     meters: Meters
@@ -81,25 +78,6 @@ class Owner(Protocol):
 
     def worker_lost(self, worker: WorkerProcess) -> None:
         """Note that a worker's pipe closed."""
-
-
-class _Exit(ProcessProtocol):
-    """Reports the signal or status with which a process ends."""
-
-    def __init__(self, ended: Callable[[str], None]) -> None:
-        self._ended = ended
-
-    def processEnded(self, reason: Failure) -> None:
-        ended: Any = reason.value
-        number, status = ended.signal, ended.exitCode
-        self._ended(f"with status {status}" if number is None else f"by {_name_of(number)}")
-
-
-def _name_of(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 class WorkerProcess:
@@ -148,32 +126,27 @@ class WorkerProcess:
             },
             lost=self._lost,
         )
-        self._process = self._spawn()
-        self.pid: int = self._process.pid
+        self._process = self._start_process()
 
-    def _spawn(self) -> Any:
+    def _start_process(self) -> StartedWorker:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         shared = InFlight.made(self._owner.capacity)
         try:
             with ours, theirs:
-                return self._spawn_with(ours, {PIPE_FD: theirs.fileno(), SHARED_FD: shared})
+                started = self._owner.starter.start(self._process_ended, theirs.fileno(), shared)
+                self._in_flight = InFlight(self._owner.capacity, shared)
+                self._owner.reactor.adoptStreamConnection(
+                    ours.fileno(), socket.AF_UNIX, PipeFactory(self._pipe)
+                )
+                return started
         finally:
             os.close(shared)
 
-    def _spawn_with(self, ours: socket.socket, descriptors: dict[int, int]) -> Any:
-        process = self._owner.reactor.spawnProcess(
-            _Exit(self._process_ended),
-            sys.executable,
-            [sys.executable, "-m", "txqueue.worker"],
-            env=os.environ,
-            childFDs={0: 0, 1: 1, 2: 2, **descriptors},
-        )
-        self._in_flight = InFlight(self._owner.capacity, descriptors[SHARED_FD])
-        self._owner.reactor.adoptStreamConnection(
-            ours.fileno(), socket.AF_UNIX, PipeFactory(self._pipe)
-        )
-        return process
+    @property
+    def pid(self) -> int:
+        """The process id; 0 until the template reports that it has forked the process."""
+        return self._process.pid
 
     async def configure(self, settings: Mapping[str, Any]) -> None:
         """Make the worker import the application, after which it can get jobs."""
@@ -304,8 +277,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Kill the process."""
-        if self._process.pid is not None:
-            self._process.signalProcess("KILL")
+        self._process.kill()
 
     def close(self) -> None:
         """Close the pipe, which makes the process exit."""

@@ -5,19 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 __all__ = [
+    "PARENT",
     "STATE",
+    "WORKER_NAME",
     "all_processes",
     "children_of",
     "command_of",
     "descendants_of",
     "is_alive",
+    "open_descriptors",
+    "parent_of",
     "stat_of",
+    "thread_count",
+    "workers_of",
 ]
 
-STATE = 0
+STATE: Final = 0
 """The index of a process's state in the result of `stat_of`."""
+PARENT: Final = 1
+"""The index of the id of a process's parent in the result of `stat_of`."""
+WORKER_NAME: Final = "txqueue-worker"
+"""The name of worker processes, as in ``/proc/PID/comm``: a forked one has the command line of its
+template.
+"""
 
 
 def stat_of(pid: int) -> list[str]:
@@ -62,3 +75,38 @@ def command_of(pid: int) -> str:
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
     return ""
+
+
+def parent_of(pid: int) -> int:
+    """Return the id of a process's parent; 0 if the process is gone."""
+    with suppress(OSError):
+        return int(stat_of(pid)[PARENT])
+    return 0
+
+
+def workers_of(master: int) -> list[int]:
+    """Return the ids of a master's living workers, its children or those of its template."""
+    children = children_of(master)
+    near = [*children, *(each for child in children for each in children_of(child))]
+    return [pid for pid in near if _name_of(pid) == WORKER_NAME and is_alive(pid)]
+
+
+def _name_of(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
+    return ""
+
+
+def open_descriptors() -> dict[int, str]:
+    """Return what each open descriptor of this process refers to, as ``/proc/self/fd`` names it."""
+    found: dict[int, str] = {}
+    for path in Path("/proc/self/fd").glob("*"):
+        # The descriptor by which the folder is read is gone by now.
+        with suppress(OSError):
+            found[int(path.name)] = str(path.readlink())
+    return found
+
+
+def thread_count() -> int:
+    """Return the number of threads of this process, those of libraries too."""
+    return sum(1 for _ in Path("/proc/self/task").glob("*"))

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from txqueue.bench.node import twistd
 from txqueue.errors import TxqueueError
 from txqueue.store.reader import Session
-from txqueue.system.procfs import children_of, command_of, descendants_of, is_alive
+from txqueue.system.procfs import descendants_of, is_alive, parent_of, workers_of
 from txqueue.torture.history import lines_of
 from txqueue.torture.processes import Leash
 
@@ -91,7 +91,11 @@ class TortureNode:
 
     def worker_pids(self) -> list[int]:
         """Return the process ids of the workers, oldest first."""
-        return sorted(pid for pid in children_of(self.pid) if "txqueue.worker" in command_of(pid))
+        return sorted(workers_of(self.pid))
+
+    def started_pids(self) -> set[int]:
+        """Return the process ids of what the master has started: workers, or their template too."""
+        return {pid for pid in descendants_of(self.pid) if is_alive(pid)}
 
     def pids(self) -> list[int]:
         """Return the process ids of the master and its descendants, while the master is alive."""
@@ -184,7 +188,8 @@ class TortureNode:
     def _ready(self) -> set[int]:
         lines = lines_of(self.folder.parent)
         up = {line["pid"] for line in lines if line["what"] == "up" and line.get("node")}
-        return up & set(self.worker_pids())
+        # A forked worker has the application from its template.
+        return {pid for pid in self.worker_pids() if up & ({pid, parent_of(pid)} - {self.pid})}
 
     def _failure(self, what: str) -> ProcessFailed:
         tail = "\n".join(f"  {self.name}: {line}" for line in self.log.splitlines()[-TAIL_LINES:])

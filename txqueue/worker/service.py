@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import socket
-import sys
-import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -33,7 +30,6 @@ from txqueue.system.inflight import InFlight
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.worker_commands import (
     CancelRunning,
-    CannotImport,
     Configure,
     Count,
     Finish,
@@ -45,6 +41,7 @@ from txqueue.wire.worker_commands import (
     Settle,
     Start,
 )
+from txqueue.worker.application import import_application
 from txqueue.worker.lease_watch import LeaseWatch
 from txqueue.worker.next_stages import enqueue_follow_ups
 from txqueue.worker.performer import Performer
@@ -139,9 +136,6 @@ class WorkerService:
 
     def _configure(self, settings: str) -> dict[str, Any]:
         chosen = json.loads(settings)
-        if chosen["dsn"]:
-            # A handler that connects by itself uses the database of its job.
-            os.environ["TXQUEUE_DSN"] = chosen["dsn"]
         self._schema = chosen["schema"]
         self._complete_one = _COMPLETE_ONE.format(schema=self._schema)
         self._pool = ConnectionPool(
@@ -151,7 +145,7 @@ class WorkerService:
             f"txqueue worker {chosen['name']}",
             session=of_a_worker(),
         )
-        _import(chosen["app"])
+        import_application(chosen["app"], chosen["dsn"])
         let_information_pass()
         self._threads.start()
         worksets = WorksetWork(self._reactor, self._threads, Parts(self._pool, self._schema))
@@ -245,14 +239,3 @@ class WorkerService:
         if self._pool is not None:
             self._pool.close()
         self._reactor.stop()
-
-
-def _import(modules: list[str]) -> None:
-    sys.path.insert(0, "")
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except BaseException as error:
-            traceback.print_exc()
-            said = f"{module}: {type(error).__name__}: {error}"
-            raise CannotImport(said[:1000]) from None

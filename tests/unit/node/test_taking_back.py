@@ -127,7 +127,12 @@ class Pipe:
 def test_a_worker_that_gave_back_a_dangerous_job_is_open_to_others(bench: Bench) -> None:
     """It was kept free of them for that job alone, and will say nothing more of it."""
     pool = WorkerPool(
-        cast("Spawner", bench.clock), bench.workers, settings={}, listeners=[], meters=Meters()
+        cast("Spawner", bench.clock),
+        cast("Any", None),
+        bench.workers,
+        settings={},
+        listeners=[],
+        meters=Meters(),
     )
     worker = WorkerProcess.__new__(WorkerProcess)
     worker._owner, worker._pipe = pool, cast("Any", Pipe())

@@ -8,6 +8,7 @@ from collections import Counter
 from random import choice, randrange
 from statistics import median
 
+from txqueue.system.procfs import is_alive
 from txqueue.torture.environment import Testbed
 from txqueue.torture.figures import restarts
 from txqueue.torture.freezing import frozen
@@ -15,9 +16,9 @@ from txqueue.torture.node import TortureNode, until
 from txqueue.torture.scenario import scenario
 from txqueue.torture.scenarios.calm import MIXED
 
-__all__ = ["frozen_worker", "worker_kill", "worker_kill_at_start"]
+__all__ = ["frozen_worker", "template_kill", "worker_kill", "worker_kill_at_start"]
 
-KILLS = 6
+KILLS, TEMPLATE_KILLS = 6, 3
 RESTARTED_WITHIN = 1.0
 
 
@@ -51,6 +52,39 @@ def _kill_one(testbed: Testbed, node: TortureNode) -> None:
             fault.evidence = f"{pid} is gone, of {node.name} are left {node.worker_pids()}"
 
 
+@scenario("template_kill", "kill -9 of the template of a node's workers under mixed load")
+def template_kill(testbed: Testbed) -> None:
+    """Kill the template, and its workers with it: their jobs run again, on this node too."""
+    node, other = (testbed.start_node(name, workers=3) for name in ("n1", "n2"))
+    for each in (node, other):
+        each.wait_up()
+    testbed.start_client(rate=30, kinds=(*MIXED, "slow:0.5"))
+    testbed.flow()
+    for _ in range(int(TEMPLATE_KILLS * testbed.scale)):
+        testbed.rest(1.0)
+        _kill_template(testbed, node)
+    since = len(testbed.history().runs)
+    testbed.wait(
+        lambda: any(run.node == node.name for run in testbed.history().runs[since:]),
+        "the node works again",
+        every=0.3,
+    )
+    testbed.drain()
+    failed = [job for job in testbed.history().jobs.values() if job.state != "done"]
+    testbed.expect(not failed, f"all jobs end done, but {failed[:3]}")
+
+
+def _kill_template(testbed: Testbed, node: TortureNode) -> None:
+    node.wait_up()
+    with testbed.fault("kill template", nodes=[node], still=True) as fault:
+        workers = set(node.worker_pids())
+        (template,) = node.started_pids() - workers
+        os.kill(template, signal.SIGKILL)
+        fault.pids = workers
+        if until(lambda: not any(map(is_alive, workers)), 5.0):
+            fault.evidence = f"{template} was killed, and the workers {sorted(workers)} are gone"
+
+
 @scenario("worker_kill_at_start", "one node's workers are repeatedly killed as they start")
 def worker_kill_at_start(testbed: Testbed) -> None:
     """Kill a node's workers as they start: it claims no job, and the other node continues."""
@@ -61,11 +95,12 @@ def worker_kill_at_start(testbed: Testbed) -> None:
     killed: set[int] = set()
     with testbed.fault("kill new worker", nodes=[stricken], snapshot=False) as fault:
         for _ in range(int(KILLS * testbed.scale)):
-            testbed.wait(stricken.worker_pids, "another worker is started")
-            for pid in stricken.worker_pids():
+            # Forked workers are ready at once: what is killed is their template, as it imports.
+            testbed.wait(stricken.started_pids, "another worker is started")
+            for pid in stricken.started_pids():
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
-            testbed.wait(lambda: not killed & set(stricken.worker_pids()), "the killed are gone")
+            testbed.wait(lambda: not killed & stricken.started_pids(), "the killed are gone")
         fault.pids = killed
         fault.evidence = f"{len(killed)} workers of {stricken.name} were killed as they started"
     stricken.wait_up()

@@ -1,0 +1,127 @@
+"""What the processes of a node take of memory, by the way in which its workers are started.
+
+    python -m benchmarks.footprint [workers ...]
+
+Runs a fresh embedded server. For each number of workers and each way to start them, a node drains
+some jobs and rests; then the memory of its processes is read from the kernel. RSS counts a shared
+page in each process that has it, PSS divides it among them: the sum of PSS is what the node takes.
+At last the only worker of a node is killed a few times, while a job waits: the time until that job
+is done is what a replacement takes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+from rich.console import Console
+
+from txqueue.bench.environment import BenchSchema, embedded_schema
+from txqueue.bench.node import RunningNode
+from txqueue.bench.progress import Pace
+from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
+from txqueue.bench.work import Counted
+from txqueue.cli.options import GlobalOptions
+from txqueue.cli.progress import bars
+from txqueue.store.reader import Session
+from txqueue.system.procfs import descendants_of, workers_of
+
+APP = "txqueue.bench.work"
+STARTS = ("spawn", "fork")
+WORKERS = (1, 2, 4, 8)
+JOBS = 20_000
+# Seconds for a node to rest after the jobs; a worker must live for longer than five seconds, or its
+# replacement waits.
+REST = 6.0
+KILLS = 7
+
+
+@frozen
+class Footprint:
+    """The memory of some processes together, in KiB."""
+
+    rss: int
+    pss: int
+
+    @classmethod
+    def of(cls, pids: Iterable[int]) -> Footprint:
+        """Read the memory of these processes."""
+        lines = [line.split() for pid in pids for line in _rollup(pid)]
+        return cls(*(sum(int(it[1]) for it in lines if it[0] == key) for key in ("Rss:", "Pss:")))
+
+    def mib(self, among: int = 1) -> dict[str, float]:
+        """Return RSS and PSS for each of some processes, in MiB."""
+        return {
+            "rss": round(self.rss / 1024 / among, 1),
+            "pss": round(self.pss / 1024 / among, 1),
+        }
+
+
+def _rollup(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+
+
+def footprint(target: BenchSchema, workers: int, start: str) -> dict[str, Any]:
+    """Measure the processes of a node that rests after some jobs."""
+    with target.session() as session, _node(target, workers, start) as node:
+        _drain(session, node, JOBS)
+        time.sleep(REST)
+        pids, its_workers = [node.pid, *descendants_of(node.pid)], workers_of(node.pid)
+        templates = set(pids) - {node.pid, *its_workers}
+        assert len(its_workers) == workers, "some workers are still to start"
+        return {
+            **{"workers": workers, "start": start},
+            "master": Footprint.of([node.pid]).mib(),
+            "template": Footprint.of(templates).mib(),
+            "worker": Footprint.of(its_workers).mib(workers),
+            "node": Footprint.of(pids).mib(),
+        }
+
+
+def replacement(target: BenchSchema, start: str) -> dict[str, Any]:
+    """Measure how long a job waits whose node has just lost its only worker."""
+    with target.session() as session, _node(target, 1, start) as node:
+        _drain(session, node, 1)
+        seconds = [_waited(session, node) for _ in range(KILLS)]
+        return {"start": start, "replaced_within_ms": round(statistics.median(seconds) * 1000)}
+
+
+def _waited(session: Session, node: RunningNode) -> float:
+    time.sleep(REST)
+    (worker,) = workers_of(node.pid)
+    os.kill(worker, signal.SIGKILL)
+    began = time.monotonic()
+    _drain(session, node, 1)
+    return time.monotonic() - began
+
+
+def _drain(session: Session, node: RunningNode, jobs: int) -> None:
+    publish(session, Counted)
+    enqueue_all(session, map(Counted, range(1, jobs + 1)), lambda _: None)
+    wait_until_done(session, node, jobs, lambda _: None, Pace(least=0.002, share=0.01))
+
+
+def _node(target: BenchSchema, workers: int, start: str) -> RunningNode:
+    settings = {"TXQUEUE_WORKER_START": start}
+    return RunningNode(target, APP, workers, f"{start}-{workers}", settings)
+
+
+def main(*workers: int) -> None:
+    """Run and print."""
+    fleets = [(count, start) for count in workers or WORKERS for start in STARTS]
+    with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
+        rows = [footprint(target, count, start) for count, start in fleets]
+        ends = [replacement(target, start) for start in STARTS]
+        facts = target.facts()
+    Console().print_json(data={"mib": rows, "replacement": ends, **facts})
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

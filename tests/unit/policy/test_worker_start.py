@@ -1,0 +1,65 @@
+"""How a node starts its workers, and when a process must not fork."""
+
+import pytest
+
+from txqueue.errors import ConfigurationError
+from txqueue.policy.worker_start import (
+    ImportTraces,
+    checked_start,
+    forks_workers,
+    obstacle_to_fork,
+)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "workers", "platform", "expected"),
+    [
+        ("auto", 2, "linux", True),
+        ("auto", 1, "linux", False),
+        ("auto", 8, "darwin", False),
+        ("fork", 1, "linux", True),
+        ("spawn", 8, "linux", False),
+    ],
+)
+def test_which_nodes_fork(chosen: str, workers: int, platform: str, expected: bool) -> None:
+    """By itself only one with several workers on Linux."""
+    assert forks_workers(chosen, workers, platform) is expected
+
+
+@pytest.mark.parametrize(
+    ("chosen", "platform", "said"),
+    [
+        ("thread", "linux", "worker_start is 'thread', not a way to start workers"),
+        ("fork", "darwin", "worker_start is fork, which takes Linux"),
+    ],
+)
+def test_a_start_that_is_not_valid(chosen: str, platform: str, said: str) -> None:
+    """Unknown ones, and forking where it is not supported."""
+    with pytest.raises(ConfigurationError, match=said):
+        checked_start(chosen, platform)
+
+
+@pytest.mark.parametrize(("chosen", "platform"), [("auto", "darwin"), ("spawn", "win32")])
+def test_a_valid_start(chosen: str, platform: str) -> None:
+    """It is returned."""
+    assert checked_start(chosen, platform) == chosen
+
+
+@pytest.mark.parametrize(
+    ("traces", "said"),
+    [
+        (ImportTraces(2, False, []), "started a thread"),
+        (ImportTraces(1, True, []), "installed a reactor"),
+        (ImportTraces(1, False, ["socket:[4711]"]), "(socket:[4711])"),
+        (ImportTraces(1, False, ["/var/log/app", "pipe:[1]"]), "(pipe:[1])"),
+        (ImportTraces(1, False, ["anon_inode:[eventpoll]"]), "(anon_inode:[eventpoll])"),
+    ],
+)
+def test_what_forbids_a_fork(traces: ImportTraces, said: str) -> None:
+    """Threads, a reactor, and descriptors that several processes cannot use."""
+    assert said in (obstacle_to_fork(traces) or "")
+
+
+def test_files_forbid_no_fork() -> None:
+    """A log that was opened is shared as it is with programs that a process starts."""
+    assert obstacle_to_fork(ImportTraces(1, False, ["/var/log/app", "/dev/null"])) is None

@@ -1,0 +1,264 @@
+"""Starts worker processes as forks of a template, which has imported the application.
+
+`txqueue.worker.template` is the template's side, and describes the requests and reports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.protocol import ProcessProtocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from txqueue.node.reactor import Process, Spawner
+from txqueue.node.worker_starter import Ended, StartedWorker, WorkerStarter, end_of, end_text
+from txqueue.wire.worker_commands import CannotImport
+
+__all__ = ["ForkingStarter"]
+
+REQUESTS_FD, REPORTS_FD = 3, 4
+TEMPLATE: Final = ("-m", "txqueue.worker.template")
+# Timeout in seconds to import the application.
+START_PATIENCE: Final = 300.0
+
+
+class _TemplateEnded(Exception):
+    """The template has ended."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(f"the template of the workers ended {how}")
+
+
+class _CannotFork(Exception):
+    """The application does not allow the template to fork; the text says what the import did."""
+
+
+class ForkingStarter:
+    """Forks the workers from a template process, which it starts again when that has died.
+
+    If the application does not allow forking, this starter passes all calls to another one.
+
+    Args:
+        reactor: Starts the template, and times its start.
+        settings: The settings of a worker; the template gets ``app`` and ``dsn`` of them.
+        otherwise: Starts the workers of an application that does not allow forking.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, reactor: Spawner, settings: Mapping[str, Any], otherwise: WorkerStarter
+    ) -> None:
+        self._reactor = reactor
+        self._settings = {name: settings[name] for name in ("app", "dsn")}
+        self._otherwise = otherwise
+        self._is_refused = False
+        self._template: _TemplateProcess | None = None
+        self._waiting: list[Deferred[None]] = []
+
+    def prepare(self) -> Deferred[None]:
+        """Return a Deferred that fires when the template has imported the application."""
+        if self._is_refused:
+            return self._otherwise.prepare()
+        if self._template is None:
+            try:
+                self._template = self._started()
+            except OSError:
+                failed: Deferred[None] = Deferred()
+                failed.errback(Failure())
+                return failed
+        if self._template.is_ready:
+            return succeed(None)
+        waiting: Deferred[None] = Deferred()
+        self._waiting.append(waiting)
+        return waiting
+
+    def start(self, ended: Ended, pipe: int, shared: int) -> StartedWorker:
+        """Fork a process.
+
+        Raises:
+            OSError: When the template cannot be reached.
+        """
+        if self._is_refused:
+            return self._otherwise.start(ended, pipe, shared)
+        if self._template is None:
+            raise ChildProcessError("the template of the workers has ended")
+        return self._template.fork(ended, pipe, shared)
+
+    def stop(self) -> Deferred[None]:
+        """End the template, once its workers have ended."""
+        if self._template is None:
+            return self._otherwise.stop()
+        self._template.kill()
+        return self._template.ended
+
+    def _started(self) -> _TemplateProcess:
+        return _TemplateProcess(self._reactor, self._settings, self._ready, self._ended)
+
+    def _ready(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.callback(None)
+
+    def _ended(self, why: Exception, *, was_ready: bool) -> None:
+        """Let the callers that wait start workers otherwise, or report why there can be none."""
+        self._template = None
+        if was_ready:
+            self.log.warn("{why}, and its workers with it", why=why)
+            return
+        if isinstance(why, _CannotFork):
+            self._is_refused = True
+            self.log.info(
+                "workers are started one by one: importing the application {why}", why=why
+            )
+            self._ready()
+            return
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.errback(Failure(why))
+
+
+class _Gone(Protocol):
+    """Is called when a template has ended."""
+
+    def __call__(self, why: Exception, *, was_ready: bool) -> None:
+        """Note the reason, and whether the template was ready."""
+
+
+class _ForkedWorker:
+    """A worker that is a child of the template."""
+
+    def __init__(self, template: _TemplateProcess, key: int, ended: Ended) -> None:
+        self._template = template
+        self._key = key
+        self.ended = ended
+        self.pid = 0
+
+    def kill(self) -> None:
+        """Make the template kill the process, unless the template has already waited for it.
+
+        The master itself cannot tell whether another process has got the number meanwhile.
+        """
+        self._template.kill_worker(self._key)
+
+
+class _TemplateProcess(ProcessProtocol):
+    """A template process.
+
+    Args:
+        reactor: Starts the process.
+        settings: Its settings: ``app`` and ``dsn``.
+        ready: Called when it has imported the application.
+        gone: Called when it has ended: with the reason, and whether it was ready.
+
+    Attributes:
+        is_ready: Whether it has imported the application.
+        ended: Fires when it has ended.
+
+    Raises:
+        OSError: When the process cannot be started.
+    """
+
+    def __init__(
+        self,
+        reactor: Spawner,
+        settings: Mapping[str, Any],
+        ready: Callable[[], None],
+        gone: _Gone,
+    ) -> None:
+        self._report_ready = ready
+        self._report_end = gone
+        self.is_ready = False
+        self.ended: Deferred[None] = Deferred()
+        self._why: Exception | None = None
+        self._rest = b""
+        self._last_key = 0
+        self._workers: dict[int, _ForkedWorker] = {}
+        self._requests, theirs = socket.socketpair()
+        self._requests.setblocking(False)
+        with theirs:
+            self._process: Process = reactor.spawnProcess(
+                self,
+                sys.executable,
+                [sys.executable, *TEMPLATE],
+                env=os.environ,
+                childFDs={0: 0, 1: 1, 2: 2, REQUESTS_FD: theirs.fileno(), REPORTS_FD: "r"},
+            )
+        self._patience = reactor.callLater(START_PATIENCE, self.kill)
+        self._request(settings)
+
+    def fork(self, ended: Ended, pipe: int, shared: int) -> StartedWorker:
+        """Fork a worker.
+
+        Args:
+            ended: Called at its end.
+            pipe: The descriptor of its end of the pipe; the caller closes it afterwards.
+            shared: The descriptor of the file for `InFlight`; likewise.
+
+        Raises:
+            OSError: When the template cannot be reached.
+        """
+        self._last_key += 1
+        self._request({"start": self._last_key}, [pipe, shared])
+        worker = _ForkedWorker(self, self._last_key, ended)
+        self._workers[self._last_key] = worker
+        return worker
+
+    def kill_worker(self, key: int) -> None:
+        """Kill a worker, unless it has ended."""
+        # A template that cannot be reached is ending, and its workers with it.
+        with suppress(OSError):
+            self._request({"kill": key})
+
+    def kill(self) -> None:
+        """Kill the template, and so all of its workers."""
+        if self._process.pid is not None:
+            self._process.signalProcess("KILL")
+
+    def _request(self, request: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
+        # Requests are short: the socket takes them as a whole, or refuses them.
+        socket.send_fds(self._requests, [json.dumps(request).encode() + b"\n"], descriptors)
+
+    # Calls by Twisted.
+
+    def childDataReceived(self, childFD: int, data: bytes) -> None:  # noqa: ARG002 - there is one
+        """Process the reports that the received bytes complete."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._reported(json.loads(line))
+
+    def processEnded(self, reason: Failure) -> None:
+        """Report the end of the template and of all its workers."""
+        how = end_of(reason)
+        self._requests.close()
+        if self._patience.active():
+            self._patience.cancel()
+        self._report_end(self._why or _TemplateEnded(how), was_ready=self.is_ready)
+        for worker in list(self._workers.values()):
+            worker.ended(f"with its template, which ended {how}")
+        self.ended.callback(None)
+
+    def _reported(self, report: dict[str, Any]) -> None:
+        match report:
+            case {"ready": _}:
+                self._patience.cancel()
+                self.is_ready = True
+                self._report_ready()
+            case {"obstacle": why}:
+                self._why = _CannotFork(why)
+            case {"cannot_import": why}:
+                self._why = CannotImport(why)
+            case {"started": key, "pid": pid}:
+                self._workers[key].pid = pid
+            case {"ended": key, "signal": number, "status": status}:
+                self._workers.pop(key).ended(end_text(number, status))
+            case {"failed": key, "why": why}:
+                self._workers.pop(key).ended(f"before it ran ({why})")

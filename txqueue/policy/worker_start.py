@@ -1,0 +1,86 @@
+"""Decides how a node starts its worker processes: forked from a template, or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from attrs import frozen
+
+from txqueue.errors import ConfigurationError
+
+__all__ = ["WORKER_STARTS", "ImportTraces", "checked_start", "forks_workers", "obstacle_to_fork"]
+
+WORKER_STARTS: Final = ("auto", "fork", "spawn")
+"""The values of the setting ``worker_start``."""
+
+_FORKING_PLATFORM: Final = "linux"
+# What these descriptors refer to is shared after a fork: two processes would read from it in turns.
+_SHARED_KINDS: Final = ("socket:", "pipe:", "anon_inode:")
+
+
+@frozen
+class ImportTraces:
+    """What the import of an application has left behind in its process.
+
+    Attributes:
+        threads: The number of threads that run.
+        has_reactor: Whether a reactor of Twisted's is installed.
+        opened: What the descriptors refer to that were opened and are still open, as in
+            ``/proc/self/fd``.
+    """
+
+    threads: int
+    has_reactor: bool
+    opened: Collection[str]
+
+
+def checked_start(chosen: str, platform: str) -> str:
+    """Return the value of the setting ``worker_start`` if it is valid on a platform.
+
+    Args:
+        chosen: The value.
+        platform: The platform, as in `sys.platform`.
+
+    Raises:
+        ConfigurationError: When it is not a valid value, or the platform cannot fork workers.
+    """
+    if chosen not in WORKER_STARTS:
+        raise ConfigurationError(
+            f"worker_start is {chosen!r}, not a way to start workers", "give auto, fork or spawn"
+        )
+    if chosen == "fork" and platform != _FORKING_PLATFORM:
+        raise ConfigurationError("worker_start is fork, which takes Linux", "give auto or spawn")
+    return chosen
+
+
+def forks_workers(chosen: str, workers: int, platform: str) -> bool:
+    """Decide whether a node forks its workers, if the application allows it.
+
+    By itself a node does so for two or more workers: the template takes more memory than one
+    worker would save.
+
+    Args:
+        chosen: The value of the setting ``worker_start``.
+        workers: The number of worker processes.
+        platform: The platform, as in `sys.platform`.
+    """
+    if chosen == "auto":
+        return platform == _FORKING_PLATFORM and workers > 1
+    return chosen == "fork"
+
+
+def obstacle_to_fork(traces: ImportTraces) -> str | None:
+    """Return why a process must not fork after an import, in words; None if it may.
+
+    A fork copies only the thread that calls it, so that locks of other threads stay locked.
+    Connections and the descriptors of event loops would be shared by all workers.
+    """
+    if traces.threads > 1:
+        return "started a thread"
+    if traces.has_reactor:
+        return "installed a reactor"
+    for target in sorted(traces.opened):
+        if target.startswith(_SHARED_KINDS):
+            return f"opened a descriptor that processes cannot share ({target})"
+    return None

@@ -1,0 +1,66 @@
+"""A worker process: what it does before it imports anything else, and its run."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from threading import Thread
+from types import FrameType
+from typing import Final, NoReturn, cast
+
+from twisted.internet.main import installReactor
+
+from txqueue.logs.setup import begin_worker_log, end_worker_log
+from txqueue.system.clock import steady
+from txqueue.system.process_attributes import set_process_name
+from txqueue.system.procfs import WORKER_NAME
+from txqueue.worker.reactor import WorkerReactor
+from txqueue.worker.service import IWorkerReactor, WorkerService
+
+__all__ = ["PIPE_FD", "SHARED_FD", "begin_process", "run_worker"]
+
+PIPE_FD: Final = 3
+"""The descriptor of a worker's pipe to its master."""
+SHARED_FD: Final = 4
+"""The descriptor of the file for `InFlight`."""
+# Seconds in which a worker must exit after its master.
+GRACE: Final = 5.0
+
+
+def begin_process() -> None:
+    """Prepare a worker process, or the template of workers, for the import of the application."""
+    # The master decides when the worker ends, but a terminal or supervisor signals the whole
+    # process group. The signal handler does nothing; SIG_IGN would be inherited by programs that a
+    # job starts.
+    signal.signal(signal.SIGINT, _ignore)
+    signal.signal(signal.SIGTERM, _ignore)
+    begin_worker_log()
+
+
+def run_worker() -> NoReturn:
+    """Run a worker until its master closes the pipe, and exit."""
+    set_process_name(WORKER_NAME)
+    reactor = steady(WorkerReactor)()
+    installReactor(reactor)
+    Thread(target=_end_with_master, args=(os.dup(PIPE_FD),), daemon=True).start()
+    # zope has no type for what provides several interfaces.
+    WorkerService(cast("IWorkerReactor", reactor), SHARED_FD).attach(PIPE_FD)
+    reactor.run(installSignalHandlers=False)
+    # A handler stuck in a thread must not keep the process alive.
+    end_worker_log()
+    os._exit(0)
+
+
+def _end_with_master(pipe: int) -> None:
+    """Exit soon after the master, even if a handler blocks the reactor: others get its jobs."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    poll.poll()
+    time.sleep(GRACE)
+    os._exit(1)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing."""

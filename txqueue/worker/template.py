@@ -1,0 +1,213 @@
+"""The template of a node's workers: ``python -m txqueue.worker.template``, started by a master.
+
+The template imports the application once, and forks a worker for each request of the master. A
+worker is then ready in some tens of milliseconds, and shares the memory of what was imported. The
+template has no reactor and no threads, as a fork copies neither of them.
+
+Requests come over a socket, each a line of JSON: ``{"app": [...], "dsn": "..."}`` first, then
+``{"start": KEY}`` with the two descriptors of a worker, and ``{"kill": KEY}``. Reports go through a
+pipe, also as lines: ``{"ready": true}``, ``{"obstacle": WHY}`` or ``{"cannot_import": WHY}`` first,
+then ``{"started": KEY, "pid": PID}`` and ``{"ended": KEY, "signal": NUMBER, "status": NUMBER}`` for
+each worker, or ``{"failed": KEY, "why": WHY}`` for one that was not forked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+from txqueue.logs.setup import end_worker_log
+from txqueue.policy.worker_start import ImportTraces, obstacle_to_fork
+from txqueue.system.gc_tuning import freeze_loaded_objects
+from txqueue.system.process_attributes import die_with_parent
+from txqueue.system.procfs import open_descriptors, thread_count
+from txqueue.wire.worker_commands import CannotImport
+from txqueue.worker.application import import_application
+from txqueue.worker.process import PIPE_FD, SHARED_FD, begin_process, run_worker
+
+# The same numbers as a worker's descriptors, so that no file that the application opens has them.
+REQUESTS_FD: Final = PIPE_FD
+REPORTS_FD: Final = SHARED_FD
+_READ_SIZE: Final = 65_536
+
+
+def main() -> None:
+    """Import the application, report whether it allows forking, and fork workers."""
+    die_with_parent()
+    begin_process()
+    for descriptor in (REQUESTS_FD, REPORTS_FD):
+        os.set_inheritable(descriptor, False)
+    requests = Requests(socket.socket(fileno=REQUESTS_FD))
+    # Without its master the template just ends, and its workers with it.
+    with suppress(BrokenPipeError):
+        settings = requests.read_first()
+        outcome = {} if settings is None else _import(settings)
+        _report(**outcome)
+        if "ready" in outcome:
+            Template(requests).serve()
+    os._exit(0)
+
+
+def _import(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Import the application, and return what to report about it."""
+    before = open_descriptors()
+    try:
+        import_application(settings["app"], settings["dsn"])
+    except CannotImport as error:
+        return {"cannot_import": str(error)}
+    finally:
+        # What is not written yet would be written again by each worker.
+        end_worker_log()
+    opened = dict(open_descriptors().items() - before.items())
+    has_reactor = "twisted.internet.reactor" in sys.modules
+    traces = ImportTraces(thread_count(), has_reactor, opened.values())
+    if (obstacle := obstacle_to_fork(traces)) is not None:
+        return {"obstacle": obstacle}
+    freeze_loaded_objects()
+    return {"ready": True}
+
+
+def _report(**report: Any) -> None:
+    os.write(REPORTS_FD, json.dumps(report).encode() + b"\n")
+
+
+class Requests:
+    """The master's requests, and the descriptors that come with them.
+
+    Args:
+        connection: The socket over which they come.
+
+    Attributes:
+        descriptors: The descriptors of requests that were read but not carried out, oldest first.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._rest = b""
+        self.descriptors: deque[int] = deque()
+
+    def read(self) -> list[dict[str, Any]] | None:
+        """Wait for bytes; return the requests that they complete, or None at the end."""
+        data, descriptors, _, _ = socket.recv_fds(self._connection, _READ_SIZE, 2)
+        if not data:
+            return None
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        self.descriptors += descriptors
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def read_first(self) -> dict[str, Any] | None:
+        """Wait for the first request, and return it; None if the master has closed the socket."""
+        while (found := self.read()) is not None:
+            if found:
+                return found[0]
+        return None
+
+    def forget(self) -> None:
+        """Close what a forked worker must not keep; the socket's number is already reused."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        self._connection.detach()
+
+
+class Template:
+    """Forks workers as the master requests, and reports their starts and ends.
+
+    Args:
+        requests: The master's requests.
+    """
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+        self._pid = os.getpid()
+        # The process ids of the workers by key; one that was not waited for keeps its number.
+        self._workers: dict[int, int] = {}
+        self._waking, self._wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+        self._former_handler = signal.signal(signal.SIGCHLD, _note_signal)
+
+    def serve(self) -> None:
+        """Fork workers until the master closes the socket."""
+        poll = select.poll()
+        poll.register(REQUESTS_FD, select.POLLIN)
+        poll.register(self._waking, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            if self._waking in ready:
+                os.read(self._waking, _READ_SIZE)
+                self._report_ended()
+            if REQUESTS_FD in ready and not self._carry_out():
+                return
+
+    def _carry_out(self) -> bool:
+        """Carry out the requests that have arrived; return whether more may come."""
+        requests = self._requests.read()
+        for request in requests or ():
+            if "start" in request:
+                self._start(request["start"])
+            elif (pid := self._workers.get(request["kill"])) is not None:
+                os.kill(pid, signal.SIGKILL)
+        return requests is not None
+
+    def _start(self, key: int) -> None:
+        pipe, shared = (self._requests.descriptors.popleft() for _ in range(2))
+        try:
+            pid = os.fork()
+            if not pid:
+                self._turn_into_worker(pipe, shared)
+        except OSError as error:
+            _report(failed=key, why=str(error))
+        else:
+            self._workers[key] = pid
+            _report(started=key, pid=pid)
+        finally:
+            # Otherwise the master would not notice that the worker's end is closed.
+            os.close(pipe)
+            os.close(shared)
+
+    def _turn_into_worker(self, pipe: int, shared: int) -> NoReturn:
+        """Run a worker in a forked process, without anything of the template's; never return."""
+        try:
+            die_with_parent(self._pid)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, self._former_handler)
+            # These replace the template's socket and pipe.
+            os.dup2(pipe, PIPE_FD, inheritable=False)
+            os.dup2(shared, SHARED_FD, inheritable=False)
+            self._requests.forget()
+            for descriptor in (pipe, shared, self._waking, self._wakeup):
+                os.close(descriptor)
+            run_worker()
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+        finally:
+            os._exit(1)
+
+    def _report_ended(self) -> None:
+        for key, pid in list(self._workers.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                del self._workers[key]
+                is_signalled = os.WIFSIGNALED(status)
+                number = os.WTERMSIG(status) if is_signalled else None
+                _report(ended=key, signal=number, status=os.waitstatus_to_exitcode(status))
+
+
+def _note_signal(number: int, frame: FrameType | None) -> None:
+    """Do nothing: the signal has already written to the wake-up descriptor."""
+
+
+if __name__ == "__main__":
+    main()
