@@ -114,20 +114,28 @@ class Watchdog(Periodic):
 
     async def step(self) -> float | None:
         """Ping each busy worker, and act on silent ones."""
-        is_late = self._clock.seconds() - self._due_at > LATE
+        late = max(0.0, self._clock.seconds() - self._due_at)
         for worker in self._workers.ready:
-            if self._kill_after is not None and worker.silent >= self._kill_after:
-                self._kill(worker)
-            elif is_late and not worker.is_stopped:
-                pass
-            elif worker.silent >= SILENT and not worker.is_stopped:
-                self._stop(worker)
-            elif worker.silent >= 2 * SILENT:
-                await self._relieve(worker)
+            await self._act_on(worker, late)
             if worker.held:
                 worker.ping()
         self._due_at = self._clock.seconds() + EVERY
         return EVERY
+
+    async def _act_on(self, worker: Watched, late: float) -> None:
+        """Stop, relieve or kill a worker that has been silent for too long.
+
+        Args:
+            worker: The worker.
+            late: Seconds by which this check is late; they are not counted as silence for a kill.
+        """
+        if self._kill_after is not None and worker.silent - late >= self._kill_after:
+            self._kill(worker)
+        elif worker.is_stopped:
+            if worker.silent >= 2 * SILENT:
+                await self._relieve(worker)
+        elif worker.silent >= SILENT and late <= LATE:
+            self._stop(worker)
 
     def _kill(self, worker: Watched) -> None:
         self.log.error(

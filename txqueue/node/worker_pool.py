@@ -94,7 +94,7 @@ class WorkerPool(Service):
         workers = self._workers.all
         for worker in workers:
             worker.close()
-        kill = self.reactor.callLater(EXIT_GRACE, self._kill)
+        kill = self.reactor.callLater(EXIT_GRACE, self._kill_all)
         ended = DeferredList([worker.ended for worker in workers])
         ended.addBoth(lambda _: kill.cancel() if kill.active() else None)
         return ended.addBoth(lambda _: self.starter.stop())
@@ -102,6 +102,11 @@ class WorkerPool(Service):
     def _kill(self) -> None:
         for worker in self._workers.all:
             worker.kill()
+
+    def _kill_all(self) -> None:
+        self._kill()
+        # Not even a stuck starter must hold up the end of the node.
+        self.starter.stop()
 
     # Calls by the worker processes.
 

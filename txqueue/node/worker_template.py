@@ -26,8 +26,8 @@ __all__ = ["ForkingStarter"]
 
 REQUESTS_FD, REPORTS_FD = 3, 4
 TEMPLATE: Final = ("-m", "txqueue.worker.template")
-# Timeout in seconds to import the application.
-START_PATIENCE: Final = 300.0
+# Timeouts in seconds: to import the application, and to answer a request to fork or kill a worker.
+START_PATIENCE, ANSWER_PATIENCE = 300.0, 30.0
 
 
 class _TemplateEnded(Exception):
@@ -174,6 +174,7 @@ class _TemplateProcess(ProcessProtocol):
         ready: Callable[[], None],
         gone: _Gone,
     ) -> None:
+        self._reactor = reactor
         self._report_ready = ready
         self._report_end = gone
         self.is_ready = False
@@ -208,6 +209,7 @@ class _TemplateProcess(ProcessProtocol):
         """
         self._last_key += 1
         self._request({"start": self._last_key}, [pipe, shared])
+        self._expect_report()
         worker = _ForkedWorker(self, self._last_key, ended)
         self._workers[self._last_key] = worker
         return worker
@@ -217,6 +219,12 @@ class _TemplateProcess(ProcessProtocol):
         # A template that cannot be reached is ending, and its workers with it.
         with suppress(OSError):
             self._request({"kill": key})
+            self._expect_report()
+
+    def _expect_report(self) -> None:
+        # A template that is stuck would leave its dead workers without successors.
+        if not self._patience.active():
+            self._patience = self._reactor.callLater(ANSWER_PATIENCE, self.kill)
 
     def kill(self) -> None:
         """Kill the template, and so all of its workers."""
@@ -239,17 +247,20 @@ class _TemplateProcess(ProcessProtocol):
         """Report the end of the template and of all its workers."""
         how = end_of(reason)
         self._requests.close()
-        if self._patience.active():
-            self._patience.cancel()
+        self._hear()
         self._report_end(self._why or _TemplateEnded(how), was_ready=self.is_ready)
         for worker in list(self._workers.values()):
             worker.ended(f"with its template, which ended {how}")
         self.ended.callback(None)
 
+    def _hear(self) -> None:
+        if self._patience.active():
+            self._patience.cancel()
+
     def _reported(self, report: dict[str, Any]) -> None:
+        self._hear()
         match report:
             case {"ready": _}:
-                self._patience.cancel()
                 self.is_ready = True
                 self._report_ready()
             case {"obstacle": why}:
@@ -262,3 +273,5 @@ class _TemplateProcess(ProcessProtocol):
                 self._workers.pop(key).ended(end_text(number, status))
             case {"failed": key, "why": why}:
                 self._workers.pop(key).ended(f"before it ran ({why})")
+            case {"killed": _}:
+                pass  # Its end has a report of its own.

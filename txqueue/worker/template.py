@@ -8,7 +8,8 @@ Requests come over a socket, each a line of JSON: ``{"app": [...], "dsn": "..."}
 ``{"start": KEY}`` with the two descriptors of a worker, and ``{"kill": KEY}``. Reports go through a
 pipe, also as lines: ``{"ready": true}``, ``{"obstacle": WHY}`` or ``{"cannot_import": WHY}`` first,
 then ``{"started": KEY, "pid": PID}`` and ``{"ended": KEY, "signal": NUMBER, "status": NUMBER}`` for
-each worker, or ``{"failed": KEY, "why": WHY}`` for one that was not forked.
+each worker, or ``{"failed": KEY, "why": WHY}`` for one that was not forked. ``{"killed": KEY}``
+answers each request to kill one, even if it had ended before: the template is not stuck.
 """
 
 from __future__ import annotations
@@ -156,8 +157,8 @@ class Template:
         for request in requests or ():
             if "start" in request:
                 self._start(request["start"])
-            elif (pid := self._workers.get(request["kill"])) is not None:
-                os.kill(pid, signal.SIGKILL)
+            else:
+                self._kill(request["kill"])
         return requests is not None
 
     def _start(self, key: int) -> None:
@@ -175,6 +176,11 @@ class Template:
             # Otherwise the master would not notice that the worker's end is closed.
             os.close(pipe)
             os.close(shared)
+
+    def _kill(self, key: int) -> None:
+        if (pid := self._workers.get(key)) is not None:
+            os.kill(pid, signal.SIGKILL)
+        _report(killed=key)
 
     def _turn_into_worker(self, pipe: int, shared: int) -> NoReturn:
         """Run a worker in a forked process, without anything of the template's; never return."""

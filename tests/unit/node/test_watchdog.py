@@ -125,6 +125,17 @@ def test_a_master_that_is_late_itself_blames_no_worker(harness: Harness) -> None
     harness.watchdog.stopService()
 
 
+def test_a_master_that_slept_kills_no_worker_for_that(harness: Harness) -> None:
+    """The workers may have answered meanwhile; one that does not is killed when its time is up."""
+    harness.watchdog.startService()
+    harness.clock.pump([EVERY, 2 * KILL_AFTER])
+    assert harness.hand.silent >= KILL_AFTER
+    assert not harness.hand.is_killed
+    harness.clock.pump([EVERY])
+    assert harness.hand.is_killed
+    harness.watchdog.stopService()
+
+
 @pytest.mark.parametrize("lacks", ["lease", "knowledge", "written"])
 def test_nothing_is_taken_on_a_guess(harness: Harness, lacks: str) -> None:
     """Without a lease, without knowing what it has begun, or while ends are not written."""

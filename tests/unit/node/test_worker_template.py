@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import capturedLogs
 
 from tests.waiting import eventually, running_reactor
+from txqueue.node import worker_template
 from txqueue.node.worker_starter import Ended, SpawningStarter, StartedWorker, WorkerStarter
 from txqueue.node.worker_template import ForkingStarter
 from txqueue.system.inflight import InFlight
@@ -220,6 +221,35 @@ async def test_a_template_that_is_killed(bench: Bench) -> None:
     await eventually(lambda: not any(map(is_alive, pids)), LIMIT)
     again = await bench.start()
     assert parent_of(await again.pid()) == template_pid() != former
+
+
+@pytest.mark.parametrize("request_of", ["start", "kill"])
+async def test_a_template_that_is_stuck(
+    request_of: str, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is killed if it does not answer a request in time, and its workers with it."""
+    first = await bench.start()
+    await first.pid()
+    monkeypatch.setattr(worker_template, "ANSWER_PATIENCE", 0.1)
+    former = template_pid()
+    os.kill(former, signal.SIGSTOP)
+    if request_of == "start":
+        await bench.start()
+    else:
+        first.worker.kill()
+    assert await first.end() == "with its template, which ended by SIGKILL"
+    again = await bench.start()
+    assert parent_of(await again.pid()) == template_pid() != former
+
+
+async def test_a_stop_with_a_stuck_template(bench: Bench) -> None:
+    """The template and its workers end at once."""
+    first = await bench.start()
+    pid = await first.pid()
+    os.kill(template_pid(), signal.SIGSTOP)
+    await bench.starter.stop()
+    assert await first.end() == "with its template, which ended by SIGKILL"
+    await eventually(lambda: not is_alive(pid), LIMIT)
 
 
 async def test_the_template_ends_when_its_master_closes_the_socket() -> None:
