@@ -5,15 +5,10 @@
 Runs a fresh embedded server. For each number of workers and each way to start them, a node drains
 some jobs and rests; then the memory of its processes is read from the kernel. RSS counts a shared
 page in each process that has it, PSS divides it among them: the sum of PSS is what the node takes.
-At last the only worker of a node is killed a few times, while a job waits: the time until that job
-is done is what a replacement takes.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import statistics
 import sys
 import time
 from collections.abc import Iterable
@@ -37,10 +32,8 @@ APP = "txqueue.bench.work"
 STARTS = ("spawn", "fork")
 WORKERS = (1, 2, 4, 8)
 JOBS = 20_000
-# Seconds for a node to rest after the jobs; a worker must live for longer than five seconds, or its
-# replacement waits.
+# Seconds for a node to rest after the jobs.
 REST = 6.0
-KILLS = 7
 
 
 @frozen
@@ -85,23 +78,6 @@ def footprint(target: BenchSchema, workers: int, start: str) -> dict[str, Any]:
         }
 
 
-def replacement(target: BenchSchema, start: str) -> dict[str, Any]:
-    """Measure how long a job waits whose node has just lost its only worker."""
-    with target.session() as session, _node(target, 1, start) as node:
-        _drain(session, node, 1)
-        seconds = [_waited(session, node) for _ in range(KILLS)]
-        return {"start": start, "replaced_within_ms": round(statistics.median(seconds) * 1000)}
-
-
-def _waited(session: Session, node: RunningNode) -> float:
-    time.sleep(REST)
-    (worker,) = workers_of(node.pid)
-    os.kill(worker, signal.SIGKILL)
-    began = time.monotonic()
-    _drain(session, node, 1)
-    return time.monotonic() - began
-
-
 def _drain(session: Session, node: RunningNode, jobs: int) -> None:
     publish(session, Counted)
     enqueue_all(session, map(Counted, range(1, jobs + 1)), lambda _: None)
@@ -118,9 +94,8 @@ def main(*workers: int) -> None:
     fleets = [(count, start) for count in workers or WORKERS for start in STARTS]
     with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
         rows = [footprint(target, count, start) for count, start in fleets]
-        ends = [replacement(target, start) for start in STARTS]
         facts = target.facts()
-    Console().print_json(data={"mib": rows, "replacement": ends, **facts})
+    Console().print_json(data={"mib": rows, **facts})
 
 
 if __name__ == "__main__":

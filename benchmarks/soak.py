@@ -275,7 +275,7 @@ def grown(watch: Watch, began: float, seconds: float) -> dict[str, Any]:
     }
 
 
-def main(seconds: float = 3600.0, rate: float = 200.0, kept: str | None = None) -> int:
+def main(seconds: float, rate: float, kept: str) -> int:
     """Run and print."""
     folder = Path(kept or tempfile.mkdtemp(prefix="txqueue-soak-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -296,4 +296,5 @@ def main(seconds: float = 3600.0, rate: float = 200.0, kept: str | None = None) 
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(float, sys.argv[1:3]), *sys.argv[3:4]))
+    seconds, rate, kept = [*sys.argv[1:], *("3600", "200", "")[len(sys.argv) - 1 :]]
+    sys.exit(main(float(seconds), float(rate), kept))

@@ -28,4 +28,4 @@ class Waits(WorkItem):
         """Wait."""
         from twisted.internet import reactor
 
-        await deferLater(reactor, self.seconds, lambda: None)  # type: ignore[arg-type] # zope's
+        await deferLater(reactor, self.seconds, lambda: None)
