@@ -6,13 +6,13 @@ from tests.db.masters import Master
 
 CHART = """
     select done * seconds, failed * seconds, enqueued * seconds, ready, waiting, wait_p50, run_p50
-      from txqueue.chart(3600, 3600, %s, %s)
+      from txqueue.chart(3600, 31622400, %s, %s)
 """
 LATER = "update txqueue.minute_mark set at = at - interval '61 seconds'"
 
 
 def chart(node: Master, queue: str | None = None, work_type: str | None = None) -> list[Any]:
-    """Return the last hour in one step, as numbers of jobs."""
+    """Return the last hour as numbers of jobs, in one step: it may begin in another hour."""
     node.cursor.execute(CHART, (queue, work_type))
     return [
         [None if each is None else round(each, 3) for each in row] for row in node.cursor.fetchall()
