@@ -28,6 +28,9 @@ class Process(Protocol):
     def signalProcess(self, signalID: str) -> None:
         """Send a signal to the process."""
 
+    def closeChildFD(self, descriptor: int) -> None:
+        """Close the pipe to a descriptor of the process."""
+
 
 class Spawner(Clock, Protocol):
     """Starts processes: the parts of IReactorProcess and IReactorSocket that a node uses."""

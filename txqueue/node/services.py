@@ -211,7 +211,8 @@ class Services:
         its, spawning = self.settings, SpawningStarter(self.reactor)
         if not forks_workers(its.worker_start, its.workers, sys.platform):
             return spawning
-        return ForkingStarter(self.reactor, worker_settings(its), spawning)
+        is_demanded = its.worker_start == "fork"
+        return ForkingStarter(self.reactor, worker_settings(its), spawning, is_demanded=is_demanded)
 
     @cached_property
     def worker_pool(self) -> WorkerPool:

@@ -149,10 +149,11 @@ class Watchdog(Periodic):
 
     def _stop(self, worker: Watched) -> None:
         self.log.warn(
-            "worker process {pid} has not answered for {silent:.0f} s: a handler blocks it."
+            "worker process {pid} has not answered for {silent:.0f} s: {why}."
             " Its unstarted jobs run elsewhere; it is running {running}",
             pid=worker.pid,
             silent=worker.silent,
+            why="a handler blocks it" if worker.in_flight else "it is stopped or gets no core",
             running=_named(worker.in_flight),
         )
         self._marks[worker.pid] = self._records.mark

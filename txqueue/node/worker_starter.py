@@ -14,7 +14,15 @@ from twisted.python.failure import Failure
 
 from txqueue.node.reactor import Process, Spawner
 
-__all__ = ["PIPE_FD", "Ended", "SpawningStarter", "StartedWorker", "WorkerStarter", "end_of", "end_text"]
+__all__ = [
+    "PIPE_FD",
+    "Ended",
+    "SpawningStarter",
+    "StartedWorker",
+    "WorkerStarter",
+    "end_of",
+    "end_text",
+]
 
 Ended = Callable[[str], None]
 """Called at the end of a process, with the status or signal in words."""

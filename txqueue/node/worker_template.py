@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import ProcessProtocol
-from twisted.logger import Logger
+from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
 from txqueue.node.reactor import Process, Spawner
@@ -26,15 +26,16 @@ __all__ = ["ForkingStarter"]
 
 REQUESTS_FD, REPORTS_FD = 3, 4
 TEMPLATE: Final = ("-m", "txqueue.worker.template")
-# Timeouts in seconds: to import the application, and to answer a request to fork or kill a worker.
-START_PATIENCE, ANSWER_PATIENCE = 300.0, 30.0
+# Timeouts in seconds: to import the application, to answer a request to fork or kill a worker, and
+# to exit if the application does not allow forking.
+START_PATIENCE, ANSWER_PATIENCE, EXIT_PATIENCE = 300.0, 30.0, 1.0
 
 
 class _TemplateEnded(Exception):
     """The template has ended."""
 
-    def __init__(self, how: str) -> None:
-        super().__init__(f"the template of the workers ended {how}")
+    def __init__(self, how: str, doing: str) -> None:
+        super().__init__(f"the template of the workers ended {how}{doing}")
 
 
 class _CannotFork(Exception):
@@ -50,17 +51,24 @@ class ForkingStarter:
         reactor: Starts the template, and times its start.
         settings: The settings of a worker; the template gets ``app`` and ``dsn`` of them.
         otherwise: Starts the workers of an application that does not allow forking.
+        is_demanded: Whether an operator has demanded that workers are forked.
     """
 
     log = Logger()
 
     def __init__(
-        self, reactor: Spawner, settings: Mapping[str, Any], otherwise: WorkerStarter
+        self,
+        reactor: Spawner,
+        settings: Mapping[str, Any],
+        otherwise: WorkerStarter,
+        *,
+        is_demanded: bool = False,
     ) -> None:
         self._reactor = reactor
         self._settings = {name: settings[name] for name in ("app", "dsn")}
         self._otherwise = otherwise
-        self._is_refused = False
+        self._refusal_level = LogLevel.warn if is_demanded else LogLevel.info
+        self._is_refused = self._is_stopping = False
         self._template: _TemplateProcess | None = None
         self._waiting: list[Deferred[None]] = []
 
@@ -94,7 +102,8 @@ class ForkingStarter:
         return self._template.fork(ended, pipe, shared)
 
     def stop(self) -> Deferred[None]:
-        """End the template, once its workers have ended."""
+        """End the template, and the workers that still run."""
+        self._is_stopping = True
         if self._template is None:
             return self._otherwise.stop()
         self._template.kill()
@@ -112,12 +121,15 @@ class ForkingStarter:
         """Let the callers that wait start workers otherwise, or report why there can be none."""
         self._template = None
         if was_ready:
-            self.log.warn("{why}, and its workers with it", why=why)
+            if not self._is_stopping:
+                self.log.warn("{why}, and its workers with it", why=why)
             return
         if isinstance(why, _CannotFork):
             self._is_refused = True
-            self.log.info(
-                "workers are started one by one: importing the application {why}", why=why
+            self.log.emit(
+                self._refusal_level,
+                "workers are started one by one: importing the application {why}",
+                why=why,
             )
             self._ready()
             return
@@ -175,6 +187,7 @@ class _TemplateProcess(ProcessProtocol):
         gone: _Gone,
     ) -> None:
         self._reactor = reactor
+        self._modules: Sequence[str] = settings["app"]
         self._report_ready = ready
         self._report_end = gone
         self.is_ready = False
@@ -243,12 +256,17 @@ class _TemplateProcess(ProcessProtocol):
         for line in lines:
             self._reported(json.loads(line))
 
+    def processExited(self, reason: Failure) -> None:  # noqa: ARG002 - Twisted's signature
+        """Expect no more reports: processes that the application has forked keep the pipe open."""
+        self._process.closeChildFD(REPORTS_FD)
+
     def processEnded(self, reason: Failure) -> None:
         """Report the end of the template and of all its workers."""
         how = end_of(reason)
         self._requests.close()
         self._hear()
-        self._report_end(self._why or _TemplateEnded(how), was_ready=self.is_ready)
+        doing = "" if self.is_ready else f" as it imported {', '.join(self._modules)}"
+        self._report_end(self._why or _TemplateEnded(how, doing), was_ready=self.is_ready)
         for worker in list(self._workers.values()):
             worker.ended(f"with its template, which ended {how}")
         self.ended.callback(None)
@@ -257,6 +275,12 @@ class _TemplateProcess(ProcessProtocol):
         if self._patience.active():
             self._patience.cancel()
 
+    def _dismiss(self, why: Exception) -> None:
+        """Let the template exit, which ends what the application has started."""
+        self._why = why
+        self._requests.close()
+        self._patience = self._reactor.callLater(EXIT_PATIENCE, self.kill)
+
     def _reported(self, report: dict[str, Any]) -> None:
         self._hear()
         match report:
@@ -264,9 +288,9 @@ class _TemplateProcess(ProcessProtocol):
                 self.is_ready = True
                 self._report_ready()
             case {"obstacle": why}:
-                self._why = _CannotFork(why)
+                self._dismiss(_CannotFork(why))
             case {"cannot_import": why}:
-                self._why = CannotImport(why)
+                self._dismiss(CannotImport(why))
             case {"started": key, "pid": pid}:
                 self._workers[key].pid = pid
             case {"ended": key, "signal": number, "status": status}:

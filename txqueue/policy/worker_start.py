@@ -15,8 +15,6 @@ WORKER_STARTS: Final = ("auto", "fork", "spawn")
 """The values of the setting ``worker_start``."""
 
 _FORKING_PLATFORM: Final = "linux"
-# What these descriptors refer to is shared after a fork: two processes would read from it in turns.
-_SHARED_KINDS: Final = ("socket:", "pipe:", "anon_inode:")
 
 
 @frozen
@@ -24,15 +22,19 @@ class ImportTraces:
     """What the import of an application has left behind in its process.
 
     Attributes:
-        threads: The number of threads that run.
+        threads: The names of the threads of Python that run, besides the main thread.
+        foreign_threads: The number of other threads: those of libraries in C.
         has_reactor: Whether a reactor of Twisted's is installed.
-        opened: What the descriptors refer to that were opened and are still open, as in
-            ``/proc/self/fd``.
+        children: The ids of the child processes that run.
+        opened: What the descriptors refer to that were opened, are still open, and cannot be shared
+            by processes; as in ``/proc/self/fd``.
     """
 
-    threads: int
-    has_reactor: bool
-    opened: Collection[str]
+    threads: Collection[str] = ()
+    foreign_threads: int = 0
+    has_reactor: bool = False
+    children: Collection[int] = ()
+    opened: Collection[str] = ()
 
 
 def checked_start(chosen: str, platform: str) -> str:
@@ -74,13 +76,20 @@ def obstacle_to_fork(traces: ImportTraces) -> str | None:
     """Return why a process must not fork after an import, in words; None if it may.
 
     A fork copies only the thread that calls it, so that locks of other threads stay locked.
-    Connections and the descriptors of event loops would be shared by all workers.
+    Connections, the descriptors of event loops, positions in files and child processes would be
+    shared by all workers.
     """
-    if traces.threads > 1:
-        return "started a thread"
+    if traces.threads:
+        return f"started a thread ({', '.join(sorted(traces.threads))})"
+    if traces.foreign_threads:
+        return (
+            f"started threads of a library, {traces.foreign_threads} of them (numerical libraries"
+            " start none if OPENBLAS_NUM_THREADS=1 or OMP_NUM_THREADS=1)"
+        )
     if traces.has_reactor:
         return "installed a reactor"
-    for target in sorted(traces.opened):
-        if target.startswith(_SHARED_KINDS):
-            return f"opened a descriptor that processes cannot share ({target})"
+    if traces.children:
+        return f"started a process ({', '.join(map(str, sorted(traces.children)))})"
+    if traces.opened:
+        return f"opened what processes cannot share ({', '.join(sorted(traces.opened))})"
     return None

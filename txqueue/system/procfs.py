@@ -16,7 +16,6 @@ __all__ = [
     "command_of",
     "descendants_of",
     "is_alive",
-    "open_descriptors",
     "parent_of",
     "stat_of",
     "thread_count",
@@ -95,16 +94,6 @@ def _name_of(pid: int) -> str:
     with suppress(OSError):
         return Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
     return ""
-
-
-def open_descriptors() -> dict[int, str]:
-    """Return what each open descriptor of this process refers to, as ``/proc/self/fd`` names it."""
-    found: dict[int, str] = {}
-    for path in Path("/proc/self/fd").glob("*"):
-        # The descriptor by which the folder is read is gone by now.
-        with suppress(OSError):
-            found[int(path.name)] = str(path.readlink())
-    return found
 
 
 def thread_count() -> int:

@@ -20,6 +20,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 import traceback
 from collections import deque
 from collections.abc import Mapping
@@ -29,9 +30,10 @@ from typing import Any, Final, NoReturn
 
 from txqueue.logs.setup import end_worker_log
 from txqueue.policy.worker_start import ImportTraces, obstacle_to_fork
+from txqueue.system.descriptors import is_safe_to_share, open_descriptors
 from txqueue.system.gc_tuning import freeze_loaded_objects
 from txqueue.system.process_attributes import die_with_parent
-from txqueue.system.procfs import open_descriptors, thread_count
+from txqueue.system.procfs import children_of, is_alive, thread_count
 from txqueue.wire.worker_commands import CannotImport
 from txqueue.worker.application import import_application
 from txqueue.worker.process import PIPE_FD, SHARED_FD, begin_process, run_worker
@@ -56,7 +58,10 @@ def main() -> None:
         _report(**outcome)
         if "ready" in outcome:
             Template(requests).serve()
-    os._exit(0)
+            os._exit(0)
+        # The master may not read what is reported by a process that has ended.
+        while requests.read() is not None:
+            pass
 
 
 def _import(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,13 +74,23 @@ def _import(settings: Mapping[str, Any]) -> dict[str, Any]:
     finally:
         # What is not written yet would be written again by each worker.
         end_worker_log()
-    opened = dict(open_descriptors().items() - before.items())
-    has_reactor = "twisted.internet.reactor" in sys.modules
-    traces = ImportTraces(thread_count(), has_reactor, opened.values())
-    if (obstacle := obstacle_to_fork(traces)) is not None:
+    if (obstacle := obstacle_to_fork(_traces_since(before))) is not None:
         return {"obstacle": obstacle}
     freeze_loaded_objects()
     return {"ready": True}
+
+
+def _traces_since(before: Mapping[int, str]) -> ImportTraces:
+    """Return what an import has left behind; `before` are the descriptors that were open before."""
+    opened = dict(open_descriptors().items() - before.items())
+    threads = threading.enumerate()
+    return ImportTraces(
+        threads=[each.name for each in threads if each is not threading.main_thread()],
+        foreign_threads=max(0, thread_count() - len(threads)),
+        has_reactor="twisted.internet.reactor" in sys.modules,
+        children=[pid for pid in children_of(os.getpid()) if is_alive(pid)],
+        opened=[target for number, target in opened.items() if not is_safe_to_share(number)],
+    )
 
 
 def _report(**report: Any) -> None:

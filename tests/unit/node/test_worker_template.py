@@ -32,6 +32,24 @@ from txqueue.system.procfs import (
 from txqueue.wire.worker_commands import CannotImport
 
 LIMIT = 60.0
+# Starts a thread that is not Python's.
+FOREIGN_THREAD = """
+thread, libc = ctypes.c_ulong(), ctypes.CDLL(None)
+assert libc.pthread_create(ctypes.byref(thread), None, libc.pause, None) == 0
+"""
+# Forks a process whose parent then ends, and waits until it has noted its id.
+FORKS_TWICE = """
+import os, time
+if not (pid := os.fork()):
+    if not os.fork():
+        with open('{note}', 'w') as note:
+            note.write(str(os.getpid()))
+        time.sleep(600)
+    os._exit(0)
+os.waitpid(pid, 0)
+while not (os.path.exists('{note}') and open('{note}').read()):
+    time.sleep(0.001)
+"""
 DSN = "dbname=nothing password=hidden"
 
 
@@ -296,10 +314,13 @@ async def test_an_application_that_cannot_be_imported(bench: Bench) -> None:
             "thread",
         ),
         ("from twisted.internet import reactor", "reactor"),
-        ("import asyncio\nloop = asyncio.new_event_loop()", "descriptor"),
+        ("import asyncio\nloop = asyncio.new_event_loop()", "eventpoll"),
         ("import socket\nopen_socket = socket.socket()", "socket"),
+        ("import tempfile\nfile = tempfile.TemporaryFile()", "cannot share"),
+        ("import multiprocessing\nmanager = multiprocessing.Manager()", "process"),
+        ("import ctypes\n" + FOREIGN_THREAD, "threads of a library, 1 of them"),
     ],
-    ids=["thread", "reactor", "loop", "socket"],
+    ids=["thread", "reactor", "loop", "socket", "file", "process", "library"],
 )
 async def test_an_application_that_must_not_be_forked(source: str, said: str, bench: Bench) -> None:
     """Its workers are started one by one; the log says why, once."""
@@ -313,10 +334,54 @@ async def test_an_application_that_must_not_be_forked(source: str, said: str, be
     assert note["log_level"].name == "info"
 
 
+async def test_an_application_that_must_not_be_forked_although_it_is_demanded(
+    tmp_path: Path, bench: Bench
+) -> None:
+    """The log warns of it."""
+    settings = {"app": ["forked_application"], "dsn": DSN}
+    otherwise = cast("WorkerStarter", bench.otherwise)
+    starter = ForkingStarter(running_reactor(), settings, otherwise, is_demanded=True)
+    bench.application("import tempfile\nfile = tempfile.TemporaryFile()")
+    with capturedLogs() as notes:
+        await starter.prepare()
+    (note,) = [each for each in notes if "one by one" in each["log_format"]]
+    assert note["log_level"].name == "warn"
+
+
+async def test_files_that_processes_can_share(bench: Bench) -> None:
+    """A log that the application has opened, as each entry is appended whole; devices; folders."""
+    log = bench.folder / "log"
+    files = f"open('/dev/null'), open({str(log)!r}, 'a'), os.open('.', 0)"
+    bench.application(f"import os\nkept = {files}")
+    assert await (await bench.start()).pid()
+
+
+async def test_processes_of_the_application_do_not_hold_up_the_end(bench: Bench) -> None:
+    """They have the descriptors of the template that forked them, and outlive it."""
+    note = bench.folder / "forked"
+    bench.application(FORKS_TWICE.format(note=note))
+    first = await bench.start()
+    await first.pid()
+    outliving = int(note.read_text())
+    os.kill(template_pid(), signal.SIGKILL)
+    assert await first.end() == "with its template, which ended by SIGKILL"
+    assert is_alive(outliving)
+    os.kill(outliving, signal.SIGKILL)
+
+
+async def test_a_clean_stop_warns_of_nothing(bench: Bench) -> None:
+    """An end of the template that the master wants is no news."""
+    await bench.start()
+    with capturedLogs() as notes:
+        await bench.starter.stop()
+    assert notes == []
+
+
 async def test_a_template_that_dies_while_it_imports(bench: Bench) -> None:
     """The starts that wait fail, and can be tried again."""
     bench.application("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
-    with pytest.raises(Exception, match="the template of the workers ended by SIGKILL"):
+    ended = "the template of the workers ended by SIGKILL as it imported forked_application"
+    with pytest.raises(Exception, match=ended):
         await bench.starter.prepare()
     bench.application("")
     assert await (await bench.start()).pid()

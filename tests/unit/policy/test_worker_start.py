@@ -48,18 +48,18 @@ def test_a_valid_start(chosen: str, platform: str) -> None:
 @pytest.mark.parametrize(
     ("traces", "said"),
     [
-        (ImportTraces(2, False, []), "started a thread"),
-        (ImportTraces(1, True, []), "installed a reactor"),
-        (ImportTraces(1, False, ["socket:[4711]"]), "(socket:[4711])"),
-        (ImportTraces(1, False, ["/var/log/app", "pipe:[1]"]), "(pipe:[1])"),
-        (ImportTraces(1, False, ["anon_inode:[eventpoll]"]), "(anon_inode:[eventpoll])"),
+        (ImportTraces(threads=["sender"]), "started a thread (sender)"),
+        (ImportTraces(foreign_threads=3), "started threads of a library, 3 of them"),
+        (ImportTraces(has_reactor=True), "installed a reactor"),
+        (ImportTraces(children=[4712, 4711]), "started a process (4711, 4712)"),
+        (ImportTraces(opened=["socket:[1]", "/a"]), "what processes cannot share (/a, socket:[1])"),
     ],
 )
 def test_what_forbids_a_fork(traces: ImportTraces, said: str) -> None:
-    """Threads, a reactor, and descriptors that several processes cannot use."""
+    """Threads, a reactor, child processes, and descriptors that several processes cannot use."""
     assert said in (obstacle_to_fork(traces) or "")
 
 
-def test_files_forbid_no_fork() -> None:
-    """A log that was opened is shared as it is with programs that a process starts."""
-    assert obstacle_to_fork(ImportTraces(1, False, ["/var/log/app", "/dev/null"])) is None
+def test_what_leaves_nothing_behind_allows_a_fork() -> None:
+    """There is no obstacle."""
+    assert obstacle_to_fork(ImportTraces()) is None

@@ -1,0 +1,35 @@
+"""The open descriptors of this process, as Linux describes them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from contextlib import suppress
+from typing import Final
+
+__all__ = ["is_safe_to_share", "open_descriptors"]
+
+_OWN: Final = "/proc/self/fd"
+
+
+def open_descriptors() -> dict[int, str]:
+    """Return what each open descriptor of this process refers to, as ``/proc/self/fd`` names it."""
+    found: dict[int, str] = {}
+    for number in os.listdir(_OWN):
+        # The descriptor by which the folder was read is closed by now.
+        with suppress(OSError):
+            found[int(number)] = os.readlink(f"{_OWN}/{number}")
+    return found
+
+
+def is_safe_to_share(descriptor: int) -> bool:
+    """Return whether several forks of this process can use a descriptor independently.
+
+    They share the position in a file and its locks, and the data of a connection. That does not
+    matter to a device such as ``/dev/null``, and to a log, which is opened for appending.
+    """
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND)
+    return stat.S_ISCHR(kind) or stat.S_ISDIR(kind)
