@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-from txqueue.system.procfs import all_processes, command_of, stat_of
+from txqueue.system.procfs import PARENT, all_processes, command_of, stat_of
 
 __all__ = ["cpu_seconds"]
 
-# Indexes in /proc/PID/stat after the name: parent, group, and the times of the process and of its
-# ended children.
-PARENT, GROUP = 1, 2
+# Indexes in /proc/PID/stat after the name: group, and the times of the process and of its ended
+# children.
+GROUP = 2
 TIMES = slice(11, 15)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from twisted.internet.defer import Deferred, succeed
@@ -22,13 +22,14 @@ __all__ = [
     "WorkerStarter",
     "end_of",
     "end_text",
+    "run_module",
 ]
 
 Ended = Callable[[str], None]
 """Called at the end of a process, with the status or signal in words."""
 
 PIPE_FD, SHARED_FD = 3, 4
-WORKER: Final = ("-m", "txqueue.worker")
+WORKER: Final = "txqueue.worker"
 
 
 class StartedWorker(Protocol):
@@ -88,14 +89,8 @@ class SpawningStarter:
         Raises:
             OSError: When the process cannot be started.
         """
-        process = self._reactor.spawnProcess(
-            _ProcessEnd(ended),
-            sys.executable,
-            [sys.executable, *WORKER],
-            env=os.environ,
-            childFDs={0: 0, 1: 1, 2: 2, PIPE_FD: pipe, SHARED_FD: shared},
-        )
-        return _SpawnedWorker(process)
+        descriptors = {PIPE_FD: pipe, SHARED_FD: shared}
+        return _SpawnedWorker(run_module(self._reactor, _ProcessEnd(ended), WORKER, descriptors))
 
     def stop(self) -> Deferred[None]:
         """Return a fired Deferred: the starter has nothing to end."""
@@ -124,6 +119,30 @@ class _ProcessEnd(ProcessProtocol):
 
     def processEnded(self, reason: Failure) -> None:
         self._ended(end_of(reason))
+
+
+def run_module(
+    reactor: Spawner, protocol: ProcessProtocol, module: str, descriptors: Mapping[int, int | str]
+) -> Process:
+    """Start a process of this Python that runs a module, with this process's standard streams.
+
+    Args:
+        reactor: Starts the process.
+        protocol: Follows the process.
+        module: The module's name.
+        descriptors: Further descriptors of the process, as spawnProcess takes them.
+
+    Raises:
+        OSError: When the process cannot be started.
+    """
+    process: Process = reactor.spawnProcess(
+        protocol,
+        sys.executable,
+        [sys.executable, "-m", module],
+        env=os.environ,
+        childFDs={0: 0, 1: 1, 2: 2, **descriptors},
+    )
+    return process
 
 
 def end_of(reason: Failure) -> str:

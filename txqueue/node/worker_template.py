@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
@@ -18,14 +16,21 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from txqueue.node.reactor import Process, Spawner
-from txqueue.node.worker_starter import Ended, StartedWorker, WorkerStarter, end_of, end_text
+from txqueue.node.reactor import Spawner
+from txqueue.node.worker_starter import (
+    Ended,
+    StartedWorker,
+    WorkerStarter,
+    end_of,
+    end_text,
+    run_module,
+)
 from txqueue.wire.worker_commands import CannotImport
 
 __all__ = ["ForkingStarter"]
 
 REQUESTS_FD, REPORTS_FD = 3, 4
-TEMPLATE: Final = ("-m", "txqueue.worker.template")
+TEMPLATE: Final = "txqueue.worker.template"
 # Timeouts in seconds: to import the application, to answer a request to fork or kill a worker, and
 # to exit if the application does not allow forking.
 START_PATIENCE, ANSWER_PATIENCE, EXIT_PATIENCE = 300.0, 30.0, 1.0
@@ -199,13 +204,8 @@ class _TemplateProcess(ProcessProtocol):
         self._requests, theirs = socket.socketpair()
         self._requests.setblocking(False)
         with theirs:
-            self._process: Process = reactor.spawnProcess(
-                self,
-                sys.executable,
-                [sys.executable, *TEMPLATE],
-                env=os.environ,
-                childFDs={0: 0, 1: 1, 2: 2, REQUESTS_FD: theirs.fileno(), REPORTS_FD: "r"},
-            )
+            descriptors: dict[int, int | str] = {REQUESTS_FD: theirs.fileno(), REPORTS_FD: "r"}
+            self._process = run_module(reactor, self, TEMPLATE, descriptors)
         self._patience = reactor.callLater(START_PATIENCE, self.kill)
         self._request(settings)
 

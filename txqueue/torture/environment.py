@@ -249,6 +249,11 @@ class Testbed:
         if not condition:
             self.failures.append(text)
 
+    def expect_all_done(self) -> None:
+        """Require that all jobs are done."""
+        left = [job for job in self.history().jobs.values() if job.state != "done"]
+        self.expect(not left, f"all jobs end done, but {left[:3]}")
+
     def wait(
         self, predicate: Any, text: str, within: float = 30.0, every: float = ASK_EVERY
     ) -> None:

@@ -1,4 +1,4 @@
-"""A worker process: what it does before it imports anything else, and its run."""
+"""A worker process: what it does before it imports the application, and its run."""
 
 from __future__ import annotations
 

@@ -140,8 +140,7 @@ def failing_at_once(testbed: Testbed) -> None:
             fault.evidence = f"{jobs} jobs failed within {took:.2f} s"
     testbed.drain()
     _expect_spread(testbed)
-    left = [job for job in testbed.history().jobs.values() if job.state != "done"]
-    testbed.expect(not left, f"all are done in the end, but {left[:3]}")
+    testbed.expect_all_done()
 
 
 def _enqueue_storm(testbed: Testbed, jobs: int) -> None:

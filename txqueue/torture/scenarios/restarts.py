@@ -117,8 +117,7 @@ def half_known_type(testbed: Testbed) -> None:
     testbed.expect(rare and {run.node for run in rare} == {"n1"}, "it runs where it is known")
     done = {run.node for run in testbed.history().runs}
     testbed.expect(done == {"n1", "n2"}, f"both nodes work: {done}")
-    waiting = [job for job in testbed.history().jobs.values() if job.state != "done"]
-    testbed.expect(not waiting, f"all jobs are done in the end, but {waiting[:3]}")
+    testbed.expect_all_done()
     _expect_unspent(testbed)
 
 

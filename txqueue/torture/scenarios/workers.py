@@ -39,8 +39,7 @@ def worker_kill(testbed: Testbed) -> None:
     if taken:
         testbed.figure("restart_p50", round(median(taken), 3))
         testbed.expect(median(taken) < RESTARTED_WITHIN, "jobs start again within a second")
-    failed = [job for job in testbed.history().jobs.values() if job.state != "done"]
-    testbed.expect(not failed, f"all jobs end done, but {failed[:3]}")
+    testbed.expect_all_done()
 
 
 def _kill_one(testbed: Testbed, node: TortureNode) -> None:
@@ -70,8 +69,7 @@ def template_kill(testbed: Testbed) -> None:
         every=0.3,
     )
     testbed.drain()
-    failed = [job for job in testbed.history().jobs.values() if job.state != "done"]
-    testbed.expect(not failed, f"all jobs end done, but {failed[:3]}")
+    testbed.expect_all_done()
 
 
 def _kill_template(testbed: Testbed, node: TortureNode) -> None:
