@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from fcntl import F_DUPFD_CLOEXEC, fcntl
 from pathlib import Path
 from typing import cast
 
@@ -275,18 +276,16 @@ async def test_the_template_ends_when_its_master_closes_the_socket() -> None:
     requests, theirs = socket.socketpair()
     reading, writing = os.pipe()
     with requests, theirs:
+        # Both may have the numbers 3 and 4 here, and are moved out of the way first.
+        high = [fcntl(number, F_DUPFD_CLOEXEC, 100) for number in (theirs.fileno(), writing)]
         pid = os.posix_spawn(
             sys.executable,
             [sys.executable, "-m", "txqueue.worker.template"],
             os.environ,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, theirs.fileno(), 23),
-                (os.POSIX_SPAWN_DUP2, writing, 4),
-                (os.POSIX_SPAWN_DUP2, 23, 3),
-                (os.POSIX_SPAWN_CLOSE, 23),
-            ],
+            file_actions=[(os.POSIX_SPAWN_DUP2, high[0], 3), (os.POSIX_SPAWN_DUP2, high[1], 4)],
         )
-        os.close(writing)
+        for number in (*high, writing):
+            os.close(number)
         theirs.close()
         requests.sendall(json.dumps({"app": ["json"], "dsn": ""}).encode() + b"\n")
         assert json.loads(os.read(reading, 1000)) == {"ready": True}
