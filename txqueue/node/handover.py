@@ -125,7 +125,9 @@ class Handover(Periodic):
             self._inbox.read(assignments)
             return
         for assignment in assignments:
-            self._records.give_back(assignment, died=False)
+            # An assignment found by polling may be running already.
+            if self._deduplicator.accept(assignment):
+                self._records.give_back(assignment, died=False)
 
     async def step(self) -> float | None:
         """Move work to a peer, back to the queue, or here from a peer, as the loads require."""

@@ -81,7 +81,7 @@ class Reconciliation(Periodic):
         workers: Hold the node's jobs.
         records: Writes the outcomes of jobs.
         claims: Has the number of the running claim.
-        deduplicator: Notes returned assignments, so that a late message does not start them.
+        deduplicator: Notes assignments before they are returned, so that no message starts them.
         wakeups: Has the service's alarm.
 
     Attributes:
@@ -152,6 +152,10 @@ class Reconciliation(Periodic):
     async def _give_back(self, incarnation: int, assignments: list[int]) -> None:
         if not assignments:
             return
+        # From now on a late message of them starts nothing, or it could start jobs between the
+        # workers' answer and the return of what they do not hold.
+        for assignment in assignments:
+            self._deduplicator.accept(assignment)
         try:
             held = await self._workers.holds(assignments)
         except TimeoutError:
@@ -171,8 +175,6 @@ class Reconciliation(Periodic):
         ids: dict[int, list[int]] = {}
         for job in sorted(lost):
             ids.setdefault(job.assignment, []).append(job.job_id)
-        for assignment in ids:
-            self._deduplicator.accept(assignment)
         given = await self._functions.release(
             incarnation, [ReturnedJobs(assignment, numbers) for assignment, numbers in ids.items()]
         )

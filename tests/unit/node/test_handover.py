@@ -34,6 +34,7 @@ class Stage:
         self.records = Records()
         self.lifecycle = Lifecycle(Loop())
         self.inbox = Inbox(Wakeups(self.clock))
+        self.deduplicator = Deduplicator()
         self.refused: set[int] = set()
         self.error: Exception | None = None
         self.offer: tuple[list[int], int] = ([], 0)
@@ -48,7 +49,7 @@ class Stage:
             workers=self.workers,
             peers=self,
             own=self,
-            deduplicator=Deduplicator(),
+            deduplicator=self.deduplicator,
             inbox=self.inbox,
             records=self.records,
         )
@@ -290,6 +291,14 @@ def test_what_is_handed_to_a_draining_node_goes_back(stage: Stage) -> None:
     stage.lifecycle.order(drain=True)
     stage.handoff.taken([8, 9])
     assert (stage.inbox.take(), stage.records.given_back) == ([7], [(8, None), (9, None)])
+
+
+def test_a_late_message_does_not_give_back_what_runs(stage: Stage) -> None:
+    """The node has found the assignment by polling, and runs it, when its message comes."""
+    assert stage.deduplicator.accept(8)
+    stage.lifecycle.order(drain=True)
+    stage.handoff.taken([8, 9])
+    assert stage.records.given_back == [(9, None)]
 
 
 def test_a_drain_of_which_the_database_knows_nothing_ends_all_the_same(stage: Stage) -> None:

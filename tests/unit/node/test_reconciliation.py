@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
-from twisted.internet.defer import TimeoutError
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.task import Clock, deferLater
 
 from tests.unit.node.doubles import INCARNATION, NODE, Records, lease_of
@@ -26,6 +26,7 @@ class Harness:
         self.assigned: dict[int, list[int]] = {}
         self.held: dict[int, set[int]] = {}
         self.is_busy = False
+        self.asking: Deferred[None] | None = None
         self.outage = self.took = 0.0
         self.records = Records()
         self.claim: int | None = None
@@ -81,6 +82,8 @@ class Harness:
         """Say which jobs those are, unless a worker does not answer."""
         if self.is_busy:
             raise TimeoutError
+        if self.asking is not None:
+            await self.asking
         return {assignment: self.held.get(assignment, set()) for assignment in assignments}
 
     @contextmanager
@@ -186,6 +189,19 @@ def test_a_worker_that_does_not_answer_is_asked_again() -> None:
         assert harness.released == []
         harness.is_busy = False
         harness.look(5)
+    assert harness.released == [50]
+
+
+def test_no_message_starts_what_is_being_given_back() -> None:
+    """One that comes while the workers are asked starts nothing, as the job may go elsewhere."""
+    harness = Harness()
+    harness.assigned, harness.asking = {5: [50]}, Deferred()
+    with harness.running():
+        harness.look(3)
+        assert harness.released == []
+        assert not harness.deduplicator.accept(5)
+        harness.asking.callback(None)
+        harness.look(1)
     assert harness.released == [50]
 
 
