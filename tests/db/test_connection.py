@@ -18,6 +18,7 @@ from txqueue.store.connection import Connection
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.conninfo import redirected, socket_of
 from txqueue.store.errors import lost
+from txqueue.store.functions import StoredFunctions
 from txqueue.store.listener import Listener
 from txqueue.store.prepared_statements import OFTEN
 from txqueue.store.session_bounds import of_a_master, of_a_worker
@@ -312,7 +313,14 @@ def pooled(folder: Path) -> Iterator[Server]:
 
 def listener(dsn: str, heard: list[bool]) -> Listener:
     """A listener behind a pooler."""
-    return Listener(running_reactor(), dsn, "txqueue", lambda _: heard.append(True))
+    return Listener(
+        running_reactor(),
+        dsn,
+        "txqueue",
+        lambda _: heard.append(True),
+        patience=10.0,
+        session=of_a_master(10.0),
+    )
 
 
 async def test_a_swallowed_error_refuses_a_commit_with_a_last_statement(database18: str) -> None:
@@ -377,3 +385,51 @@ async def test_an_attempt_that_the_server_refuses_logs_nothing(dsn: str) -> None
     for _ in range(30):
         with pytest.raises(DatabaseUnavailable, match="does not exist"):
             await connected(f"{dsn} dbname=never_there")
+
+
+async def test_an_idle_listener_runs_claims(dsn: str) -> None:
+    """And hears what is notified meanwhile; claims run elsewhere while it is busy or away."""
+    heard: list[bool] = []
+    one = listener(dsn, heard)
+    pool = ConnectionPool(running_reactor(), dsn, 1, NAME)
+    functions = StoredFunctions(pool, listener=one)
+
+    async def claim() -> None:
+        """Claim, of nothing."""
+        assert await functions.claim_ready(1, 1, ["default"], ["none"], 1) == ([], True)
+
+    async def last() -> list[str]:
+        """The first word after "from" of the listener's last statement."""
+        return [
+            name
+            for (name,) in await pool.query(
+                "select substring(query, 'from txqueue.(\\w+)') from pg_stat_activity"
+                " where application_name = 'txqueue listener'"
+            )
+        ]
+
+    try:
+        await claim()
+        assert await one.ensure()
+        await claim()
+        assert await last() == ["claim_ready"]
+        assert one.idle is not None
+        napping = Deferred.fromCoroutine(one.idle.query("notify txqueue; select pg_sleep(0.2)"))
+        assert one.idle is None
+        await claim()
+        await napping
+        await eventually(lambda: heard)
+        assert await last() == [None]
+        await pool.query(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where application_name = 'txqueue listener'"
+        )
+        await eventually(lambda: one.idle is None)
+        await claim()
+        assert await one.ensure()
+        await claim()
+        assert await last() == ["claim_ready"]
+    finally:
+        one.close()
+        pool.close()
+    assert one.idle is None

@@ -124,22 +124,39 @@ class Services:
     @cached_property
     def pool(self) -> ConnectionPool:
         """The connections for statements."""
-        patience = max(self.settings.lease, PATIENCE)
         return ConnectionPool(
             self.reactor,
             self.settings.dsn,
             CONNECTIONS,
             f"txqueue {self.settings.name}",
-            patience=patience,
+            patience=self._patience,
             backoff=self.backoff,
             any_moment=True,
-            session=of_a_master(patience),
+            session=of_a_master(self._patience),
         )
+
+    @cached_property
+    def listener(self) -> Listener:
+        """The connection that listens for NOTIFY."""
+        return Listener(
+            self.reactor,
+            self.settings.dsn,
+            self.settings.schema,
+            self.wakeups.notified,
+            patience=self._patience,
+            session=of_a_master(self._patience),
+            backoff=self.backoff,
+        )
+
+    @property
+    def _patience(self) -> float:
+        """Seconds after which a statement counts as lost."""
+        return max(self.settings.lease, PATIENCE)
 
     @cached_property
     def functions(self) -> StoredFunctions:
         """The stored functions."""
-        return StoredFunctions(self.pool, self.settings.schema)
+        return StoredFunctions(self.pool, self.settings.schema, listener=self.listener)
 
     # The lease.
 
@@ -319,14 +336,7 @@ class Services:
     @cached_property
     def notifications(self) -> Notifications:
         """Listens for NOTIFY."""
-        listener = Listener(
-            self.reactor,
-            self.settings.dsn,
-            self.settings.schema,
-            self.wakeups.notified,
-            self.backoff,
-        )
-        return Notifications(self.reactor, listener, self.wakeups)
+        return Notifications(self.reactor, self.listener, self.wakeups)
 
     # The other nodes.
 

@@ -83,7 +83,9 @@ class Driver:
 
     def on_notify(self, receive: Callable[[str], None]) -> None:
         """Call a function with the text of each notification that arrives."""
+        assert self._statements is not None
         self._receivers.append(receive)
+        self._statements.has_listener = True
 
     def _hear(self) -> None:
         # At once: txpostgres would tell its observers in a later turn of the reactor.
@@ -149,6 +151,9 @@ class _Statements:
 
     The reactor watches a duplicate of the socket's descriptor, because libpq closes its own by
     itself, and a reactor cannot forget a descriptor that is closed.
+
+    Attributes:
+        has_listener: Whether a caller receives notifications.
     """
 
     def __init__(self, reactor: IStoreReactor, session: Any, hear: Callable[[], None]) -> None:
@@ -157,6 +162,7 @@ class _Statements:
         self._hear = hear
         self._cursor: Any = None
         self._waiting: Deferred[Any] | None = None
+        self.has_listener = False
         self._descriptor = os.dup(session.fileno())
         reactor.addReader(self)
 
@@ -208,7 +214,13 @@ class _Statements:
         if waiting is not None:
             # The caller may close the connection, or send the next statement.
             waiting.callback(answer)
-        if self._waiting is None:
+        if self._waiting is not None:
+            return
+        if waiting is not None and self.has_listener and not self._session.closed:
+            # Notifications that came with the answer are still unread in libpq, whose socket will
+            # not become readable for them.
+            self._go_on()
+        else:
             self._hear()
 
     # Calls by the reactor.

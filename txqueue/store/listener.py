@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from twisted.internet.defer import Deferred, TimeoutError
 
@@ -10,24 +10,23 @@ from txqueue.errors import ConfigurationError
 from txqueue.store.backoff import Backoff
 from txqueue.store.connection import Connection
 from txqueue.store.driver import IStoreReactor
-from txqueue.store.session_bounds import kept_alive
 
 __all__ = ["Listener"]
 
-# Seconds after which a statement without an answer counts as lost.
-PATIENCE = 10.0
 # Seconds after which a test notification counts as missing.
 HEARS_WITHIN = 2.0
 
 
 class Listener:
-    """A connection that listens on one channel.
+    """A connection that listens on one channel, and may run statements while it is idle.
 
     Args:
         reactor: Watches the socket.
         dsn: A libpq URI or keyword string.
         channel: The channel's name; a checked identifier.
         receive: Called with the text of each notification.
+        patience: Seconds after which a statement without an answer counts as lost.
+        session: Server settings for the session.
         backoff: Fails attempts to connect for a short time after a failed one.
     """
 
@@ -37,14 +36,20 @@ class Listener:
         dsn: str,
         channel: str,
         receive: Callable[[str], None],
+        *,
+        patience: float,
+        session: Mapping[str, str],
         backoff: Backoff | None = None,
     ) -> None:
+        self._patience = patience
+        self._session = session
         self._backoff = backoff
         self._reactor = reactor
         self._dsn = dsn
         self._channel = channel
         self._receive = receive
         self._connection: Connection | None = None
+        self._is_ready = False
         self._awaited: Deferred[bool] | None = None
 
     async def ensure(self) -> bool:
@@ -57,13 +62,27 @@ class Listener:
         if self._connection is not None and not self._connection.is_dead:
             return False
         self.close()
-        connection = Connection(self._reactor, "txqueue listener", PATIENCE, session=kept_alive())
-        self._connection = await connection.open(self._dsn, self._backoff)
+        self._connection = connection = await self._open()
         await connection.query(f'listen "{self._channel}"')
         connection.on_notify(self._heard)
         if await connection.is_pooled() and not await self._hears():
             await self._give_up(connection)
+        self._is_ready = True
         return True
+
+    @property
+    def idle(self) -> Connection | None:
+        """The connection if it listens and runs no statement, for one at a time; None otherwise."""
+        connection = self._connection
+        if connection is None or not self._is_ready or connection.is_dead:
+            return None
+        return connection if connection.is_idle else None
+
+    async def _open(self) -> Connection:
+        connection = Connection(
+            self._reactor, "txqueue listener", self._patience, session=self._session
+        )
+        return await connection.open(self._dsn, self._backoff)
 
     def _heard(self, text: str) -> None:
         if self._awaited is not None:
@@ -74,7 +93,7 @@ class Listener:
     async def _hears(self) -> bool:
         """Test from another connection whether notifications arrive, as a pooler may drop them."""
         awaited = self._awaited = Deferred[bool]()
-        other = await Connection(self._reactor, "txqueue listener", PATIENCE).open(self._dsn)
+        other = await self._open()
         try:
             await other.query("select pg_notify(%s, '')", (self._channel,))
         finally:
@@ -97,6 +116,7 @@ class Listener:
 
     def close(self) -> None:
         """Stop listening."""
+        self._is_ready = False
         if self._connection is not None:
             self._connection.close()
             self._connection = None
