@@ -313,14 +313,7 @@ def pooled(folder: Path) -> Iterator[Server]:
 
 def listener(dsn: str, heard: list[bool]) -> Listener:
     """A listener behind a pooler."""
-    return Listener(
-        running_reactor(),
-        dsn,
-        "txqueue",
-        lambda _: heard.append(True),
-        patience=10.0,
-        session=of_a_master(10.0),
-    )
+    return Listener(running_reactor(), dsn, "txqueue", lambda _: heard.append(True))
 
 
 async def test_a_swallowed_error_refuses_a_commit_with_a_last_statement(database18: str) -> None:

@@ -10,9 +10,12 @@ from txqueue.errors import ConfigurationError
 from txqueue.store.backoff import Backoff
 from txqueue.store.connection import Connection
 from txqueue.store.driver import IStoreReactor
+from txqueue.store.session_bounds import kept_alive
 
 __all__ = ["Listener"]
 
+# Seconds after which a statement without an answer counts as lost.
+PATIENCE = 10.0
 # Seconds after which a test notification counts as missing.
 HEARS_WITHIN = 2.0
 
@@ -26,7 +29,7 @@ class Listener:
         channel: The channel's name; a checked identifier.
         receive: Called with the text of each notification.
         patience: Seconds after which a statement without an answer counts as lost.
-        session: Server settings for the session.
+        session: Server settings for the session; None for those of a connection that only listens.
         backoff: Fails attempts to connect for a short time after a failed one.
     """
 
@@ -37,12 +40,12 @@ class Listener:
         channel: str,
         receive: Callable[[str], None],
         *,
-        patience: float,
-        session: Mapping[str, str],
+        patience: float = PATIENCE,
+        session: Mapping[str, str] | None = None,
         backoff: Backoff | None = None,
     ) -> None:
         self._patience = patience
-        self._session = session
+        self._session = kept_alive() if session is None else session
         self._backoff = backoff
         self._reactor = reactor
         self._dsn = dsn

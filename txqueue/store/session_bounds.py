@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["SET", "WITHOUT_JIT", "of_a_master", "of_a_worker"]
+__all__ = ["SET", "WITHOUT_JIT", "kept_alive", "of_a_master", "of_a_worker"]
 
 # Behind a pooler nothing is set, because clients share the session.
 SET: Final = """select set_config(name, value, false)
@@ -28,6 +28,11 @@ _KEPT_ALIVE: Final = {
 _LOCK_PATIENCE: Final = 5.0
 # Seconds for which a handler's transaction may be idle, as its process may be suspended.
 _IDLE_WORKER: Final = 3600.0
+
+
+def kept_alive() -> dict[str, str]:
+    """Return the settings by which the server ends a long session whose client's host has died."""
+    return dict(_KEPT_ALIVE)
 
 
 def of_a_master(patience: float) -> Mapping[str, str]:

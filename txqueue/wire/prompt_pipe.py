@@ -33,6 +33,11 @@ class PromptPipe(Pipe):
         self._socket: socket.socket | None = None
         self._is_idle = False
 
+    @property
+    def is_sent(self) -> bool:
+        """Whether all data has been passed to the operating system."""
+        return self._is_idle
+
     def connectionMade(self) -> None:
         """Register for the transport's call when it has nothing left to send."""
         if ISystemHandle.providedBy(self.transport):

@@ -6,9 +6,10 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Set
+from contextlib import AbstractContextManager
 from itertools import chain, repeat
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred
@@ -17,7 +18,7 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import Hung, InvalidWork
-from txqueue.model.assignment import AssignedJob, Assignment, SettledJob, StartedJob, read_chunk
+from txqueue.model.assignment import AssignedJob, Assignment, SettledJob, read_chunk
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.failed_attempt import failure_hooks
 from txqueue.model.retry import Retry
@@ -38,13 +39,15 @@ from txqueue.worker.failure_log import FailureLog, failed_attempt_of, kept_log
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
 from txqueue.worker.long_runs import BEAT, Watch
 from txqueue.worker.next_stages import complete_with_follow_ups, judge_next
+from txqueue.worker.report import Report
 from txqueue.worker.run_counts import RunCounts
 from txqueue.worker.running_job import Execution, HeldAssignment, OpenTransaction, RunningJob
 from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
 from txqueue.worker.traced_runs import end_records, traced, within_span
+from txqueue.worker.turns import Turns
 from txqueue.worker.unstarted import Backlog
 
-__all__ = ["Performer", "Report"]
+__all__ = ["Performer"]
 
 # Seconds for which jobs are started before the reactor gets its turn. The clock is read after each
 # burst of jobs; a burst has more jobs if the last one took less than QUICK.
@@ -53,25 +56,6 @@ LONGEST_BURST = 64
 # Seconds after which a burst ends, so that messages of the master are read.
 LONGEST_SILENCE = 1.0
 NO_RETRY = Retry(attempts=1)
-
-
-class Report(Protocol):
-    """Receives the worker's reports."""
-
-    def finish(self, held: HeldAssignment) -> None:
-        """Report the done jobs of an assignment."""
-
-    def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
-        """Report jobs that ended otherwise than done, or with progress to store."""
-
-    def start(self, jobs: list[StartedJob]) -> None:
-        """Report running jobs: those that run for longer than a second, or have new progress."""
-
-    def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
-        """Write a text to the node's log, with the fields of the run that it is about, if any."""
-
-    def count(self, tally: str) -> None:
-        """Report what jobs did since the last report, as `RunTally.take` writes it."""
 
 
 class Performer:
@@ -113,7 +97,7 @@ class Performer:
         self._settled: list[SettledJob] = []
         self._counts: Counter[int] = Counter()
         self._settled_weight = 0
-        self._is_scheduled = False
+        self._turns = Turns(reactor, self._turn)
         self._burst = 1
         self._lease_until = float("inf")
         self._incarnation = 0
@@ -147,13 +131,13 @@ class Performer:
     def perform(self, assignment: Assignment) -> None:
         """Accept the jobs of an assignment, and start them as the capacity allows."""
         held = HeldAssignment(assignment)
-        is_idle = not self._waiting and not self._is_scheduled
+        is_idle = not self._waiting and not self._turns.is_due
         self._waiting.extend(zip(repeat(held), read_chunk(assignment.chunk), strict=False))
         if assignment.incarnation < self._incarnation:
             self._forget_former()
         if is_idle and self._may_start():
             self._begin_some()
-        self._schedule()
+        self._turns.request()
 
     def renew(self, until: float, incarnation: int = 0) -> None:
         """Allow jobs of run `incarnation` to start until `until`, by the monotonic clock."""
@@ -161,7 +145,7 @@ class Performer:
         if incarnation > self._incarnation:
             self._incarnation = incarnation
             self._forget_former()
-        self._schedule()
+        self._turns.request()
 
     def _forget_former(self) -> None:
         """Drop jobs assigned to an earlier run of the node, which other nodes may have now."""
@@ -221,21 +205,19 @@ class Performer:
     def _drop(self, held: HeldAssignment, assigned: AssignedJob, who: str) -> None:
         job = RunningJob(assigned, held, self._open_transaction)
         self._never_began(job, judge_cancelled(None, who))
-        self._schedule()
+        self._turns.request()
 
     def _never_began(self, job: RunningJob, verdict: Verdict) -> None:
         self._settle(job, evolve(verdict.of(job.key), unstarted=True))
 
-    def _schedule(self) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._reactor.callLater(0, self._turn)
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context for messages that are read together; what ended is reported after."""
+        return self._turns.reading()
 
     def _turn(self) -> None:
         """Start jobs while there is room, for a slice of time, and report ended ones."""
-        self._is_scheduled = False
-        # The reports of the previous turn have been sent meanwhile.
-        self._in_flight.forget_reported()
+        if self._report.is_sent:
+            self._in_flight.forget_reported()
         began = self._reactor.seconds()
         until = began + SLICE
         while began < until and self._may_start() and not self._in_flight.is_full:
@@ -246,7 +228,7 @@ class Performer:
         self._flush()
         self._in_flight.reported()
         if self._may_start():
-            self._schedule()
+            self._turns.request()
 
     def _begin_some(self) -> None:
         waiting = self._waiting
@@ -343,7 +325,7 @@ class Performer:
         self._running_weight -= running.job.weight
         if not running.is_completing:
             self._runs.tally.ran(running.job.work_type, self._reactor.seconds() - running.began)
-        self._schedule()
+        self._turns.request()
 
     def _returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
         if job.is_completed or (value is None and not job.follow_ups):
@@ -356,9 +338,8 @@ class Performer:
                     complete_with_follow_ups(job, kind, value, self._reactor)
                 )
             now = self._reactor.seconds()
-            self._wait_for(
-                Execution(job, kind, job.terms or {}, now, completing, is_completing=True)
-            )
+            terms = job.terms or {}
+            self._wait_for(Execution(job, kind, terms, now, completing, is_completing=True))
         else:
             self._keep_result(job, kind, value)
 
@@ -437,8 +418,9 @@ class Performer:
     def _flush(self) -> None:
         self._runs.sum_up()
         touched, self._touched = self._touched, {}
+        is_alone = len(touched) == 1 and not self._settled
         for held in touched.values():
-            self._report.finish(held)
+            self._report.finish(held, is_alone=is_alone)
             held.clear()
         if self._settled:
             told = self._settled_weight, self._counts, self._settled

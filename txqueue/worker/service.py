@@ -7,7 +7,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Parts
 from txqueue.system.gc_tuning import freeze_loaded_objects
 from txqueue.system.inflight import InFlight
-from txqueue.wire.pipe import Pipe, PipeFactory
+from txqueue.wire.pipe import PipeFactory
 from txqueue.wire.worker_commands import (
     CancelRunning,
     Configure,
@@ -43,6 +43,7 @@ from txqueue.wire.worker_commands import (
 )
 from txqueue.worker.application import import_application
 from txqueue.worker.lease_watch import LeaseWatch
+from txqueue.worker.master_pipe import MasterPipe
 from txqueue.worker.next_stages import enqueue_follow_ups
 from txqueue.worker.performer import Performer
 from txqueue.worker.running_job import HeldAssignment, RunningJob
@@ -75,7 +76,7 @@ class WorkerService:
     def __init__(self, reactor: IWorkerReactor, shared: int | None = None) -> None:
         self._reactor = reactor
         self._shared = shared
-        self._pipe = Pipe(
+        self._pipe = MasterPipe(
             {
                 Configure: self._configure,
                 RenewLease: self._lease,
@@ -85,6 +86,7 @@ class WorkerService:
                 CancelRunning: self._cancel,
             },
             lost=self._end,
+            reading=self._reading,
         )
         self._performer: Performer | None = None
         self._lease_watch: LeaseWatch | None = None
@@ -100,9 +102,15 @@ class WorkerService:
                 pipe.fileno(), socket.AF_UNIX, PipeFactory(self._pipe)
             )
 
-    def finish(self, held: HeldAssignment) -> None:
-        """Report the done jobs of an assignment."""
-        self._pipe.say(
+    @property
+    def is_sent(self) -> bool:
+        """Whether the master can read all reports so far, even if a handler now blocks."""
+        return self._pipe.is_sent
+
+    def finish(self, held: HeldAssignment, *, is_alone: bool) -> None:
+        """Report the done jobs of an assignment; `is_alone` if no other report follows."""
+        say = self._pipe.say_now if is_alone else self._pipe.say
+        say(
             Finish,
             lane=held.lane,
             assignment=held.token.assignment,
@@ -162,6 +170,9 @@ class WorkerService:
         self._lease_watch = LeaseWatch(self._reactor, self._performer.end_groups, self._leave)
         freeze_loaded_objects()
         return {}
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._performer is None else self._performer.reading()
 
     def _perform(
         self,

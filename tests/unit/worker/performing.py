@@ -14,6 +14,7 @@ from txqueue import Retry, RunningJob, WorkItem
 from txqueue.model.assignment import FIELDS, AssignedJob, Assignment, SettledJob, StartedJob
 from txqueue.model.run_tally import RunTally
 from txqueue.store.outcomes import outcomes_text
+from txqueue.system.inflight import InFlight
 from txqueue.worker.performer import Performer
 from txqueue.worker.running_job import HeldAssignment, OpenTransaction
 
@@ -55,7 +56,10 @@ class Harness:
         self.clock = Clock()
         # Neither threads nor sockets: no handler of these tests has need of them.
         reactor, threads = cast("Any", self.clock), cast("Any", None)
-        self.performer = Performer(reactor, threads, capacity, self, opener)
+        self.in_flight = InFlight(capacity)
+        self.performer = Performer(
+            reactor, threads, capacity, self, opener, in_flight=self.in_flight
+        )
         self.finished: list[tuple[int, int, list[int], int, int]] = []
         self.results: dict[str, Any] = {}
         self.settled: list[dict[str, Any]] = []
@@ -66,8 +70,9 @@ class Harness:
         self.started: list[StartedJob] = []
         self.tally = RunTally()
         self.running: dict[int, Deferred[Any]] = {}
+        self.is_sent = True
 
-    def finish(self, held: HeldAssignment) -> None:
+    def finish(self, held: HeldAssignment, *, is_alone: bool) -> None:
         """Note jobs that are done."""
         self.results |= json.loads(f"{{{','.join(held.results)}}}")
         assignment = held.token.assignment

@@ -46,6 +46,36 @@ def test_jobs_that_return_nothing_are_finished_together() -> None:
     assert harness.settled == []
 
 
+def test_what_ended_while_messages_were_read_is_reported_after_them() -> None:
+    """In the same turn of the reactor; what waits longer has reports of its own."""
+    harness = Harness()
+    with harness.handler(lambda _, job: harness.wait(job)):
+        with harness.performer.reading():
+            harness.hand(5, entry(1, "performing.number"))
+            harness.hand(6, Handled.entry(2), entry(3, "performing.number"))
+            assert harness.finished == []
+        assert harness.finished[0] == (5, 3, [1], 1, 1)
+        harness.turn()
+        assert harness.finished[1:] == [(6, 3, [3], 1, 1)]
+        harness.end(2)
+    assert harness.finished[2:] == [(6, 3, [2], 1, 1)]
+
+
+def test_ended_jobs_stay_noted_until_their_report_is_sent() -> None:
+    """If a handler blocks before that, the master must not take them for unstarted."""
+    harness = Harness()
+    flight = harness.in_flight
+    harness.is_sent = False
+    for number in (1, 2):
+        harness.hand(5, entry(number, "performing.number"))
+        harness.turn()
+    assert flight.begun == {1, 2}
+    harness.is_sent = True
+    harness.hand(5, entry(3, "performing.number"))
+    harness.turn()
+    assert flight.begun == {3}
+
+
 def test_a_job_that_waits_is_reported_when_it_ends() -> None:
     """Others of its chunk are reported before it."""
     harness = Harness()

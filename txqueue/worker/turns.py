@@ -1,0 +1,52 @@
+"""When a worker acts: in the reactor's next turn, or right after it has read messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from txqueue.system.clock import Clock
+
+__all__ = ["Turns"]
+
+
+class Turns:
+    """Calls a function soon after it was asked to, once for many requests.
+
+    Without messages that is in the reactor's next turn. While messages are read it is after the
+    last of them: a job that was handed to an idle worker, and has ended, is reported in the turn
+    that read it.
+
+    Args:
+        clock: Has the reactor's turns.
+        act: The function.
+    """
+
+    def __init__(self, clock: Clock, act: Callable[[], None]) -> None:
+        self._clock = clock
+        self._act = act
+        self._is_reading = False
+        self.is_due = False
+
+    def request(self) -> None:
+        """Request a call, unless one is due."""
+        if not self.is_due:
+            self.is_due = True
+            if not self._is_reading:
+                self._clock.callLater(0, self._take)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Make the call that the block requests at its end."""
+        was_due = self.is_due
+        self._is_reading = True
+        try:
+            yield
+        finally:
+            self._is_reading = False
+        if self.is_due and not was_due:
+            self._take()
+
+    def _take(self) -> None:
+        self.is_due = False
+        self._act()
