@@ -93,6 +93,8 @@ PARTS: Final = {
     "txqueue.worker.long_runs": "checks of running jobs; it calls no service",
     "txqueue.worker.job_terms": "values: the terms of one job; it calls no service",
     "txqueue.worker.run_counts": "counts that the performer writes; it calls no service",
+    "txqueue.worker.report": "an interface: what the performer reports to",
+    "txqueue.worker.turns": "when the performer acts; it calls no service",
     "txqueue.worker.traced_runs": "how one handler is run within a span; it calls no service",
     "txqueue.worker.runtimes": "how one handler is run; it calls no service",
 }

@@ -83,8 +83,10 @@ class RunTally:
             seconds: How long all of them took together.
         """
         over = counted(started)
-        self.started.update(over)
-        over.subtract(waiting)
+        for work_type, times in over.items():
+            self.started[work_type] += times
+        for work_type in waiting:
+            over[work_type] -= 1
         for work_type, times in over.items():
             if times > 0:
                 self.ran(work_type, seconds / len(started), times)
@@ -109,8 +111,8 @@ class RunTally:
             self.runs.setdefault(name, Histogram(RUN_BOUNDS)).add(counts, total)
 
 
-def counted(names: Sequence[str]) -> Counter[str]:
+def counted(names: Sequence[str]) -> dict[str, int]:
     """Return how often each name occurs; fast where all are the same, as most often."""
     if names and names.count(names[0]) == len(names):
-        return Counter({names[0]: len(names)})
-    return Counter(names)
+        return {names[0]: len(names)}
+    return dict(Counter(names))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -25,6 +24,8 @@ from txqueue.store.replies import Claim
 from txqueue.system.clock import Clock
 
 __all__ = ["Claimer", "Lanes"]
+
+T = TypeVar("T")
 
 CHUNK_JOBS = 1000
 # A claim promotes only jobs that became due since this long before the previous claim, to skip the
@@ -157,10 +158,9 @@ class Claimer(Periodic):
     async def _claim_ready(self, identity: Identity, room: Room) -> float:
         """Claim a few ordinary jobs; return the seconds until the next claim."""
         most = min(FEW, room.free)
-        with self._claiming():
-            assignments, is_ordinary = await self._functions.claim_ready(
-                *identity, self._queues, self._work_types, most
-            )
+        assignments, is_ordinary = await self._answer(
+            self._functions.claim_ready(*identity, self._queues, self._work_types, most)
+        )
         if self._is_searching and time.monotonic() - self._claimed_at > SLOW:
             self._ordinary_from = self._look_back_due
         await self._hand_over(identity, assignments)
@@ -176,8 +176,10 @@ class Claimer(Periodic):
         return max(BREATH, self._look_at - time.monotonic())
 
     async def _claim(self, identity: Identity, room: Room) -> Claim:
-        with self._claiming():
-            claim = await self._functions.next_job(
+        # The arguments depend on when this claim begins.
+        self._claimed_at = time.monotonic()
+        claim = await self._answer(
+            self._functions.next_job(
                 *identity,
                 self._queues,
                 self._work_types,
@@ -191,24 +193,25 @@ class Claimer(Periodic):
                 reached=self._go_on_from(),
                 after_tenant=self._last_tenant,
             )
+        )
         self._since = claim.seen_at - PROMOTED_MARGIN
         self._last_tenant = claim.last_tenant
         return claim
 
-    @contextmanager
-    def _claiming(self) -> Iterator[None]:
-        """Note that a claim is running, and ring the reconciliation if its answer is lost."""
+    async def _answer(self, claim: Coroutine[Any, Any, T]) -> T:
+        """Run a claim and return its answer; ring the reconciliation if the answer is lost."""
         self._claimed_at = time.monotonic()
         self._claims += 1
         self._is_claiming = True
         try:
-            yield
-            self._meters.claims.observe(time.monotonic() - self._claimed_at)
+            answer = await claim
         except DatabaseUnavailable:
             self._wakeups.reconciliation.ring()
             raise
         finally:
             self._is_claiming = False
+        self._meters.claims.observe(time.monotonic() - self._claimed_at)
+        return answer
 
     async def _hand_over(self, identity: Identity, assignments: list[Assignment]) -> None:
         """Hand claimed jobs to the workers, or return them if the node has stopped meanwhile."""

@@ -53,8 +53,6 @@ __all__ = ["Services"]
 
 # One connection each for claims, completions and other statements; the listener has a fourth.
 CONNECTIONS = 3
-# Seconds without an answer after which a statement counts as lost, unless the lease is longer.
-PATIENCE = 10.0
 
 
 class Services:
@@ -129,10 +127,10 @@ class Services:
             self.settings.dsn,
             CONNECTIONS,
             f"txqueue {self.settings.name}",
-            patience=self._patience,
+            patience=self.settings.patience,
             backoff=self.backoff,
             any_moment=True,
-            session=of_a_master(self._patience),
+            session=of_a_master(self.settings.patience),
         )
 
     @cached_property
@@ -143,15 +141,10 @@ class Services:
             self.settings.dsn,
             self.settings.schema,
             self.wakeups.notified,
-            patience=self._patience,
-            session=of_a_master(self._patience),
+            patience=self.settings.patience,
+            session=of_a_master(self.settings.patience),
             backoff=self.backoff,
         )
-
-    @property
-    def _patience(self) -> float:
-        """Seconds after which a statement counts as lost."""
-        return max(self.settings.lease, PATIENCE)
 
     @cached_property
     def functions(self) -> StoredFunctions:

@@ -19,6 +19,9 @@ __all__ = ["NodeSettings", "policy_row", "row_of", "served_types", "worker_setti
 
 _log = Logger()
 
+# Seconds without an answer after which a statement counts as lost, unless the lease is longer.
+PATIENCE = 10.0
+
 
 @frozen
 class NodeSettings:
@@ -54,6 +57,11 @@ class NodeSettings:
     kill_stuck: float | None = None
     worker_start: str = "auto"
     host: str = field(factory=host_identity)
+
+    @property
+    def patience(self) -> float:
+        """Seconds without an answer after which a statement counts as lost."""
+        return max(self.lease, PATIENCE)
 
 
 def row_of(chosen: NodeSettings) -> dict[str, Any]:

@@ -172,11 +172,11 @@ class Workers:
     def perform(self, assignments: Iterable[Assignment]) -> None:
         """Hand each assignment to the least loaded worker."""
         for assignment in assignments:
-            workers = {worker.key: worker for worker in self._open()}
-            if not workers:
+            loads = self.loads
+            if not loads:
                 self.reports.give_back(assignment.number, died=False)
                 continue
-            chosen = workers[least_loaded([worker.load for worker in workers.values()]).key]
+            chosen = self._workers[least_loaded(loads).key]
             if assignment.is_alone:
                 self._suspect, self._alone = assignment, chosen
                 self._alone_since = self._clock.seconds()

@@ -141,14 +141,18 @@ def new_credit(nodes: Sequence[NodeLoad], weight: int) -> dict[int, int]:
 
 def room_of(loads: Iterable[Load]) -> Room:
     """Return what a claim may take, from the load of each worker."""
-    known = list(loads)
-    return Room(
-        free=sum(load.free for load in known),
-        limit=sum(load.limit for load in known),
-        largest=max((load.free for load in known), default=0),
-        capacity=max((load.capacity for load in known), default=0),
-        workers=sum(load.free > 0 for load in known),
-    )
+    # In one loop: this is computed for each claim, and so for each job that comes alone.
+    free = limit = largest = capacity = workers = 0
+    for load in loads:
+        its_limit = load.limit
+        its_room = its_limit - load.outstanding
+        limit += its_limit
+        capacity = max(capacity, load.capacity)
+        if its_room > 0:
+            free += its_room
+            largest = max(largest, its_room)
+            workers += 1
+    return Room(free, limit, largest, capacity, workers)
 
 
 def least_loaded(loads: Sequence[Load]) -> Load:

@@ -46,8 +46,10 @@ def wakes(text: str, place: WakePlace | None) -> bool:
         text: The text of the notification.
         place: The node's place; None if it is not known.
     """
+    if place is None or place.of <= WOKEN:
+        return True
     told = _TEXT.fullmatch(text)
-    if place is None or told is None or told[1] is None:
+    if told is None or told[1] is None:
         return True
     jobs, transaction = int(told[1]), int(told[2])
     return (place.number - transaction * WOKEN) % place.of < max(jobs, WOKEN)

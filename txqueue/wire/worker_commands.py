@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.protocols import amp
 
 from txqueue.wire.long_text import LongText
-from txqueue.wire.whole_number import WholeNumber
+from txqueue.wire.number_list import NumberList
 
 __all__ = [
     "CancelRunning",
@@ -45,12 +45,12 @@ class Perform(amp.Command):
     """
 
     arguments = [
-        (b"incarnation", WholeNumber()),
-        (b"assignment", WholeNumber()),
-        (b"lane", WholeNumber()),
-        (b"jobs", WholeNumber()),
-        (b"weight", WholeNumber()),
-        (b"asked_at", amp.Float()),
+        (
+            b"head",
+            NumberList(
+                incarnation=int, assignment=int, lane=int, jobs=int, weight=int, asked_at=float
+            ),
+        ),
         (b"chunk", LongText()),
     ]
     requiresAnswer = False
@@ -74,10 +74,7 @@ class Finish(amp.Command):
     """
 
     arguments = [
-        (b"lane", WholeNumber()),
-        (b"assignment", WholeNumber()),
-        (b"weight", WholeNumber()),
-        (b"jobs", WholeNumber()),
+        (b"head", NumberList(lane=int, assignment=int, weight=int, jobs=int)),
         (b"ids", LongText()),
         (b"results", LongText()),
     ]
