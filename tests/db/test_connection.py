@@ -381,7 +381,7 @@ async def test_an_attempt_that_the_server_refuses_logs_nothing(dsn: str) -> None
 
 
 async def test_an_idle_listener_runs_claims(dsn: str) -> None:
-    """And hears what is notified meanwhile; claims run elsewhere while it is busy or away."""
+    """And receives what is notified meanwhile; claims run elsewhere while it is busy or away."""
     heard: list[bool] = []
     one = listener(dsn, heard)
     pool = ConnectionPool(running_reactor(), dsn, 1, NAME)

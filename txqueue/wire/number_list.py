@@ -12,8 +12,8 @@ __all__ = ["NumberList"]
 class NumberList(amp.Argument):
     """Several numbers, each an argument of its own to the caller, as one value of a box.
 
-    Measured side by side, writing and reading five of them takes 2.0 us; as one value each 5.7 us,
-    with `amp.Integer` 13 us.
+    Measured side by side, a command with five of them and a short text takes 5.5 us to write and
+    read, 7.6 us with one value for each number, and 12.3 us with `amp.Integer`.
 
     Args:
         kinds: The numbers in their order, each ``int`` or ``float``.
